@@ -1,0 +1,60 @@
+# Two commands do everything: `make demo` and `make test`. Both set up .venv first.
+VENV   ?= .venv
+PYTHON ?= python3
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.stamp
+HEAVY  := $(VENV)/.stamp-heavy
+UV     := $(shell command -v uv 2>/dev/null)
+
+.PHONY: demo test test-all check bench format setup clean help
+
+help:
+	@echo 'make demo      set up, then run the main job'
+	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
+	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
+	@echo 'make bench     the benchmarks, each against a named baseline'
+	@echo 'make format    rewrite the code as ruff formats it'
+
+$(STAMP): pyproject.toml src/rolecall/_version.py
+ifdef UV
+	uv venv --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install --python $(PY) -e '.[dev,retrieve,tokenize]' pyarrow
+else
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,retrieve,tokenize]' pyarrow
+endif
+	touch $@
+
+# torch comes first and alone, through pip: a CPU build of this one version may lie on the machine.
+$(HEAVY): $(STAMP)
+	$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip
+	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.44' datasets
+	touch $@
+
+setup: $(STAMP)
+
+demo: $(STAMP)
+	$(PY) examples/demo.py
+
+check: $(STAMP)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+test: check
+	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered
+
+test-all: check $(HEAVY)
+	$(PY) -m pytest -q -m heavy
+
+bench: $(STAMP)
+	$(PY) benchmarks/prompts.py
+
+format: $(STAMP)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -1,0 +1,101 @@
+"""Every exception of the package. A problem says what is wrong, where, and what to do about it.
+
+    RolecallError
+    ├── ConfigError            a config cannot be used; carries all its problems at once
+    │   └── TemplateError      a prompt template or meta template cannot be used
+    ├── RenderError            a row cannot become a request (unequal turns, a chat template that raises, …)
+    ├── DataError              rows cannot be read (missing file, malformed line, bad range, …)
+    └── MissingExtraError      an optional dependency is not installed; names the extra to install
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+__all__ = [
+    'ConfigError',
+    'DataError',
+    'MissingExtraError',
+    'Problem',
+    'RenderError',
+    'RolecallError',
+    'TemplateError',
+    'did_you_mean',
+]
+
+
+class RolecallError(Exception):
+    """The root of every exception raised on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    >>> print(Problem('datasets[0].reader_cfg', "unknown key 'colums'.", "Did you mean 'columns'?"))
+    datasets[0].reader_cfg
+      unknown key 'colums'.
+      Did you mean 'columns'?
+    """
+
+    where: str
+    what: str
+    remedy: str = ''
+
+    def inside(self, prefix: str) -> Problem:
+        """The same problem, seen from further out: `prefix` is put before its place."""
+        if not prefix:
+            return self
+        glue = '' if not self.where or self.where.startswith('[') else '.'
+        return replace(self, where=f'{prefix}{glue}{self.where}')
+
+    def __str__(self) -> str:
+        return '\n  '.join(part for part in (self.where or 'here', self.what, self.remedy) if part)
+
+
+class ConfigError(RolecallError):
+    """A config cannot be used. `problems` holds everything found, not only the first."""
+
+    def __init__(self, problems: Problem | Iterable[Problem]) -> None:
+        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        super().__init__('\n'.join(map(str, self.problems)))
+
+
+class TemplateError(ConfigError):
+    """A prompt template or meta template cannot be used."""
+
+
+class RenderError(RolecallError):
+    """A row cannot become a request."""
+
+
+class DataError(RolecallError):
+    """Rows cannot be read."""
+
+
+class MissingExtraError(RolecallError):
+    """An optional dependency is not installed.
+
+    >>> str(MissingExtraError('pyarrow', extra='data', purpose='to read Parquet files'))
+    "pyarrow is needed to read Parquet files: pip install 'rolecall[data]'"
+    """
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{package} is needed {purpose}: pip install 'rolecall[{extra}]'")
+
+
+def did_you_mean(word: object, known: Iterable[object]) -> str:
+    """A suggestion for a misspelt word, or the list of what would have been understood.
+
+    >>> did_you_mean('retriver', ['retriever', 'inferencer'])
+    "Did you mean 'retriever'?"
+    >>> did_you_mean('x', ['b', 'a'])
+    "Known: 'b', 'a'."
+    """
+    names = [str(name) for name in known]
+    close = difflib.get_close_matches(str(word), names, n=1)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f'Known: {", ".join(map(repr, names))}.' if names else ''
