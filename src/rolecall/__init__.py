@@ -1,5 +1,78 @@
-"""Write the exact prompt every model receives, prove where each character came from."""
+"""Write the exact prompt every model receives, and prove where each character came from.
+
+Public names are imported when they are first used, so that `import rolecall` stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from rolecall._version import __version__
 
-__all__ = ['__version__']
+if TYPE_CHECKING:
+    from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
+    from rolecall.program import (
+        DialogueProgram,
+        Program,
+        Trace,
+        VaryingProgram,
+        compile,
+        compile_labels,
+        fingerprint,
+    )
+    from rolecall.prompts.prompt_list import PromptList
+    from rolecall.prompts.template import (
+        MMPromptTemplate,
+        MultiTurnPromptTemplate,
+        PromptTemplate,
+        RawPromptTemplate,
+    )
+    from rolecall.prompts.wording import Wording
+    from rolecall.render.meta import MetaTemplate
+    from rolecall.render.renderers import ApiRenderer, TextRenderer
+    from rolecall.render.spans import Span
+
+_HOMES = {
+    'rolecall.errors': (
+        'ConfigError',
+        'DataError',
+        'MissingExtraError',
+        'RenderError',
+        'RolecallError',
+        'TemplateError',
+    ),
+    'rolecall.prompts.prompt_list': ('PromptList',),
+    'rolecall.prompts.template': (
+        'MMPromptTemplate',
+        'MultiTurnPromptTemplate',
+        'PromptTemplate',
+        'RawPromptTemplate',
+    ),
+    'rolecall.prompts.wording': ('Wording',),
+    'rolecall.render.meta': ('MetaTemplate',),
+    'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
+    'rolecall.render.spans': ('Span',),
+    'rolecall.program': (
+        'DialogueProgram',
+        'Program',
+        'Trace',
+        'VaryingProgram',
+        'compile',
+        'compile_labels',
+        'fingerprint',
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ['__version__', *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'rolecall' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

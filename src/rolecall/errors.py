@@ -1,11 +1,11 @@
 """Every exception of the package. A problem says what is wrong, where, and what to do about it.
 
-    RolecallError
-    ├── ConfigError            a config cannot be used; carries all its problems at once
-    │   └── TemplateError      a prompt template or meta template cannot be used
-    ├── RenderError            a row cannot become a request (unequal turns, a chat template that raises, …)
-    ├── DataError              rows cannot be read (missing file, malformed line, bad range, …)
-    └── MissingExtraError      an optional dependency is not installed; names the extra to install
+RolecallError
+├── ConfigError            a config cannot be used; carries all its problems at once
+│   └── TemplateError      a prompt template or meta template cannot be used
+├── RenderError            a row cannot become a request (unequal turns, a chat template that raises, …)
+├── DataError              rows cannot be read (missing file, malformed line, bad range, …)
+└── MissingExtraError      an optional dependency is not installed; names the extra to install
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""A whole config, understood: every dataset and model, or every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.config.sides import Side, build_side
+from rolecall.config.tasks import Problems, Task, build_task, collect
+from rolecall.program import compile, compile_labels
+
+__all__ = ['Plan', 'build']
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every dataset and every model of a config."""
+
+    tasks: tuple[Task, ...]
+    sides: tuple[Side, ...]
+
+
+def build(config: Mapping[str, Any], *, where: str = '') -> Plan:
+    """Understand a config in the documents' syntax. All its problems are reported together.
+
+    >>> plan = build(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
+    >>> [task.abbr for task in plan.tasks]
+    ['demo']
+    """
+    problems = Problems()
+    tasks: list[Task] = []
+    for key in _dataset_keys(config):
+        tasks += collect(config[key], key, problems, build_task)
+    sides = collect(config.get('models'), 'models', problems, build_side)
+    if not tasks and not problems.found:
+        problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
+    for task in tasks:
+        for side in sides:
+            with problems.inside(f'{task.where} × {side.where}'):
+                _check_pair(task, side)
+    if problems.found and where:
+        problems.found = [problem.inside(f'{where}: ') for problem in problems.found]
+    problems.refuse()
+    return Plan(tuple(tasks), tuple(sides))
+
+
+def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
+    """`datasets`, or else every list whose name ends in _datasets."""
+    if config.get('datasets') is not None:
+        return ['datasets']
+    return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
+
+
+def _check_pair(task: Task, side: Side) -> None:
+    """Compile without examples: roles without a home, media for a text model, and the like show here."""
+    if task.inferencer.kind == 'label':
+        compile_labels(task.wording, side.renderer, labels=task.labels)
+    else:
+        compile(task.wording, side.renderer, mode='ppl' if task.inferencer.kind == 'whole' else 'gen')

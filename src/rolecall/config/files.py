@@ -1,0 +1,113 @@
+"""Config files: Python files whose public names are the config. Loading one runs it, with imports under our control."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from rolecall.config.execute import Runner
+from rolecall.config.finder import read_base
+from rolecall.config.locate import Trace, trace
+from rolecall.config.names import is_standard, resolve, resolve_real
+from rolecall.config.reference import Call, Resolve
+from rolecall.config.trouble import not_a_list
+from rolecall.errors import ConfigError, Problem
+
+__all__ = ['Config', 'load_config', 'read_base']
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Config(Mapping[str, Any]):
+    """What a config file says: its public names and their values.
+
+    Modules, functions, classes and references that the file imported or defined stand apart, in `helpers`.
+    """
+
+    path: Path
+    names: Mapping[str, Any]
+    helpers: Mapping[str, Any] = field(default_factory=dict)
+    _trace: Callable[[], Trace] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f'Config({str(self.path)!r}: {", ".join(self)})'
+
+    def locate(self, place: str) -> str | None:
+        """Where a value was written, as `file:line`; None where that cannot be said for sure.
+
+        `config.locate('datasets[0].infer_cfg.retriever')` may well lead to another file than the one loaded. To find
+        out, the files are run once more (with `print` silent), the first time this is asked.
+        """
+        found = self._trace().find(place, self) if self._trace else None
+        return f'{found[0]}:{found[1]}' if found else None
+
+
+def load_config(
+    path: str | Path,
+    *,
+    foreign: Literal['reference', 'real'] = 'reference',
+    roots: Sequence[str | Path] = (),
+    resolve: Resolve = resolve,
+) -> Config:
+    """Runs a config file and returns its public names.
+
+    What it imports from OpenCompass, AISBench and other packages becomes ours where `resolve` knows the name and an
+    inert `Reference` otherwise; with `foreign='real'`, the real thing where its package is installed. `roots` are
+    further folders in which `opencompass.configs` and `ais_bench.benchmark.configs` are looked for.
+
+    >>> config = load_config('configs/gsm8k.py')  # doctest: +SKIP
+    >>> config['datasets'][0]['abbr'], config.locate('datasets[0].abbr')  # doctest: +SKIP
+    ('gsm8k', 'configs/gsm8k.py:12')
+    """
+    if foreign not in ('reference', 'real'):
+        raise ConfigError(Problem('foreign', f'{foreign!r} is no way to treat them.', "Use 'reference' or 'real'."))
+    file = os.path.abspath(path)
+    folders = tuple(os.path.abspath(root) for root in roots)
+    finds = resolve_real if foreign == 'real' else resolve
+    names = Runner(finds, folders).run(file)
+    public = {name: value for name, value in names.items() if not name.startswith('_')}
+    values = {name: value for name, value in public.items() if _is_data(value)}
+    helpers = {name: value for name, value in public.items() if name not in values}
+    config = Config(Path(path), values, helpers, functools.cache(lambda: trace(file, finds, folders)))
+    if problems := list(_shape_problems(config)):
+        raise ConfigError(problems)
+    return config
+
+
+def _is_data(value: object) -> bool:
+    """Whether a top-level value is part of the config, not a tool to write it with (`os`, `environ`, a function)."""
+    if isinstance(value, Call | dict | list | Path):
+        return True
+    kind = type(value).__module__
+    return not isinstance(value, ModuleType) and not callable(value) and (kind == 'builtins' or not is_standard(kind))
+
+
+def _shape_problems(config: Config) -> Iterator[Problem]:
+    for name in ('models', 'datasets'):
+        value = config.get(name, [])
+        where = config.locate(name) if not isinstance(value, list | tuple) else None
+        if not isinstance(value, list | tuple):
+            yield not_a_list(f'{where or config.path}: {name}', value)
+            continue
+        for index, entry in enumerate(value):
+            if isinstance(entry, list | tuple):
+                yield Problem(
+                    f'{config.locate(name) or config.path}: {name}[{index}]',
+                    f'expected a dict, found a {type(entry).__name__}.',
+                    f'Join lists with {name} = [*a_{name}, *b_{name}]; a comma after the closing bracket also does this.',
+                )
+
+

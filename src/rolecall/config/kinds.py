@@ -1,0 +1,178 @@
+"""The names that configs use, and what they stand for here: templates, inferencers, kinds of model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.program import InferMode
+from rolecall.prompts.template import (
+    MMPromptTemplate,
+    MultiTurnPromptTemplate,
+    PromptTemplate,
+    RawPromptTemplate,
+    Template,
+)
+
+__all__ = ['INFERENCERS', 'MODEL_KINDS', 'TEMPLATES', 'Inferencer', 'ModelKind', 'short_name']
+
+_DIALOGUE_OPTIONS = ('template', 'ice_token', 'sep_token', 'column_token_map')
+
+TEMPLATES: dict[str, tuple[Callable[..., Template], tuple[str, ...]]] = {
+    'PromptTemplate': (PromptTemplate, _DIALOGUE_OPTIONS),
+    'MMPromptTemplate': (MMPromptTemplate, _DIALOGUE_OPTIONS),
+    'MultiTurnPromptTemplate': (MultiTurnPromptTemplate, _DIALOGUE_OPTIONS),
+    'RawPromptTemplate': (RawPromptTemplate, ('messages', 'format_variables', 'ice_token')),
+}
+"""Each template type with its options, the one it cannot do without first."""
+
+Kind = Literal['gen', 'label', 'whole', 'dialogue']
+"""How rows are asked: generate, weigh labels, weigh the whole text, or turn by turn."""
+
+INFERENCERS: dict[str, Kind] = {
+    'GenInferencer': 'gen',
+    'ParallelGenInferencer': 'gen',
+    'LMMGenInferencer': 'gen',
+    'SCInferencer': 'gen',
+    'CLPInferencer': 'gen',
+    'ToTInferencer': 'gen',
+    'AgentInferencer': 'gen',
+    'AttackInferencer': 'gen',
+    'GLMChoiceInferencer': 'gen',
+    'BFCLV3FunctionCallInferencer': 'gen',
+    'ChatMLInferencer': 'gen',
+    'PPLInferencer': 'label',
+    'LLInferencer': 'label',
+    'PPLOnlyInferencer': 'whole',
+    'InferencePPLOnlyInferencer': 'whole',
+    'MinKPercentInferencer': 'whole',
+    'SWCELossInferencer': 'whole',
+    'MultiTurnGenInferencer': 'dialogue',
+    'ChatInferencer': 'dialogue',
+    'ParallelChatInferencer': 'dialogue',
+}
+
+_DEFAULT_INFER_MODE: dict[str, InferMode] = {'MultiTurnGenInferencer': 'every'}
+_INFER_MODES: tuple[InferMode, ...] = ('every', 'every_with_gt', 'last')
+
+
+@dataclass(frozen=True, slots=True)
+class Inferencer:
+    """How a dataset is asked: what matters for its prompts, and the other options as they were given."""
+
+    name: str
+    kind: Kind
+    labels: tuple[Hashable, ...] = ()
+    replacement: str = ''
+    infer_mode: InferMode = 'last'
+    prefill: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, name: str, options: Mapping[str, Any]) -> Inferencer:
+        """Understand an inferencer's options."""
+        problems: list[Problem] = []
+        labels = options.get('labels') or ()
+        if isinstance(labels, str) or not isinstance(labels, (list, tuple)):
+            problems.append(Problem('labels', f'expected a list of labels, got {labels!r:.60}.'))
+            labels = ()
+        replacement = options.get('gen_field_replace_token', '')
+        if not isinstance(replacement, str):
+            problems.append(Problem('gen_field_replace_token', f'expected a string, got {replacement!r:.60}.'))
+            replacement = ''
+        infer_mode = options.get('infer_mode', _DEFAULT_INFER_MODE.get(name, 'last'))
+        if infer_mode not in _INFER_MODES:
+            what = f'unknown infer_mode {infer_mode!r}.'
+            problems.append(Problem('infer_mode', what, did_you_mean(infer_mode, _INFER_MODES)))
+        prefill = options.get('prefill', False)
+        if not isinstance(prefill, bool):
+            problems.append(Problem('prefill', f'expected True or False, got {prefill!r}.'))
+        if problems:
+            raise ConfigError(problems)
+        return cls(name, INFERENCERS[name], tuple(labels), replacement, infer_mode, prefill, dict(options))
+
+
+ModelKind = Literal['text', 'api', 'chat']
+"""What a model takes: a text, messages, or messages that its own chat template turns into a text."""
+
+MODEL_KINDS: dict[str, ModelKind] = {
+    **dict.fromkeys(
+        (
+            'HuggingFace',
+            'HuggingFaceCausalLM',
+            'HuggingFaceBaseModel',
+            'HuggingFaceChatGLM3',
+            'VLLM',
+            'TurboMindModel',
+            'LmdeployPytorchModel',
+            'VLLMCustomAPI',
+            'VLLMCustomAPIStream',
+            'TGICustomAPI',
+            'TritonCustomAPI',
+            'LlamaCpp',
+        ),
+        'text',
+    ),
+    **dict.fromkeys(
+        (
+            'HuggingFacewithChatTemplate',
+            'VLLMwithChatTemplate',
+            'TurboMindModelwithChatTemplate',
+            'HuggingFaceQwen2VLwithChatTemplate',
+        ),
+        'chat',
+    ),
+    **dict.fromkeys(
+        (
+            'OpenAI',
+            'OpenAISDK',
+            'OpenAISDKRollout',
+            'OpenAISDKStreaming',
+            'OpenAIAllesAPIN',
+            'OpenAIExtra',
+            'VLLMCustomAPIChat',
+            'VLLMCustomAPIChatStream',
+            'Claude',
+            'ClaudeSDK',
+            'ClaudeAllesAPIN',
+            'Gemini',
+            'Qwen',
+            'DeepseekAPI',
+            'BailingAPI',
+            'ZhiPuAI',
+            'ZhiPuV2AI',
+            'MoonShot',
+            'MiniMax',
+            'BaiChuan',
+            'ERNIEBot',
+            'KrGPT',
+            'MiniMaxChatCompletionV2',
+            'PanGu',
+            'SenseTime',
+            'XunFei',
+            'ByteDance',
+            'Doubao',
+            'YiAPI',
+            'StepFun',
+            'HunYuan',
+            'RendaAPI',
+            'Rendu',
+            'InternLMAPI',
+            'MindieStreamApi',
+            'VITAGenerateAPI',
+        ),
+        'api',
+    ),
+}
+
+
+def short_name(type_: object) -> str:
+    """The bare name behind a `type`: of a class, a registered name, or a dotted path.
+
+    >>> short_name('opencompass.models.OpenAI'), short_name(dict)
+    ('OpenAI', 'dict')
+    """
+    name = type_ if isinstance(type_, str) else getattr(type_, '__name__', None) or str(type_)
+    return str(name).rsplit('.', 1)[-1]

@@ -1,0 +1,73 @@
+"""Which of our classes answers to a name of another system, and which packages a config may name without having them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+__all__ = ['CONFIG_PACKAGES', 'FOREIGN', 'OURS', 'is_foreign', 'is_standard', 'resolve', 'resolve_real']
+
+CONFIG_PACKAGES = ('opencompass.configs', 'ais_bench.benchmark.configs')
+"""Packages of config files. They are read as files wherever they lie, and never imported."""
+
+SPOKEN_FOR = frozenset({'opencompass', 'ais_bench', 'mmengine'})
+"""Packages whose class names we answer to."""
+
+FOREIGN = SPOKEN_FOR | {
+    'accelerate', 'anthropic', 'datasets', 'deepspeed', 'evalplus', 'evaluate', 'faiss', 'jax', 'lagent', 'lazyllm',
+    'lmdeploy', 'modelscope', 'openai', 'peft', 'ray', 'sentence_transformers', 'sglang', 'tensorflow', 'torch',
+    'torch_npu', 'torchvision', 'transformers', 'vllm', 'xtuner',
+}  # fmt: skip
+"""Packages that a config may name, but that are never imported for it unless the user asks: slow, or not installed."""
+
+OURS: dict[str, str] = {
+    'read_base': 'rolecall.config.finder.read_base',
+}
+"""The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
+
+
+def is_foreign(module: str) -> bool:
+    """Whether a module belongs to a package that stays a reference.
+
+    >>> is_foreign('torch.nn'), is_foreign('json')
+    (True, False)
+    """
+    return module.partition('.')[0] in FOREIGN
+
+
+def is_standard(module: str) -> bool:
+    """Whether a module comes with Python."""
+    return module.partition('.')[0] in sys.stdlib_module_names
+
+
+def resolve(dotted: str, /) -> object | None:
+    """Our object for a name of OpenCompass, AISBench or mmengine, or None.
+
+    >>> resolve('mmengine.config.read_base')
+    <function read_base at ...>
+    >>> resolve('opencompass.datasets.MMLUDataset') is None
+    True
+    """
+    package, _, rest = dotted.partition('.')
+    ours = OURS.get(rest.rpartition('.')[2]) if package in SPOKEN_FOR else None
+    if ours is None:
+        return None
+    module, _, name = ours.rpartition('.')
+    found: object = getattr(importlib.import_module(module), name)
+    return found
+
+
+def resolve_real(dotted: str, /) -> object | None:
+    """The real object of an installed package, else ours, else None. Imports the package, whatever that costs."""
+    if dotted.endswith('.read_base'):
+        return resolve(dotted)
+    module, _, name = dotted.rpartition('.')
+    try:
+        owner: object = importlib.import_module(module)
+        if not hasattr(owner, name):
+            owner = importlib.import_module(dotted)
+            return owner
+    except ImportError:
+        return resolve(dotted)
+    found: object = getattr(owner, name)
+    return found

@@ -1,0 +1,107 @@
+"""A model's entry in a config, understood as far as prompts go. No weights, server or key are needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.kinds import MODEL_KINDS, ModelKind, short_name
+from rolecall.config.tasks import Problems
+from rolecall.errors import did_you_mean
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.families import meta_template
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
+
+__all__ = ['Side', 'build_side']
+
+_MODEL_KEYS = ('abbr', 'type', 'path', 'meta_template', 'chat_template', 'max_out_len', 'max_seq_len', 'batch_size')
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One model of a config: how it is addressed."""
+
+    abbr: str
+    entry: Mapping[str, Any]
+    where: str
+    kind: ModelKind
+    renderer: Renderer
+    meta: MetaTemplate | None = None
+
+
+def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side | None:
+    """Understand one model entry; None if it has problems (which are taken down)."""
+    before = len(problems.found)
+    for key in entry:
+        close = did_you_mean(key, _MODEL_KEYS)
+        if key not in _MODEL_KEYS and close.startswith('Did') and key[:5] == close[14:19]:
+            problems.add(where, f'unknown key {key!r}.', close)
+    meta = None
+    written = entry.get('meta_template')
+    if written is not None:
+        with problems.inside(f'{where}.meta_template'):
+            meta = MetaTemplate.read(meta_template(written) if isinstance(written, str) else written)
+    kind = _kind(entry, meta)
+    renderer: Renderer
+    if kind == 'api':
+        renderer = ApiRenderer(meta or API_ROLES)
+    elif kind == 'chat' and (template := _chat_template(entry, where, problems)) is not None:
+        renderer = ChatRenderer(template, meta or API_ROLES)
+    elif kind == 'chat':
+        renderer = ApiRenderer(meta or API_ROLES)
+    else:
+        renderer = TextRenderer(meta)
+    if len(problems.found) > before:
+        return None
+    return Side(_abbr(entry), entry, where, kind, renderer, meta)
+
+
+def _abbr(entry: Mapping[str, Any]) -> str:
+    if entry.get('abbr'):
+        return str(entry['abbr'])
+    path = entry.get('path')
+    name = short_name(entry.get('type', 'model'))
+    return f'{name}_{Path(path).name}' if isinstance(path, str) and path not in ('', 'none') else name
+
+
+def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
+    """By the type's name; for a type of the user's own, by what the meta template says."""
+    name = short_name(entry.get('type', ''))
+    if name in MODEL_KINDS:
+        return MODEL_KINDS[name]
+    if entry.get('chat_template') is not None:
+        return 'chat'
+    written = entry.get('meta_template')
+    rounds = written.get('round') if isinstance(written, Mapping) else None
+    speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in rounds or ())
+    return 'api' if speaks_api or (meta is not None and meta.messages) else 'text'
+
+
+def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> ChatTemplate | None:
+    """The model's own template: given in the entry, or found beside its tokenizer; None if it is not at hand."""
+    written = entry.get('chat_template')
+    if isinstance(written, str):
+        with problems.inside(f'{where}.chat_template'):
+            return ChatTemplate(written, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
+        return None
+    path = entry.get('tokenizer_path') or entry.get('path')
+    if not isinstance(path, str):
+        return None
+    folder = Path(path)
+    config = folder / 'tokenizer_config.json'
+    if not config.is_file():
+        return None
+    settings = json.loads(config.read_text(encoding='utf-8'))
+    beside = folder / 'chat_template.jinja'
+    if beside.is_file():
+        settings['chat_template'] = beside.read_text(encoding='utf-8')
+    if not settings.get('chat_template'):
+        return None
+    with problems.inside(f'{where}.path'):
+        return ChatTemplate.from_tokenizer_config(settings)
+    return None

@@ -1,0 +1,225 @@
+"""The local file layouts of public benchmarks, as a table: which files hold which split, and the row they give.
+
+Columns are the ones that published configs use in their templates. Nothing else is added to a row.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rolecall.datasets import shapes
+from rolecall.datasets.files import FileOptions, open_file
+from rolecall.datasets.folders import WHOLE, Splits, open_folder
+from rolecall.datasets.ranges import apply_range
+from rolecall.datasets.rows import FilteredRows, LabelledRows, MappedRows, Row, Rows, select
+from rolecall.errors import ConfigError, DataError, Problem
+
+__all__ = ['BENCHMARKS', 'Loader', 'Split', 'layout']
+
+Entry: TypeAlias = Mapping[str, Any]
+Shape: TypeAlias = Callable[[Row], Row]
+Loader: TypeAlias = Callable[[Path, Entry], Splits]
+
+_LENIENT_TSV = FileOptions(format='tsv', columns=('question', 'answer'), strict=False)
+_MMLU_CSV = FileOptions(format='csv', columns=('input', 'A', 'B', 'C', 'D', 'target'))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split: its file (`{name}` is taken from the dataset's entry), and what makes its rows special."""
+
+    file: str = ''
+    shape: Shape | None = None
+    labels: str = ''
+    range: str | None = None
+
+
+def layout(
+    splits: Mapping[str, str | Split],
+    shape: Shape | None = None,
+    *,
+    options: FileOptions | None = None,
+    keep: Callable[[Row], bool] | None = None,
+    **defaults: str,
+) -> Loader:
+    """A loader for files at fixed places below a path. Splits whose file is absent are left out.
+
+    `shape` turns a record of the file into a row; `keep` chooses records; `defaults` fill names in places.
+    If the path is itself a file, that file is the whole dataset.
+    """
+    table = {name: split if isinstance(split, Split) else Split(split) for name, split in splits.items()}
+
+    def load(path: Path, entry: Entry) -> Splits:
+        in_one_file = path.is_file() and not any(split.range for split in table.values())
+        wanted = {WHOLE: Split(shape=next(iter(table.values())).shape)} if in_one_file else table
+        found: Splits = {}
+        looked_for = []
+        for name, split in wanted.items():
+            file = path / _filled(split.file, {**defaults, **entry}) if split.file else path
+            looked_for.append(file)
+            if file.is_file():
+                rows = _read(file, split, options)
+                rows = rows if keep is None else FilteredRows(rows, keep)
+                rows = _shaped(rows, split.shape or shape, str(file))
+                found[name] = apply_range(rows, split.range)
+        if not found:
+            raise DataError(f'{path}: none of its files is there: {", ".join(map(str, looked_for))}.')
+        return found
+
+    return load
+
+
+def _filled(file: str, entry: Entry) -> str:
+    try:
+        return file.format_map(entry)
+    except KeyError as error:
+        key = str(error.args[0])
+        raise ConfigError(Problem(key, f'this dataset needs a {key!r}: its files are called {file!r}.')) from None
+
+
+def _read(file: Path, split: Split, options: FileOptions | None) -> Rows:
+    rows = open_file(file, options)
+    if not split.labels:
+        return rows
+    labels = file.parent / split.labels
+    return LabelledRows(rows, open_file(labels), f'{file} and {labels}')
+
+
+def _shaped(rows: Rows, shape: Shape | None, where: str) -> Rows:
+    return rows if shape is None else MappedRows(rows, lambda row, _: shape(row), where)
+
+
+def _first_answer(row: Row) -> Row:
+    return {**row, 'answer': ast.literal_eval(row['answer'])[0]}
+
+
+def _all_answers(row: Row) -> Row:
+    return {**row, 'answer': ast.literal_eval(row['answer'])}
+
+
+def _each_repeated(load: Loader) -> Loader:
+    """`num_repeats`: every row that many times in a row."""
+
+    def repeated(path: Path, entry: Entry) -> Splits:
+        times = entry.get('num_repeats', 1)
+        splits = load(path, entry)
+        if times == 1:
+            return splits
+        return {
+            name: select(rows, [index for index in range(len(rows)) for _ in range(times)])
+            for name, rows in splits.items()
+        }
+
+    return repeated
+
+
+def _test_repeated(load: Loader) -> Loader:
+    """`num_repeats`: the test split that many times over."""
+
+    def repeated(path: Path, entry: Entry) -> Splits:
+        splits = load(path, entry)
+        times = entry.get('num_repeats', 1)
+        test = splits['test']
+        return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
+
+    return repeated
+
+
+def _arc(path: Path, entry: Entry) -> Splits:
+    files = {split: f'{{name}}-{split}.jsonl' for split in ('Train', 'Dev', 'Test')}
+    return layout(files, shapes.arc, keep=lambda row: len(row['question']['choices']) == 4)(path, entry)
+
+
+def _agieval(path: Path, entry: Entry) -> Splits:
+    return layout({WHOLE: '{name}.jsonl'}, lambda row: shapes.agieval(row, str(entry.get('name'))))(path, entry)
+
+
+def _gpqa(path: Path, entry: Entry) -> Splits:
+    splits = layout({WHOLE: '{name}'}, options=FileOptions(format='csv'))(path, entry)
+    return {name: MappedRows(rows, shapes.gpqa, str(path)) for name, rows in splits.items()}
+
+
+def _mmlu_pro(path: Path, entry: Entry) -> Splits:
+    category = entry.get('category')
+    splits = open_folder(path)
+    if category is not None:
+        splits = {name: FilteredRows(rows, lambda row: row['category'] == category) for name, rows in splits.items()}
+    return {name: _shaped(rows, shapes.mmlu_pro, str(path)) for name, rows in splits.items()}
+
+
+def _mt_bench(path: Path, entry: Entry) -> Splits:
+    shape = shapes.mt_bench_turns if path.is_file() else shapes.mt_bench_dialogue
+    return layout({WHOLE: '{name}.json'}, shape)(path, entry)
+
+
+_ONE_FILE = layout({WHOLE: Split()})
+_LABELLED = {
+    'train': Split('train.jsonl', labels='train-labels.lst'),
+    'validation': Split('dev.jsonl', labels='dev-labels.lst'),
+}
+_MBPP = {'train': Split(range='[:10]'), 'test': Split(range='[10:510]')}
+
+BENCHMARKS: dict[str, Loader] = {
+    'AGIEvalDataset': _agieval,
+    'AGIEvalDataset_v2': layout({WHOLE: '{name}.jsonl'}, shapes.agieval_v2),
+    'Aime2024Dataset': layout({WHOLE: Split()}, shapes.aime2024),
+    'Aime2025Dataset': _ONE_FILE,
+    'Aime2026Dataset': _ONE_FILE,
+    'ARCDataset': _arc,
+    'BBHDataset': layout({WHOLE: '{name}.json'}),
+    'BoolQDataset': layout({WHOLE: Split()}, shapes.boolq),
+    'BoolQDatasetV2': layout({WHOLE: Split()}, shapes.boolq_v2),
+    'BoolQDatasetV3': layout({WHOLE: Split()}, shapes.boolq_v3),
+    'CEvalDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, shapes.ceval),
+    'CMMLUDataset': layout({name: f'{name}/{{name}}.csv' for name in ('dev', 'test')}, shapes.cmmlu),
+    'GPQADataset': _gpqa,
+    'GSM8KDataset': layout({'train': 'train.jsonl', 'test': 'test.jsonl'}),
+    'HellaswagDataset': layout({WHOLE: Split()}, shapes.hellaswag),
+    'HellaswagDataset_V2': layout({WHOLE: Split()}, shapes.hellaswag_v2),
+    'HellaswagDataset_V3': layout({WHOLE: Split()}, shapes.hellaswag_v3),
+    'HellaswagDatasetwithICE': layout(
+        {'train': 'hellaswag_train_sampled25.jsonl', 'val': 'hellaswag.jsonl'}, shapes.hellaswag_v2
+    ),
+    'HumanevalDataset': _each_repeated(_ONE_FILE),
+    'IFEvalDataset': layout({WHOLE: Split()}, shapes.ifeval),
+    'MATHDataset': layout({WHOLE: '{file_name}'}, shapes.math, file_name='math.json'),
+    'MBPPDataset': layout(_MBPP, shapes.mbpp),
+    'MBPPDatasetV2': _test_repeated(layout(_MBPP, shapes.mbpp)),
+    'MBPPPlusDataset': _each_repeated(layout({WHOLE: Split()}, shapes.mbpp)),
+    'MMLUDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, options=_MMLU_CSV),
+    'MMLUProDataset': _mmlu_pro,
+    'MTBenchDataset': _mt_bench,
+    'NaturalQuestionDataset': layout(
+        {'dev': Split('nq-dev.qa.csv', _first_answer), 'test': Split('nq-test.qa.csv', _all_answers)},
+        options=_LENIENT_TSV,
+    ),
+    'NQOpenDataset': layout(
+        {
+            'train': Split('nq-open-train.jsonl', lambda row: {**row, 'answer': row['answer'][0]}),
+            'validation': 'nq-open-validation.jsonl',
+        }
+    ),
+    'PIQADataset': layout(_LABELLED, shapes.piqa),
+    'PIQADatasetV2': layout(_LABELLED, shapes.piqa_v2),
+    'PIQADatasetV3': layout(_LABELLED, shapes.piqa_v3),
+    'RaceDataset': layout({name: f'{name}/{{name}}.jsonl' for name in ('train', 'validation', 'test')}, shapes.race),
+    'SanitizedMBPPDataset': _test_repeated(
+        layout({'train': Split(range='[:7]'), 'test': Split(range='[7:264]')}, shapes.sanitized_mbpp)
+    ),
+    'siqaDataset': layout(_LABELLED, shapes.siqa),
+    'siqaDataset_V2': layout(_LABELLED, shapes.siqa_v2),
+    'SiqaDatasetV3': layout(_LABELLED, shapes.siqa_v3),
+    'TriviaQADataset': layout(
+        {'dev': Split('trivia-dev.qa.csv', _all_answers), 'test': Split('trivia-test.qa.csv', _first_answer)},
+        options=_LENIENT_TSV,
+    ),
+    'TriviaQADatasetV2': layout({name: f'triviaqa-{name}.jsonl' for name in ('train', 'validation')}),
+    'TriviaQADatasetV3': _ONE_FILE,
+    'WinograndeDataset': layout({WHOLE: 'dev.jsonl'}, shapes.winogrande),
+    'WinograndeDatasetV2': layout({WHOLE: 'dev.jsonl'}, shapes.winogrande_v2),
+    'WinograndeDatasetV3': layout({name: f'{name}.jsonl' for name in ('train_xs', 'dev')}, shapes.winogrande_v2),
+}

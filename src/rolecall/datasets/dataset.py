@@ -1,0 +1,278 @@
+"""A dataset: training rows, test rows and how they are read, opened from an entry of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any, TypeAlias
+
+from rolecall.datasets.benchmarks import BENCHMARKS
+from rolecall.datasets.files import FileOptions
+from rolecall.datasets.folders import WHOLE, Splits, find, find_all, open_files, open_path
+from rolecall.datasets.ranges import Range, apply_range
+from rolecall.datasets.reader import Reader
+from rolecall.datasets.rows import EMPTY, ListRows, Rows, select
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+
+__all__ = ['Dataset', 'dataset_types', 'open_dataset']
+
+Entry: TypeAlias = Mapping[str, Any]
+
+_INLINE = ('Rows',)
+_FILES = ('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset')
+_HUB = ('HFDataset',)
+_BUILDERS = {'json': 'json', 'csv': 'csv', 'parquet': 'parquet', 'text': 'text'}
+_NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'n', 'k')
+_HUB_OPTIONS = ('name', 'data_files', 'data_dir', 'split', 'revision', 'cache_dir', 'token', 'features')
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What a config's dataset entry stands for. `train` and `test` have their ranges applied."""
+
+    train: Rows
+    test: Rows
+    reader: Reader
+    name: str
+
+
+def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, str | Path] | None = None) -> Dataset:
+    """The dataset of a config entry.
+
+    `base` is where relative paths start; `data` replaces the entry's own rows: `{'train': file, 'test': file}`.
+
+    >>> demo = open_dataset({
+    ...     'abbr': 'demo',
+    ...     'type': 'Rows',
+    ...     'test': [{'question': '1+1=?', 'answer': '2'}],
+    ...     'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+    ... })
+    >>> demo.name, len(demo.train), demo.test[0]['question'], demo.reader.output_column
+    ('demo', 0, '1+1=?', 'answer')
+    """
+    if not isinstance(entry, Mapping):
+        raise ConfigError(Problem('', f'a dataset must be a mapping, found {type(entry).__name__}.'))
+    reader_cfg = entry.get('reader_cfg') or {}
+    try:
+        reader = Reader.from_config(reader_cfg)
+    except ConfigError as error:
+        raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
+    given = bool(data) or _is_inline(entry)
+    splits = _given_splits(data, entry, base) if data else _splits(entry, base)
+    train_is_needed = 'train_split' in reader_cfg and not given
+    name = _name(entry)
+    test_rows = _split(splits, reader.test_split, 'test' if given else None)
+    train_rows = _split(splits, reader.train_split, 'train' if given else None)
+    if test_rows is None or (train_rows is None and train_is_needed):
+        key = 'test_split' if test_rows is None else 'train_split'
+        raise DataError(_no_split(name, key, getattr(reader, key), splits))
+    return _with_ranges(EMPTY if train_rows is None else train_rows, test_rows, reader, name)
+
+
+def dataset_types() -> tuple[str, ...]:
+    """The names that `type` accepts, besides classes and functions."""
+    return (*_INLINE, *_FILES, *_HUB, *BENCHMARKS)
+
+
+def _with_ranges(train: Rows, test: Rows, reader: Reader, name: str) -> Dataset:
+    ranged_test = _ranged(test, reader.test_range, 'test_range')
+    shared = train is test and reader.train_range == reader.test_range
+    return Dataset(
+        train=ranged_test if shared else _ranged(train, reader.train_range, 'train_range'),
+        test=ranged_test,
+        reader=reader,
+        name=name,
+    )
+
+
+def _ranged(rows: Rows, range_: Range, key: str) -> Rows:
+    try:
+        return apply_range(rows, range_)
+    except DataError as error:
+        if range_ is None:
+            raise
+        raise DataError(f'{key}: {error}') from error
+
+
+def _split(splits: Splits, name: str, role: str | None) -> Rows | None:
+    """The rows of a split by name, by the role they were given for, or the rows that belong to no split."""
+    for key in (name, role, WHOLE):
+        if key is not None and key in splits:
+            return splits[key]
+    return None
+
+
+def _no_split(name: str, key: str, wanted: str, splits: Splits) -> str:
+    there = ', '.join(map(repr, splits)) or 'none'
+    return f'{name}: there is no split {wanted!r} (reader_cfg.{key}). Splits that exist: {there}.'
+
+
+def _name(entry: Entry) -> str:
+    for key in ('abbr', 'name'):
+        if entry.get(key):
+            return str(entry[key])
+    path = entry.get('path')
+    return Path(path).stem if isinstance(path, str | Path) else 'dataset'
+
+
+def _splits(entry: Entry, base: Path | None) -> Splits:
+    if _is_inline(entry):
+        return _inline_splits(entry, base)
+    kind = entry.get('type', 'File')
+    if isinstance(kind, FunctionType | MethodType | partial):
+        return _called(kind, entry)
+    name = _type_name(kind)
+    if benchmark := _benchmark(name):
+        return benchmark(find(_benchmark_path(entry), base), entry)
+    if name in _FILES:
+        return _file_splits(entry, base)
+    if name in _HUB:
+        return _hub_splits(entry, base)
+    if isinstance(kind, type) and callable(load := getattr(kind, 'load', None)):
+        return _called(load, entry)
+    hint = did_you_mean(name, dataset_types())
+    known = 'rolecall.datasets.dataset_types() lists the known ones.'
+    raise ConfigError(
+        Problem(
+            'type',
+            f'there is no loader for the dataset type {name!r}.',
+            f'{hint if hint.startswith("Did") else known} '
+            'Rows for it can be supplied with --data train=FILE test=FILE (data={…} in Python).',
+        )
+    )
+
+
+def _is_inline(entry: Entry) -> bool:
+    kind = entry.get('type')
+    if kind is None:
+        return any(key in entry for key in ('train', 'test', 'splits'))
+    return not isinstance(kind, FunctionType | MethodType | partial) and _type_name(kind) in _INLINE
+
+
+def _type_name(kind: Any) -> str:
+    """The last part of a class's name, or of a dotted path to one."""
+    name = kind if isinstance(kind, str) else getattr(kind, '__name__', None) or str(kind)
+    return str(name).rpartition('.')[2]
+
+
+def _benchmark(name: str) -> Callable[[Path, Entry], Splits] | None:
+    """A benchmark's loader; older spellings (`hellaswagDataset_V2`) differ in case and underscores only."""
+    return _BENCHMARKS_BY_SPELLING.get(name.lower().replace('_', ''))
+
+
+_BENCHMARKS_BY_SPELLING = {name.lower().replace('_', ''): loader for name, loader in BENCHMARKS.items()}
+
+
+def _benchmark_path(entry: Entry) -> str | Path:
+    path = entry.get('data_files') if entry.get('path') in _BUILDERS else entry.get('path')
+    if not isinstance(path, str | Path):
+        raise ConfigError(Problem('path', f'must say where the data lies, found {path!r}.'))
+    return path
+
+
+def _options(entry: Entry) -> FileOptions:
+    keys = ('format', 'encoding', 'on_error', 'field', 'columns')
+    given = {key: entry[key] for key in keys if entry.get(key) is not None}
+    if 'columns' in given:
+        given['columns'] = tuple(given['columns'])
+    return FileOptions(**given)
+
+
+def _given_splits(data: Mapping[str, str | Path], entry: Entry, base: Path | None) -> Splits:
+    options = FileOptions(on_error=entry.get('on_error', 'stop'))
+    return {name: _rows_at([path], None, options) for name, path in data.items()}
+
+
+def _inline_splits(entry: Entry, base: Path | None) -> Splits:
+    named = entry.get('splits') or {}
+    if not isinstance(named, Mapping):
+        raise ConfigError(Problem('splits', 'must map the name of each split to its rows.'))
+    roles = {key: entry[key] for key in ('train', 'test') if entry.get(key) is not None}
+    places = {name: f'splits[{name!r}]' for name in named} | {name: name for name in roles}
+    options = _options(entry)
+    problems, splits = [], {}
+    for name, value in {**named, **roles}.items():
+        try:
+            splits[name] = _rows(value, places[name], base, options)
+        except DataError as error:
+            problems.append(Problem(places[name], str(error)))
+    if problems:
+        raise ConfigError(problems)
+    return splits
+
+
+def _rows(value: Any, where: str, base: Path | None, options: FileOptions) -> Rows:
+    """Rows given as a list or an iterator, as Rows, or as the path (or paths) of files."""
+    if isinstance(value, str | Path):
+        return _rows_at([value], base, options)
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str | Path) for item in value):
+        return _rows_at(value, base, options)
+    if isinstance(value, Mapping):
+        raise DataError(f'{where}: must be a list of rows, found one mapping.')
+    if isinstance(value, Rows) and not isinstance(value, list | tuple):
+        return value
+    if isinstance(value, Iterable):
+        return ListRows.checked(value, where)
+    raise DataError(f'{where}: must be a list of rows or the path of a file, found {type(value).__name__}.')
+
+
+def _rows_at(paths: Iterable[str | Path], base: Path | None, options: FileOptions) -> Rows:
+    places = [place for path in paths for place in find_all(path, base)]
+    splits = open_path(places, options)
+    if WHOLE not in splits:
+        raise DataError(f'{places[0]}: this folder holds several splits ({", ".join(splits)}); name the files.')
+    return splits[WHOLE]
+
+
+def _file_splits(entry: Entry, base: Path | None) -> Splits:
+    """Files by `path` (and `file_name`), or by `data_files`, which may be a mapping of split to files."""
+    options = _options(entry)
+    source = entry.get('data_files', entry.get('path'))
+    if source is None:
+        raise ConfigError(Problem('path', 'a dataset of files needs a path or data_files.'))
+    if isinstance(source, Mapping):
+        return {str(name): open_files(_found(files, base), options) for name, files in source.items()}
+    if entry.get('file_name') and isinstance(source, str | Path):
+        source = find(source, base) / entry['file_name']
+    splits = open_path(_found(source, base), options)
+    return {name: _repeated(rows, entry.get('num_repeats', 1)) for name, rows in splits.items()}
+
+
+def _found(source: Any, base: Path | None) -> list[Path]:
+    paths = [source] if isinstance(source, str | Path) else source
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str | Path) for path in paths) or not paths:
+        raise ConfigError(Problem('path', f'must be a path or a list of paths, found {source!r}.'))
+    return [place for path in paths for place in find_all(path, base)]
+
+
+def _repeated(rows: Rows, times: int) -> Rows:
+    return rows if times == 1 else select(rows, [index for index in range(len(rows)) for _ in range(times)])
+
+
+def _hub_splits(entry: Entry, base: Path | None) -> Splits:
+    """Local files named through a format (`path='json', data_files=…`) are read here; the rest is the hub's."""
+    path = entry.get('path')
+    if not isinstance(path, str | Path):
+        raise ConfigError(Problem('path', f'must name a hub dataset, a folder or a file format, found {path!r}.'))
+    file_format = _BUILDERS.get(str(path))
+    if file_format and 'data_files' in entry:
+        splits = _file_splits({**entry, 'format': file_format}, base)
+        return {'train': splits[WHOLE]} if WHOLE in splits and 'split' not in entry else splits
+    from rolecall.datasets.hub import open_hub
+
+    local = Path(base or '', path)
+    options = {key: entry[key] for key in _HUB_OPTIONS if entry.get(key) is not None}
+    return open_hub(str(local if local.exists() else path), options)
+
+
+def _called(load: Callable[..., Any], entry: Entry) -> Splits:
+    """Rows that a function returns: one iterable of mappings, or a mapping of split to iterable."""
+    arguments = {key: value for key, value in entry.items() if key not in _NOT_FOR_LOADERS}
+    result = load(**arguments)
+    name = _type_name(load)
+    if isinstance(result, Mapping):
+        return {str(split): _rows(rows, f'{name}()[{split!r}]', None, FileOptions()) for split, rows in result.items()}
+    return {WHOLE: _rows(result, f'{name}()', None, FileOptions())}

@@ -1,0 +1,160 @@
+"""Where data lies: paths, patterns, folders whose file names tell the split, and the usual data folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from rolecall.datasets.files import FileOptions, is_data_file, open_file
+from rolecall.datasets.plain import COMPRESSED
+from rolecall.datasets.rows import JoinedRows, Rows
+from rolecall.errors import DataError
+
+__all__ = ['WHOLE', 'Splits', 'find', 'find_all', 'open_files', 'open_folder', 'open_path']
+
+WHOLE = '*'
+"""The key of rows that belong to no named split: whichever split is asked for, these are it."""
+
+Splits: TypeAlias = dict[str, Rows]
+
+_SPLIT_NAMES = ('train', 'training', 'test', 'testing', 'validation', 'valid', 'val', 'dev', 'eval')
+_METADATA = ('dataset_info.json', 'dataset_infos.json', 'dataset_dict.json', 'state.json', 'config.json')
+
+# Names by which configs call their data, and the place of that data below a data root.
+_LOCAL = {
+    'opencompass/agieval': 'data/AGIEval/data/v1',
+    'opencompass/ai2_arc-dev': 'data/ARC/ARC-c/ARC-Challenge-Dev.jsonl',
+    'opencompass/ai2_arc-easy-dev': 'data/ARC/ARC-e/ARC-Easy-Dev.jsonl',
+    'opencompass/ai2_arc-test': 'data/ARC/ARC-c/ARC-Challenge-Test.jsonl',
+    'opencompass/aime2024': 'data/aime.jsonl',
+    'opencompass/aime2025': 'data/aime2025/aime2025.jsonl',
+    'opencompass/aime2026': 'data/aime2026/aime2026.jsonl',
+    'opencompass/bbh': 'data/BBH/data',
+    'opencompass/boolq': 'data/SuperGLUE/BoolQ/val.jsonl',
+    'opencompass/ceval-exam': 'data/ceval/formal_ceval',
+    'opencompass/cmmlu': 'data/cmmlu',
+    'opencompass/gsm8k': 'data/gsm8k',
+    'opencompass/hellaswag': 'data/hellaswag/hellaswag.jsonl',
+    'opencompass/hellaswag_ice': 'data/hellaswag',
+    'opencompass/humaneval': 'data/humaneval/human-eval-v2-20210705.jsonl',
+    'opencompass/humaneval_cn': 'data/humaneval_cn/human-eval-cn-v2-20210705.jsonl',
+    'opencompass/IFbench': 'data/IFBench/IFBench_test.jsonl',
+    'opencompass/IFEval': 'data/ifeval/input_data.jsonl',
+    'opencompass/math': 'data/math',
+    'opencompass/mbpp': 'data/mbpp/mbpp.jsonl',
+    'opencompass/mbpp_plus': 'data/mbpp_plus/mbpp_plus.jsonl',
+    'opencompass/mmlu': 'data/mmlu',
+    'opencompass/mmlu_pro': 'data/mmlu_pro',
+    'opencompass/natural_question': 'data/nq',
+    'opencompass/nq_open': 'data/nq-open',
+    'opencompass/piqa': 'data/piqa',
+    'opencompass/race': 'data/race',
+    'opencompass/sanitized_mbpp': 'data/mbpp/sanitized-mbpp.jsonl',
+    'opencompass/siqa': 'data/siqa',
+    'opencompass/trivia_qa': 'data/triviaqa',
+    'opencompass/winogrande': 'data/winogrande',
+}
+
+
+def find(path: str | Path, base: Path | None = None) -> Path:
+    """The file or folder that a config's path means; DataError with every place that was tried.
+
+    Relative paths are looked for under `base`, the working directory, `$COMPASS_DATA_CACHE` and
+    `~/.cache/opencompass`, as written and at the place its well-known name stands for.
+    """
+    tried = _places(path, base)
+    for place in tried:
+        if place.exists():
+            return place
+    places = '\n    '.join(map(str, tried))
+    raise DataError(
+        f'{path}: no such file or folder. Looked for:\n    {places}\n'
+        '  Put the data there, or supply rows with --data train=FILE test=FILE.'
+    )
+
+
+def find_all(path: str | Path, base: Path | None = None) -> list[Path]:
+    """The files or folders that a path or a pattern (`part-*.jsonl`) means, sorted."""
+    if not re.search(r'[*?\[]', str(path)) or any(place.exists() for place in _places(path, base)):
+        return [find(path, base)]
+    for place in _places(path, base):
+        anchor = Path(place.anchor)
+        if found := sorted(anchor.glob(str(place.relative_to(anchor)))):
+            return found
+    raise DataError(f'{path}: no file fits this pattern.')
+
+
+def open_files(paths: Iterable[Path], options: FileOptions | None = None) -> Rows:
+    """The rows of several files, one after another."""
+    parts = [open_file(path, options) for path in paths]
+    return parts[0] if len(parts) == 1 else JoinedRows(parts)
+
+
+def open_path(paths: list[Path], options: FileOptions | None = None) -> Splits:
+    """The splits of one folder, or the rows of one or more files as a whole."""
+    if len(paths) == 1 and paths[0].is_dir():
+        return open_folder(paths[0], options)
+    files = [file for path in paths for file in (_data_files(path) if path.is_dir() else [path])]
+    return {WHOLE: open_files(files, options)}
+
+
+def open_folder(folder: Path, options: FileOptions | None = None) -> Splits:
+    """The splits of a folder. `train.jsonl`, `test-00000-of-00002.parquet` and `dev/part1.csv` tell theirs.
+
+    If no file tells one, all files together are the whole.
+    """
+    by_split: dict[str, list[Path]] = {}
+    for file in _data_files(folder):
+        by_split.setdefault(_split_told_by(file.relative_to(folder)), []).append(file)
+    if not by_split:
+        raise DataError(f'{folder}: holds no file of a known format.')
+    if WHOLE in by_split and len(by_split) > 1:
+        names = ', '.join(str(file.relative_to(folder)) for file in by_split[WHOLE])
+        raise DataError(
+            f'{folder}: these files do not tell their split: {names}.\n'
+            '  Name the files of each split: data_files={"train": …, "test": …}.'
+        )
+    return {split: open_files(files, options) for split, files in by_split.items()}
+
+
+def _data_files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob('*')
+        if path.is_file()
+        and is_data_file(path)
+        and path.name not in _METADATA
+        and not any(part.startswith('.') for part in path.relative_to(folder).parts)
+    )
+
+
+def _split_told_by(path: Path) -> str:
+    """The split in a file's name, or else in its innermost folder that names one.
+
+    >>> [_split_told_by(Path(name)) for name in ('a/train-00000-of-00002.parquet', 'dev/x.csv', 'data.json')]
+    ['train', 'dev', '*']
+    """
+    name = path.name
+    while Path(name).suffix.lower() in COMPRESSED:
+        name = Path(name).stem
+    for part in (Path(name).stem, *reversed(path.parent.parts)):
+        told = [word for word in re.split(r'[^a-z]+', part.lower()) if word in _SPLIT_NAMES]
+        if told:
+            return told[-1]
+    return WHOLE
+
+
+def _places(path: str | Path, base: Path | None) -> list[Path]:
+    written = Path(path).expanduser()
+    if written.is_absolute():
+        return [written]
+    cache = os.environ.get('COMPASS_DATA_CACHE')
+    roots = [base, Path.cwd(), Path(cache) if cache else None, Path.home() / '.cache' / 'opencompass']
+    names = [written]
+    if local := _LOCAL.get(str(path).rstrip('/')):
+        names.append(Path(local))
+    places = (Path(root, name).absolute() for root in roots if root is not None for name in names)
+    return list(dict.fromkeys(places))

@@ -1,0 +1,122 @@
+"""Parts of the rows: ranges as configs write them, samples and limits. Range strings are parsed, never run."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from random import Random
+from typing import TypeAlias
+
+from rolecall.datasets.rows import Rows, select
+from rolecall.errors import DataError
+
+__all__ = ['Range', 'apply_range', 'limit', 'parse_range', 'sample']
+
+Range: TypeAlias = str | int | float | None
+
+_NUMBER = r'\s*([+-]?\d+)?\s*'
+_PART = re.compile(rf'\s*\[(?:{_NUMBER}:{_NUMBER}(?::{_NUMBER})?|\s*([+-]?\d+)\s*)\]\s*')
+
+
+def apply_range(rows: Rows, range_: Range) -> Rows:
+    """The part of the rows that a `train_range` or `test_range` names.
+
+    A string is a slice, or several one after another; an integer n is a sample of n rows drawn with the seed
+    n; a fraction is such a sample of that share. None, zero, negative numbers and n >= len mean everything.
+
+    >>> from rolecall.datasets import ListRows
+    >>> rows = ListRows([{'n': n} for n in range(10)])
+    >>> [row['n'] for row in apply_range(rows, '[:6][::2]')]
+    [0, 2, 4]
+    >>> [row['n'] for row in apply_range(rows, 3)]
+    [1, 5, 6]
+    """
+    check_range(range_)
+    if range_ is None:
+        return rows
+    if isinstance(range_, str):
+        return _sliced(rows, range_)
+    total = len(rows)
+    if range_ <= 0 or range_ >= total:
+        return rows
+    size = int(range_ * total) if range_ < 1 else int(range_)
+    order = array('Q', range(total))
+    # An array is shuffled exactly as a list is; the annotation of `shuffle` knows only sequences.
+    Random(size).shuffle(order)
+    return select(rows, order[:size])
+
+
+def check_range(range_: object) -> None:
+    """DataError unless this can be a range."""
+    if isinstance(range_, str):
+        parse_range(range_)
+    elif isinstance(range_, bool) or not (range_ is None or isinstance(range_, int | float)):
+        raise DataError(f'{range_!r} is not a range: use a slice such as "[0:10]", a number of rows, or a share.')
+    elif isinstance(range_, float) and not range_ < 1:
+        raise DataError(f'{range_!r} is not a range: a share of the rows lies below 1; for a number use {range_:.0f}.')
+
+
+def parse_range(text: str) -> list[slice | int]:
+    """The slices and indexes of a range string.
+
+    >>> parse_range('[:100][3:5]')
+    [slice(None, 100, None), slice(3, 5, None)]
+    >>> parse_range('[0:5')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: '[0:5' is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.
+    """
+    parts: list[slice | int] = []
+    end = 0
+    while end < len(text) and (found := _PART.match(text, end)):
+        *bounds, index = (None if number is None else int(number) for number in found.groups())
+        parts.append(slice(*bounds) if index is None else index)
+        end = found.end()
+    if not parts or end < len(text):
+        raise DataError(f"{text!r} is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.")
+    if any(isinstance(part, slice) and part.step == 0 for part in parts):
+        raise DataError(f'{text!r} is not a range: the step of a slice cannot be zero.')
+    return parts
+
+
+def _sliced(rows: Rows, text: str) -> Rows:
+    indexes: Sequence[int] = range(len(rows))
+    for part in parse_range(text):
+        if isinstance(part, slice):
+            indexes = indexes[part]
+            continue
+        try:
+            indexes = (indexes[part],)
+        except IndexError:
+            raise DataError(f'{text!r} asks for row {part}, but there are {len(indexes)} rows.') from None
+    return rows if indexes == range(len(rows)) else select(rows, indexes)
+
+
+def sample(rows: Rows, n: int, seed: int) -> Rows:
+    """`n` rows drawn with a seed, each at most once, in the order they have in the data.
+
+    >>> from rolecall.datasets import ListRows
+    >>> [row['n'] for row in sample(ListRows([{'n': n} for n in range(100)]), 3, seed=7)]
+    [19, 41, 50]
+    """
+    _check_count(n)
+    total = len(rows)
+    return rows if n >= total else select(rows, array('Q', sorted(Random(seed).sample(range(total), n))))
+
+
+def limit(rows: Rows, n: int | None) -> Rows:
+    """The first `n` rows; None means all.
+
+    >>> from rolecall.datasets import ListRows
+    >>> len(limit(ListRows([{}, {}, {}]), 2))
+    2
+    """
+    if n is None:
+        return rows
+    _check_count(n)
+    return rows if n >= len(rows) else select(rows, range(n))
+
+
+def _check_count(n: int) -> None:
+    if n < 0:
+        raise DataError(f'a number of rows cannot be negative: {n}.')

@@ -1,0 +1,263 @@
+"""Rows, and views of rows. A row is a mapping; views choose, join or change rows without copying them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from rolecall.errors import DataError
+
+__all__ = [
+    'EMPTY',
+    'FilteredRows',
+    'JoinedRows',
+    'LabelledRows',
+    'ListRows',
+    'MappedRows',
+    'Row',
+    'RowFunction',
+    'Rows',
+    'SelectedRows',
+    'checked_row',
+    'select',
+    'skipped',
+]
+
+Row: TypeAlias = Mapping[str, Any]
+RowFunction: TypeAlias = Callable[[Row, int], Row]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """What every source of rows can do: count them, give one by its index, give all in order."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListRows:
+    """Rows in memory.
+
+    >>> rows = ListRows([{'question': '1+1=?'}, {'question': '2+2=?'}])
+    >>> len(rows), rows[-1]['question']
+    (2, '2+2=?')
+    """
+
+    rows: Sequence[Row]
+    skipped: int = 0
+
+    @classmethod
+    def checked(cls, items: Iterable[Any], where: str) -> ListRows:
+        """Take rows from anything that can be iterated; `where` names the source in errors."""
+        return cls([checked_row(item, f'{where}[{index}]') for index, item in enumerate(items)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+EMPTY: Rows = ListRows(())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRows:
+    """Some rows of others, by index: a view, nothing is copied."""
+
+    rows: Rows
+    indexes: Sequence[int]
+
+    @property
+    def skipped(self) -> int:
+        return skipped(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self.rows[self.indexes[index]]
+
+    def __iter__(self) -> Iterator[Row]:
+        match self.indexes:
+            case range(start=0, step=1, stop=stop):  # the first rows: a stream serves them without an index
+                return islice(self.rows, stop)
+            case indexes:
+                return (self.rows[index] for index in indexes)
+
+
+def select(rows: Rows, indexes: Sequence[int]) -> Rows:
+    """The rows at these indexes, in this order, without copying.
+
+    >>> letters = ListRows([{'is': letter} for letter in 'abc'])
+    >>> [row['is'] for row in select(letters, [2, 0])]
+    ['c', 'a']
+    """
+    return SelectedRows(rows, indexes)
+
+
+class JoinedRows:
+    """Several sources as one, in order (several files of one split)."""
+
+    __slots__ = ('_ends', '_parts')
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self._parts = tuple(parts)
+        self._ends: list[int] | None = None
+
+    @property
+    def skipped(self) -> int:
+        return sum(map(skipped, self._parts))
+
+    def __len__(self) -> int:
+        ends = self._part_ends()
+        return ends[-1] if ends else 0
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = position(index, len(self))
+        ends = self._part_ends()
+        part = bisect_right(ends, index)
+        return self._parts[part][index - (ends[part - 1] if part else 0)]
+
+    def __iter__(self) -> Iterator[Row]:
+        return chain.from_iterable(self._parts)
+
+    def _part_ends(self) -> list[int]:
+        if self._ends is None:
+            ends: list[int] = []
+            for part in self._parts:
+                ends.append(len(part) + (ends[-1] if ends else 0))
+            self._ends = ends
+        return self._ends
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedRows:
+    """Each row as `change(row, index)` makes it, when it is asked for.
+
+    >>> [row for row in MappedRows(ListRows([{'n': 1}]), lambda row, index: {'n': row['n'] + 1}, 'demo')]
+    [{'n': 2}]
+    """
+
+    rows: Rows
+    change: RowFunction
+    where: str
+
+    @property
+    def skipped(self) -> int:
+        return skipped(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = position(index, len(self.rows))
+        return self._changed(self.rows[index], index)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self._changed(row, index) for index, row in enumerate(self.rows))
+
+    def _changed(self, row: Row, index: int) -> Row:
+        try:
+            return self.change(row, index)
+        except (LookupError, TypeError, ValueError, AttributeError, SyntaxError) as error:
+            columns = ', '.join(map(str, row))
+            raise DataError(
+                f'{self.where}: row {index} is not laid out as expected ({type(error).__name__}: {error}).\n'
+                f'  Its columns are: {columns}.'
+            ) from error
+
+
+class FilteredRows:
+    """The rows for which `keep(row)` holds. Iterating streams; counting or indexing looks at every row once."""
+
+    __slots__ = ('_keep', '_kept', '_rows')
+
+    def __init__(self, rows: Rows, keep: Callable[[Row], bool]) -> None:
+        self._rows = rows
+        self._keep = keep
+        self._kept: array[int] | None = None
+
+    @property
+    def skipped(self) -> int:
+        return skipped(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._kept_indexes())
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self._rows[self._kept_indexes()[index]]
+
+    def __iter__(self) -> Iterator[Row]:
+        return filter(self._keep, self._rows)
+
+    def _kept_indexes(self) -> array[int]:
+        if self._kept is None:
+            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._keep(row)))
+        return self._kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Rows whose label stands in a second file, line by line: the label becomes the column `label`."""
+
+    rows: Rows
+    labels: Rows
+    where: str
+
+    @property
+    def skipped(self) -> int:
+        return skipped(self.rows)
+
+    def __len__(self) -> int:
+        if len(self.rows) != len(self.labels):
+            raise DataError(f'{self.where}: {len(self.rows)} rows but {len(self.labels)} labels.')
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = position(index, len(self))
+        return {**self.rows[index], 'label': self.labels[index]['text']}
+
+    def __iter__(self) -> Iterator[Row]:
+        len(self)
+        return ({**row, 'label': label['text']} for row, label in zip(self.rows, self.labels, strict=True))
+
+
+def skipped(rows: Rows) -> int:
+    """How many malformed records were left out of these rows (only with `on_error='skip'`)."""
+    count: int = getattr(rows, 'skipped', 0)
+    return count
+
+
+def position(index: int, length: int) -> int:
+    """An index counted from the start; IndexError outside the rows."""
+    found = index + length if index < 0 else index
+    if not 0 <= found < length:
+        raise IndexError(f'row {index} of {length}')
+    return found
+
+
+def checked_row(item: Any, where: str) -> Row:
+    """The item, if it is a mapping with string keys.
+
+    >>> checked_row(['a'], 'test[0]')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: test[0]: a row must be a mapping of columns to values, found list.
+    """
+    if not isinstance(item, Mapping):
+        raise DataError(f'{where}: a row must be a mapping of columns to values, found {type(item).__name__}.')
+    for key in item:
+        if not isinstance(key, str):
+            raise DataError(f'{where}: a column name must be text, found {key!r}.')
+    return item

@@ -1,0 +1,160 @@
+"""The smallest parts of a prompt: text with an origin, and fields that wait for a row.
+
+A template is read once into pieces. Filling looks at each piece once and never at what it filled in, so data
+that looks like a field, a token or a tag stays data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rolecall.prompts.values import text_of
+
+__all__ = [
+    'SHOTS',
+    'Field',
+    'Kind',
+    'Origin',
+    'Piece',
+    'Pieces',
+    'Row',
+    'Text',
+    'Token',
+    'bind',
+    'fold',
+    'parse',
+]
+
+Row = Mapping[str, Any]
+
+Kind = Literal[
+    'text',  # the dataset's own wording
+    'field',  # a value of the row
+    'masked',  # the output column, hidden
+    'unfilled',  # a field that the row does not have, left as written
+    'label',  # a candidate answer standing where the output column would
+    'sep',  # where context ends and answer begins (the sep_token; empty text)
+    'joint',  # glue: between shots, between speeches
+    'marker',  # the model's words around a speech
+    'default',  # what a role of the model says when the dataset leaves it silent
+    'message',  # a message the model side adds
+    'reply',  # what the model said in an earlier turn
+    'media',  # a picture, sound or film, by reference
+    'chat_template',  # the chat template's own words
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a piece of the final prompt comes from."""
+
+    kind: Kind
+    name: str = ''
+    """The column of a field, the role of a marker or default."""
+    shot: int | None = None
+    """Which in-context example it belongs to, counted from 0."""
+    role: str = ''
+    """Who says it, as the dataset wrote it."""
+    fallback: str = ''
+    """The role that says it instead, where the model has no such role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words that are known before any row is."""
+
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of the row, or `written` where the row has none."""
+
+    column: str
+    written: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token id that a model's meta template gives instead of text."""
+
+    id: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Shots:
+    """The place where in-context examples go."""
+
+
+Piece = Text | Field | Token | Shots
+Pieces = tuple[Piece, ...]
+SHOTS = Shots()
+
+_FIELD = r'\{([^{}]+)\}'
+
+
+def parse(
+    text: str,
+    *,
+    kind: Kind = 'text',
+    ice_token: str | None = None,
+    sep_token: str | None = None,
+    column_tokens: Mapping[str, str] | None = None,
+) -> Pieces:
+    """Read a template's text into pieces. `column_tokens` maps a token such as '</input>' to its column.
+
+    >>> [type(piece).__name__ for piece in parse('</E>Q: {question}', ice_token='</E>')]
+    ['Shots', 'Text', 'Field']
+    """
+    columns = dict(column_tokens or {})
+    marks = [mark for mark in (ice_token, sep_token, *columns) if mark]
+    pattern = '|'.join([*map(re.escape, sorted(marks, key=len, reverse=True)), _FIELD])
+    pieces: list[Piece] = []
+    at = 0
+    for found in re.finditer(pattern, text):
+        if found.start() > at:
+            pieces.append(Text(text[at : found.start()], Origin(kind)))
+        at = found.end()
+        written = found.group()
+        if written == ice_token:
+            pieces.append(SHOTS)
+        elif written == sep_token:
+            pieces.append(Text('', Origin('sep')))
+        else:
+            column = columns.get(written) or found.group(1)
+            pieces.append(Field(column, written, Origin('field', column)))
+    if at < len(text):
+        pieces.append(Text(text[at:], Origin(kind)))
+    return tuple(pieces)
+
+
+def bind(pieces: Iterable[Piece], row: Row, *, shot: int | None = None) -> Pieces:
+    """The same pieces with the row's values in place of the fields."""
+    return tuple(bound(piece, row, shot=shot) for piece in pieces)
+
+
+def bound(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
+    """One piece with its field, if it is one, filled from the row."""
+    if isinstance(piece, Field):
+        if piece.column in row:
+            return Text(text_of(row[piece.column]), replace(piece.origin, shot=shot))
+        return Text(piece.written, replace(piece.origin, kind='unfilled', shot=shot))
+    if shot is not None and isinstance(piece, Text):
+        return replace(piece, origin=replace(piece.origin, shot=shot))
+    return piece
+
+
+def fold(pieces: Iterable[Piece]) -> str:
+    """The text of pieces among which no field is left."""
+    return ''.join(piece.text for piece in pieces if isinstance(piece, Text))
+
+
+def relabel(pieces: Iterable[Piece], change: Callable[[Origin], Origin]) -> Pieces:
+    """The same pieces with changed origins."""
+    return tuple(piece if isinstance(piece, Shots) else replace(piece, origin=change(piece.origin)) for piece in pieces)

@@ -1,0 +1,155 @@
+"""Reading what a user wrote as a template: every problem is collected with its place before anything is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rolecall.errors import Problem, TemplateError, did_you_mean
+from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.multimodal import MODALITIES, MediaShape, MixedParts
+from rolecall.prompts.pieces import Pieces
+from rolecall.prompts.script import Aside, Item, Section, Turn
+
+__all__ = ['DIALOGUE_KEYS', 'Complaints', 'is_dialogue', 'read_dialogue']
+
+DIALOGUE_KEYS = ('begin', 'round', 'end')
+_SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end')
+_MAX_SPEECHES = 10_000
+_MAX_CHARACTERS = 8_000_000
+
+Read = Callable[[str], Pieces]
+
+
+class Complaints:
+    """Everything that is wrong with one template, by place."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, where: str, what: str, remedy: str = '') -> None:
+        self.found.append(Problem(where, what, remedy))
+
+    def unknown_keys(self, where: str, given: Iterable[object], known: Sequence[str]) -> None:
+        """One problem for each key that is not understood."""
+        for key in given:
+            if key not in known:
+                self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
+
+    def text(self, where: str, value: object, *, remedy: str = '') -> str:
+        """The value if it is a text of bearable size; a problem otherwise."""
+        if not isinstance(value, str):
+            self.add(where, f'expected a string, got {_shown(value)}.', remedy)
+            return ''
+        if len(value) > _MAX_CHARACTERS:
+            self.add(
+                where,
+                f'the text has {len(value):,} characters; a template may have {_MAX_CHARACTERS:,}.',
+                'Put long material into a column of the dataset and refer to it as {column}.',
+            )
+        return value
+
+    def refuse(self) -> None:
+        """Raise if anything was found."""
+        if self.found:
+            raise TemplateError(self.found)
+
+
+def _shown(value: object) -> str:
+    return f'{type(value).__name__} {value!r:.60}'
+
+
+def is_dialogue(template: object) -> bool:
+    """A mapping is a dialogue only if its keys are among begin, round and end; otherwise it maps labels to prompts."""
+    return isinstance(template, Mapping) and bool(template) and set(template) <= set(DIALOGUE_KEYS)
+
+
+def read_dialogue(
+    template: Mapping[str, Any], read: Read, complaints: Complaints, where: str, *, media: bool
+) -> tuple[Item, ...]:
+    """The items of a dialogue template in the order they are said."""
+    items: list[Item] = []
+    for section in DIALOGUE_KEYS:
+        if section in template:
+            items += _read_section(template[section], section, read, complaints, f'{where}.{section}', media)  # type: ignore[arg-type]
+    if len(items) > _MAX_SPEECHES:
+        complaints.add(where, f'{len(items):,} speeches; a template may have {_MAX_SPEECHES:,}.')
+    return tuple(items)
+
+
+def _read_section(
+    written: object, section: Section, read: Read, complaints: Complaints, where: str, media: bool
+) -> list[Item]:
+    if isinstance(written, str) and section != 'round':
+        return [Aside(read(complaints.text(where, written)), section)]
+    if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
+        expected = 'a list of speeches' if section == 'round' else 'a string, or a list of strings and speeches'
+        complaints.add(where, f'expected {expected}, got {_shown(written)}.')
+        return []
+    items: list[Item] = []
+    for i, entry in enumerate(written):
+        if isinstance(entry, str):
+            items.append(Aside(read(complaints.text(f'{where}[{i}]', entry)), section))
+        elif isinstance(entry, Mapping):
+            items.append(_read_speech(entry, section, read, complaints, f'{where}[{i}]', media))
+        else:
+            complaints.add(f'{where}[{i}]', f'expected a speech or a string, got {_shown(entry)}.')
+    return items
+
+
+def _read_speech(
+    speech: Mapping[str, Any], section: Section, read: Read, complaints: Complaints, where: str, media: bool
+) -> Turn:
+    known = (*_SPEECH_KEYS, 'prompt_mm') if media else _SPEECH_KEYS
+    if 'prompt_mm' in speech and not media:
+        complaints.add(where, "'prompt_mm' needs a template of type MMPromptTemplate.", 'Change the type.')
+    else:
+        complaints.unknown_keys(where, speech, known)
+    role = complaints.text(f'{where}.role', speech.get('role'), remedy="Every speech has a role, e.g. 'HUMAN'.")
+    fallback = speech.get('fallback_role')
+    if fallback is not None:
+        complaints.text(f'{where}.fallback_role', fallback)
+    begin, end = (
+        read(complaints.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
+    )
+    content: Pieces | MixedParts = ()
+    if speech.get('prompt_mm') is not None and media:
+        content = _read_media(speech['prompt_mm'], read, complaints, f'{where}.prompt_mm')
+    elif 'prompt' in speech:
+        content = read(complaints.text(f'{where}.prompt', speech['prompt']))
+    silent = 'prompt' not in speech and 'prompt_mm' not in speech
+    return Turn(role, content, fallback, begin, end, section, silent=silent)
+
+
+def _read_media(written: object, read: Read, complaints: Complaints, where: str) -> MixedParts:
+    if not isinstance(written, Mapping):
+        complaints.add(where, f'expected a mapping of modality to content, got {_shown(written)}.')
+        return MixedParts((), ())
+    text: Pieces = ()
+    shapes: list[MediaShape] = []
+    for key, value in written.items():
+        kind = str(key).removesuffix('_url')
+        if kind not in MODALITIES:
+            complaints.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
+        elif kind == 'text':
+            inner = value.get('text') if isinstance(value, Mapping) else value
+            text = read(complaints.text(f'{where}.text', inner))
+        else:
+            shapes.append(_read_shape(kind, value, read, complaints, f'{where}.{key}'))
+    return MixedParts(text, tuple(shapes))
+
+
+def _read_shape(kind: str, value: object, read: Read, complaints: Complaints, where: str) -> MediaShape:
+    type_ = f'{kind}_url'
+    if isinstance(value, str):
+        return MediaShape(kind, type_, type_, read(value))
+    if not isinstance(value, Mapping):
+        complaints.add(where, f'expected a url or a mapping with type and url, got {_shown(value)}.')
+        return MediaShape(kind, type_, type_, ())
+    type_ = complaints.text(f'{where}.type', value.get('type', type_))
+    key = next((name for name in value if name != 'type'), type_)
+    inner = value.get(key)
+    if isinstance(inner, Mapping):
+        extra = FrozenDict({name: item for name, item in inner.items() if name != 'url'})
+        return MediaShape(kind, type_, key, read(complaints.text(f'{where}.{key}.url', inner.get('url'))), extra=extra)
+    return MediaShape(kind, type_, key, read(complaints.text(f'{where}.{key}', inner)), nested=False)

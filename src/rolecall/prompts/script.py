@@ -1,0 +1,222 @@
+"""A template, read: who says what, in which section, with the fields still open.
+
+A `Script` is the symbolic form of a prompt. Filling it with a row gives a `PromptList` (or a string), which is what
+people see; the model side works on the script itself, so that everything that does not depend on a row is done once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from rolecall.errors import RenderError
+from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Shots, Text, bind, bound, fold
+from rolecall.prompts.prompt_list import PromptList
+
+__all__ = [
+    'Aside',
+    'Content',
+    'Expand',
+    'Item',
+    'Parts',
+    'Script',
+    'Section',
+    'Turn',
+    'Written',
+    'content_pieces',
+    'map_content',
+]
+
+Section = Literal['begin', 'shots', 'round', 'end']
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One part, ready: its value as an API receives it, and the labelled pieces in it."""
+
+    part: FrozenDict
+    pieces: tuple[Text, ...]
+
+
+class Parts(Protocol):
+    """Content of several kinds (text, pictures, sound, film) whose parts depend on the row."""
+
+    def map(self, change: Callable[[Piece], Piece]) -> Parts:
+        """The same content with every piece changed."""
+
+    def bind(self, row: Row, *, shot: int | None = None) -> Parts:
+        """The same content with a row's values in place."""
+
+    def write(self, row: Row) -> list[Written]:
+        """The parts for one row."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """Every piece that is written in the content."""
+
+
+Content = Pieces | Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One speech: who says it, and what."""
+
+    role: str
+    content: Content
+    fallback_role: str | None = None
+    begin: Pieces | None = None
+    end: Pieces | None = None
+    section: Section = 'round'
+    shot: int | None = None
+    silent: bool = False
+    """The dataset names the role but gives no words: the model's default prompt, if any, is said."""
+    extra: Mapping[str, Any] = field(default_factory=FrozenDict)
+    """Further keys of a raw message (name, tool_calls, …), passed on as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Words that no role speaks: a bare string between speeches."""
+
+    content: Pieces
+    section: Section = 'begin'
+    shot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """A column that holds a list of messages, put in as they are. `read` turns a message into a speech."""
+
+    column: str
+    read: Callable[[Mapping[str, Any], Origin], Turn]
+    section: Section = 'round'
+
+
+Item = Turn | Aside | Expand
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One prompt with its fields open."""
+
+    items: tuple[Item, ...]
+    plain: bool = False
+    """A string template: the model side leaves the text as it is."""
+    raw: bool = False
+    """Messages that are sent as they are: neighbours of one role are not joined."""
+
+    def map(self, change: Callable[[Piece], Piece]) -> Script:
+        """The same script with every piece of the dataset changed."""
+        return replace(self, items=tuple(map_item(item, change) for item in self.items))
+
+    def bind(self, row: Row, *, shot: int | None = None) -> Script:
+        """The same script with a row's values in place of the fields."""
+        return replace(self, items=tuple(bound_item for item in self.items for bound_item in _bound(item, row, shot)))
+
+    def fill(self, row: Row) -> str | PromptList:
+        """The prompt before the model side, as people see it."""
+        bound_items = self.bind(row).items
+        if self.plain:
+            return ''.join(fold(item.content) for item in bound_items if isinstance(item, Aside))
+        return PromptList(entry for item in bound_items if (entry := prompt_entry(item, raw=self.raw)) != '')
+
+    def pieces(self) -> Iterator[Piece]:
+        """Every piece the dataset wrote, in order."""
+        for item in self.items:
+            yield from item_pieces(item)
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that the dataset's wording mentions."""
+        named = {piece.column for piece in self.pieces() if isinstance(piece, Field)}
+        return named | {item.column for item in self.items if isinstance(item, Expand)}
+
+    @property
+    def has_place_for_shots(self) -> bool:
+        """Whether an example token stands anywhere."""
+        return any(isinstance(piece, Shots) for piece in self.pieces())
+
+    @property
+    def depends_on_row(self) -> bool:
+        """Whether even the number of speeches depends on the row."""
+        return any(isinstance(item, Expand) for item in self.items)
+
+
+def map_content(content: Content, change: Callable[[Piece], Piece]) -> Content:
+    """The same content with every piece changed."""
+    return tuple(map(change, content)) if isinstance(content, tuple) else content.map(change)
+
+
+def content_pieces(content: Content) -> Iterator[Piece]:
+    """Every piece written in a speech's content."""
+    return iter(content) if isinstance(content, tuple) else content.pieces()
+
+
+def item_pieces(item: Item) -> Iterator[Piece]:
+    """Every piece written in an item, in order."""
+    if isinstance(item, Expand):
+        return
+    if isinstance(item, Turn):
+        yield from item.begin or ()
+    yield from content_pieces(item.content)
+    if isinstance(item, Turn):
+        yield from item.end or ()
+
+
+def map_item(item: Item, change: Callable[[Piece], Piece]) -> Item:
+    """The same item with every piece changed."""
+    if isinstance(item, Expand):
+        return item
+    if isinstance(item, Aside):
+        return replace(item, content=tuple(map(change, item.content)))
+    return replace(
+        item,
+        content=map_content(item.content, change),
+        begin=None if item.begin is None else tuple(map(change, item.begin)),
+        end=None if item.end is None else tuple(map(change, item.end)),
+    )
+
+
+def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
+    """The item with a row's values in place of the fields; a column of messages gives one speech for each."""
+    if isinstance(item, Expand):
+        yield from _expanded(item, row, shot)
+    elif isinstance(item, Turn) and not isinstance(item.content, tuple):
+        begin, end = (None if affix is None else bind(affix, row, shot=shot) for affix in (item.begin, item.end))
+        yield replace(item, content=item.content.bind(row, shot=shot), begin=begin, end=end)
+    else:
+        yield map_item(item, lambda piece: bound(piece, row, shot=shot))
+
+
+def _expanded(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
+    """The messages in a row's column as speeches. They are data: nothing in them is filled."""
+    messages = row.get(item.column)
+    if not isinstance(messages, (list, tuple)):
+        raise RenderError(f"expand_column '{item.column}' needs a list of messages; the row has {messages!r:.60}.")
+    for message in messages:
+        if not isinstance(message, Mapping) or not isinstance(message.get('role'), str):
+            raise RenderError(f"column '{item.column}': {message!r:.60} is no message with a role.")
+        origin = Origin('field', item.column, shot=shot)
+        yield replace(item.read(message, origin), section=item.section, shot=shot)
+
+
+def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
+    """One entry of a PromptList, of an item without open fields."""
+    if isinstance(item, Aside):
+        return fold(item.content)
+    if isinstance(item, Expand):
+        raise RenderError(f"column '{item.column}' was not expanded.")
+    speech: dict[str, Any] = {'role': item.role}
+    if item.fallback_role is not None:
+        speech['fallback_role'] = item.fallback_role
+    for key, affix in (('begin', item.begin), ('end', item.end)):
+        if affix is not None:
+            speech[key] = fold(affix)
+    if not item.silent:
+        content = item.content
+        speech['content' if raw else 'prompt'] = (
+            fold(content) if isinstance(content, tuple) else [written.part for written in content.write({})]
+        )
+    return FrozenDict(speech | dict(item.extra))

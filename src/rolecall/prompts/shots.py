@@ -1,0 +1,118 @@
+"""Where in-context examples stand in a prompt, and what happens to each combination of forms.
+
+| examples | the example token stands in | result                                                     |
+|----------|-----------------------------|------------------------------------------------------------|
+| string   | a string prompt             | the examples' text, in place                               |
+| string   | a speech of a dialogue      | the examples' text, inside that speech                     |
+| string   | a bare string of a dialogue | the examples' text, as words that no role speaks           |
+| dialogue | a bare string of a dialogue | the examples' speeches, between the speeches of the prompt |
+| dialogue | a string, or a speech       | an error: there is no place for speeches                   |
+| any      | nowhere                     | an error if there are examples                             |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rolecall.errors import Problem, TemplateError
+from rolecall.prompts.pieces import SHOTS, Origin, Piece, Pieces, Shots, Text
+from rolecall.prompts.script import Aside, Expand, Item, Script, content_pieces
+
+__all__ = ['Joints', 'check_place', 'place_shots', 'without_shots']
+
+
+@dataclass(frozen=True, slots=True)
+class Joints:
+    """What stands between examples, and after the last one."""
+
+    separator: str = '\n'
+    end: str = '\n'
+
+
+def check_place(script: Script, *, dialogue_shots: bool, ice_token: str | None) -> None:
+    """Refuse a prompt that cannot carry its examples."""
+    if not script.has_place_for_shots:
+        if ice_token is None:
+            what = 'the template has no ice_token, so it has no place for the examples the retriever picks.'
+            remedy = "Put a token such as '</E>' where they should stand and name it: ice_token='</E>'."
+        else:
+            what = f'ice_token {ice_token!r} does not occur in the template, so the examples would be lost.'
+            remedy = f'Put {ice_token!r} where they should stand.'
+        raise TemplateError(Problem('prompt_template', what, remedy))
+    if not dialogue_shots:
+        return
+    if script.plain:
+        what = 'the examples are dialogues, the prompt is a string: it has no place for speeches.'
+        remedy = 'Make the prompt template a dialogue, or the ice_template a string.'
+        raise TemplateError(Problem('prompt_template', what, remedy))
+    for item in script.items:
+        if not isinstance(item, (Aside, Expand)) and any(
+            isinstance(piece, Shots) for piece in content_pieces(item.content)
+        ):
+            what = f'the examples are dialogues, but the ice_token stands inside a speech of {item.role}.'
+            remedy = "Put it between speeches, e.g. begin=['</E>'], or make the ice_template a string."
+            raise TemplateError(Problem('prompt_template', what, remedy))
+
+
+def place_shots(script: Script, shots: Sequence[Script], joints: Joints, *, labelled: bool = False) -> Script:
+    """The prompt with its examples in place. Dialogues chosen by label keep their joints, as bare strings."""
+    if not shots or shots[0].plain:
+        return _with_text(script, _joined_text(shots, joints))
+    return _with_speeches(script, tuple(_joined_speeches(shots, joints, labelled)))
+
+
+def without_shots(script: Script) -> Script:
+    """The prompt with nothing where examples could stand."""
+    return _with_text(script, ())
+
+
+def _joined_text(shots: Sequence[Script], joints: Joints) -> Pieces:
+    pieces: list[Piece] = []
+    for k, shot in enumerate(shots):
+        if k:
+            pieces.append(Text(joints.separator, Origin('joint', 'shots')))
+        for item in shot.items:
+            pieces += content_pieces(item.content) if isinstance(item, Aside) else ()
+    pieces.append(Text(joints.end, Origin('joint', 'shots')))
+    return tuple(pieces)
+
+
+def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) -> Iterator[Item]:
+    for k, shot in enumerate(shots):
+        for item in shot.items:
+            yield item if isinstance(item, Expand) else replace(item, shot=k)
+        if labelled:
+            yield Aside((Text(joints.separator, Origin('joint', 'shots')),), 'shots', k)
+    if labelled:
+        yield Aside((Text(joints.end, Origin('joint', 'shots')),), 'shots')
+
+
+def _with_text(script: Script, text: Pieces) -> Script:
+    items = [_item_with_text(item, text) for item in script.items]
+    return replace(script, items=tuple(item for item in items if script.plain or not _is_empty(item)))
+
+
+def _item_with_text(item: Item, text: Pieces) -> Item:
+    if isinstance(item, Expand) or not isinstance(item.content, tuple) or SHOTS not in item.content:
+        return item
+    pieces = [new for old in item.content for new in (text if isinstance(old, Shots) else (old,))]
+    return replace(item, content=tuple(pieces))
+
+
+def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:
+    items: list[Item] = []
+    for item in script.items:
+        if not isinstance(item, Aside) or SHOTS not in item.content:
+            items.append(item)
+            continue
+        at = item.content.index(SHOTS)
+        before, after = replace(item, content=item.content[:at]), replace(item, content=item.content[at + 1 :])
+        items += [kept for kept in (before,) if not _is_empty(kept)]
+        items += speeches
+        items += _with_speeches(Script((after,)), speeches).items if after.content else ()
+    return replace(script, items=tuple(items))
+
+
+def _is_empty(item: Item) -> bool:
+    return isinstance(item, Aside) and not any(not isinstance(piece, Text) or piece.text for piece in item.content)

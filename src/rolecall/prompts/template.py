@@ -1,0 +1,249 @@
+"""What the dataset says: string, dialogue, label → prompt, multi-turn, multimodal and raw templates.
+
+A template is read completely when it is made, and refuses to be made if anything in it is wrong. `script(label)` gives
+the wording for one prompt; `shot(label)` the wording of one in-context example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rolecall.errors import Problem, TemplateError, did_you_mean
+from rolecall.prompts.multimodal import raw_turn
+from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
+from rolecall.prompts.reading import DIALOGUE_KEYS, Complaints, is_dialogue, read_dialogue
+from rolecall.prompts.script import Aside, Expand, Item, Script, Turn
+
+__all__ = ['MMPromptTemplate', 'MultiTurnPromptTemplate', 'PromptTemplate', 'RawPromptTemplate', 'Template']
+
+
+class PromptTemplate:
+    """A prompt with fields: a string, a dialogue, or one of these for each label.
+
+    >>> PromptTemplate('Q: {question}\\nA: {answer}').labels
+    ()
+    >>> dialogue = PromptTemplate(dict(round=[dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')]))
+    >>> dialogue.script().fill({'q': '1+1=?', 'a': '2'})
+    PromptList([{'role': 'HUMAN', 'prompt': '1+1=?'}, {'role': 'BOT', 'prompt': '2'}])
+    >>> PromptTemplate({'yes': '{q} Yes.', 'no': '{q} No.'}).labels
+    ('yes', 'no')
+
+    `ice_token` says where in-context examples stand, `sep_token` where the context ends and the answer begins;
+    `column_token_map` gives columns a token of their own (`{'input': '</input>'}`).
+    """
+
+    _takes_media = False
+
+    def __init__(
+        self,
+        template: str | Mapping[Any, Any],
+        ice_token: str | None = None,
+        sep_token: str | None = None,
+        column_token_map: Mapping[str, str] | None = None,
+    ) -> None:
+        self.template = template
+        self.ice_token = ice_token
+        self.sep_token = sep_token
+        complaints = Complaints()
+        _check_tokens(ice_token, sep_token, column_token_map, complaints)
+        tokens = {token: column for column, token in (column_token_map or {}).items() if isinstance(token, str)}
+        self._read = _reader(ice_token, sep_token, tokens)
+        self._scripts = self._read_all(template, complaints)
+        complaints.refuse()
+
+    def _read_all(self, template: object, complaints: Complaints) -> dict[Hashable, Script]:
+        if isinstance(template, Mapping) and not is_dialogue(template):
+            if not template:
+                complaints.add('template', 'the template is empty.', 'Give a string, or a dialogue with a round.')
+            return {
+                label: self._read_one(prompt, complaints, f'template[{label!r}]') for label, prompt in template.items()
+            }
+        return {None: self._read_one(template, complaints, 'template')}
+
+    def _read_one(self, prompt: object, complaints: Complaints, where: str) -> Script:
+        if isinstance(prompt, str):
+            return Script((Aside(self._read(complaints.text(where, prompt)), 'round'),), plain=True)
+        if isinstance(prompt, (list, tuple)):
+            prompt = {'round': prompt}
+        if isinstance(prompt, Mapping) and is_dialogue(prompt):
+            return Script(read_dialogue(prompt, self._read, complaints, where, media=self._takes_media))
+        complaints.add(
+            where,
+            f'expected a string or a dialogue, got {type(prompt).__name__} {prompt!r:.60}.',
+            f'A dialogue is a dict with the keys {", ".join(DIALOGUE_KEYS)}.',
+        )
+        return Script(())
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels of a label → prompt template, in the order written; none for other templates."""
+        return () if None in self._scripts else tuple(self._scripts)
+
+    @property
+    def is_dialogue(self) -> bool:
+        """Whether speeches come out (and not a plain string)."""
+        return not any(script.plain for script in self._scripts.values())
+
+    def script(self, label: Hashable = None) -> Script:
+        """The wording of the prompt, for one label where there are labels."""
+        if not self.labels:
+            return self._scripts[None]
+        if label in self._scripts:
+            return self._scripts[label]
+        what = f'no prompt for the label {label!r}.' if label is not None else 'a label is needed.'
+        raise TemplateError(Problem('template', what, did_you_mean(label, self.labels)))
+
+    def shot(self, label: Hashable = None) -> Script:
+        """The wording of one in-context example: the round alone, without a place for further examples."""
+        script = self.script(label)
+        wanted = script.items if script.plain else [item for item in script.items if item.section == 'round']
+        return replace(script, items=tuple(_as_shot(item) for item in wanted))
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}({self.template!r:.80})'
+
+
+class MMPromptTemplate(PromptTemplate):
+    """A dialogue whose speeches may carry `prompt_mm`: text, image, audio and video.
+
+    >>> template = MMPromptTemplate(dict(round=[dict(role='HUMAN', prompt_mm={
+    ...     'text': {'type': 'text', 'text': 'What is this? {hint}'},
+    ...     'image': {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}})]))
+    >>> template.script().fill({'hint': 'An animal.', 'image': 'cat.jpg'})[0]['prompt'][1]
+    {'type': 'image_url', 'image_url': {'url': 'file://cat.jpg'}}
+    """
+
+    _takes_media = True
+
+
+class MultiTurnPromptTemplate(PromptTemplate):
+    """A dialogue whose round is said once for each turn of a row, the row's columns being lists."""
+
+    def __init__(
+        self,
+        template: Mapping[str, Any],
+        ice_token: str | None = None,
+        sep_token: str | None = None,
+        column_token_map: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(template, ice_token, sep_token, column_token_map)
+        if self.labels or not self.is_dialogue or not any(item.section == 'round' for item in self.script().items):
+            what = f'a multi-turn template is a dialogue with a round, got {template!r:.60}.'
+            raise TemplateError(Problem('template', what, "Write dict(round=[dict(role='HUMAN', prompt=…), …])."))
+
+
+class RawPromptTemplate:
+    """Messages as an API takes them, with fields in their contents.
+
+    An entry is a message, `{'expand_column': 'history'}` for a column that holds messages, or the `ice_token`.
+
+    >>> RawPromptTemplate([{'role': 'user', 'content': 'Q: {q}'}]).script().fill({'q': '1+1=?'})
+    PromptList([{'role': 'user', 'content': 'Q: 1+1=?'}])
+    """
+
+    labels: tuple[Hashable, ...] = ()
+    sep_token: str | None = None
+    is_dialogue = True
+
+    def __init__(self, messages: Sequence[Any], format_variables: bool = True, ice_token: str | None = '</E>') -> None:
+        self.messages = messages
+        self.ice_token = ice_token
+        complaints = Complaints()
+        _check_tokens(ice_token, None, None, complaints)
+        read = _reader(ice_token, None, {}) if format_variables else _as_written
+        if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence) or not messages:
+            complaints.add('messages', f'expected a list of messages, got {messages!r:.60}.')
+            messages = ()
+        items = [self._read_entry(entry, read, complaints, f'messages[{i}]') for i, entry in enumerate(messages)]
+        complaints.refuse()
+        self._script = Script(tuple(item for item in items if item is not None), raw=True)
+
+    def _read_entry(self, entry: object, read: Any, complaints: Complaints, where: str) -> Item | None:
+        if isinstance(entry, str):
+            if entry == self.ice_token:
+                return Aside((Shots(),), 'begin')
+            complaints.add(
+                where,
+                f'a bare string must be the ice_token {self.ice_token!r}, got {entry!r}.',
+                "Write a message: {'role': 'user', 'content': …}.",
+            )
+            return None
+        if isinstance(entry, Mapping) and 'expand_column' in entry:
+            complaints.unknown_keys(where, entry, ('expand_column',))
+            return Expand(complaints.text(f'{where}.expand_column', entry['expand_column']), _message_as_data)
+        if not isinstance(entry, Mapping) or not isinstance(entry.get('role'), str):
+            complaints.add(where, f'expected a message with a role, got {entry!r:.60}.')
+            return None
+        content = entry.get('content')
+        if not isinstance(content, (str, list, tuple)) and 'tool_calls' not in entry:
+            complaints.add(f'{where}.content', f'expected a string or a list of parts, got {content!r:.60}.')
+            return None
+        return raw_turn(entry, read)
+
+    def script(self, label: Hashable = None) -> Script:
+        """The wording of the prompt. Raw messages are the same for every label."""
+        return self._script
+
+    def shot(self, label: Hashable = None) -> Script:
+        """The wording of one in-context example."""
+        items = [item for item in self._script.items if not isinstance(item, Aside)]
+        return replace(self._script, items=tuple(_as_shot(item) for item in items))
+
+    def __repr__(self) -> str:
+        return f'RawPromptTemplate({self.messages!r:.80})'
+
+
+Template = PromptTemplate | RawPromptTemplate
+
+
+def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, str]) -> Any:
+    def read(text: str) -> Pieces:
+        return parse(text, ice_token=ice_token, sep_token=sep_token, column_tokens=tokens)
+
+    return read
+
+
+def _as_written(text: str) -> Pieces:
+    return (Text(text, Origin('text')),)
+
+
+def _message_as_data(message: Mapping[str, Any], origin: Origin) -> Turn:
+    return raw_turn(message, lambda text: (Text(text, origin),))
+
+
+def _as_shot(item: Item) -> Item:
+    """The item inside an example: no place for examples in it, no end of the context."""
+    if isinstance(item, Expand):
+        return replace(item, section='shots')
+    if isinstance(item.content, tuple):
+        kept = tuple(
+            piece
+            for piece in item.content
+            if not isinstance(piece, Shots) and not (isinstance(piece, Text) and piece.origin.kind == 'sep')
+        )
+        return replace(item, content=kept, section='shots')
+    return replace(item, section='shots')
+
+
+def _check_tokens(ice_token: object, sep_token: object, column_token_map: object, complaints: Complaints) -> None:
+    for name, token in (('ice_token', ice_token), ('sep_token', sep_token)):
+        if token is None:
+            continue
+        if not isinstance(token, str):
+            complaints.add(name, f'expected a string, got {token!r}.')
+        elif not token:
+            complaints.add(
+                name,
+                f'the {name} is empty, so it would stand between all characters.',
+                "Write a token that occurs in the template, e.g. '</E>', or leave it out.",
+            )
+    if column_token_map is None:
+        return
+    if not isinstance(column_token_map, Mapping):
+        complaints.add('column_token_map', f'expected a mapping of column to token, got {column_token_map!r:.60}.')
+        return
+    for column, token in column_token_map.items():
+        if not isinstance(token, str) or not token:
+            complaints.add(f'column_token_map[{column!r}]', f"expected a token such as '</{column}>', got {token!r}.")

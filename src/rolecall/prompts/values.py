@@ -1,0 +1,57 @@
+"""How a value that is not text reads inside a prompt. One table, the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+
+from rolecall.errors import RenderError
+
+__all__ = ['text_of']
+
+
+def text_of(value: object) -> str:
+    """The text form of a row's value.
+
+    | value                        | text                                   |
+    |------------------------------|----------------------------------------|
+    | string                       | itself                                 |
+    | None                         | nothing                                |
+    | True, False                  | True, False                            |
+    | whole number, float, Decimal | its shortest exact form: 3, 0.1, 1e+16 |
+    | list, tuple, dict            | JSON, in the order given, unescaped    |
+    | date, time                   | ISO 8601                               |
+    | numpy scalar or array        | as the Python value it holds           |
+
+    Anything else has no obvious text, so it is an error rather than a Python repr.
+
+    >>> text_of(['a', 'ü', None]), text_of(None), text_of(0.10)
+    ('["a", "ü", null]', '', '0.1')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if value is None:
+        return ''
+    if isinstance(value, (bool, int, float, Decimal)):
+        return str(value)
+    if isinstance(value, (list, tuple, Mapping)):
+        return json.dumps(value, ensure_ascii=False, default=_inside_json)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if hasattr(value, 'tolist'):
+        return text_of(value.tolist())
+    raise RenderError(
+        f'a value of type {type(value).__name__} has no text form: {value!r:.80}. '
+        'Turn it into a string, number, list or dict in the dataset.'
+    )
+
+
+def _inside_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, 'tolist'):
+        return value.tolist()
+    return text_of(value)

@@ -1,0 +1,185 @@
+"""Models with a chat template of their own: messages first, then the template's text.
+
+A chat template is a stranger's program. Where its output comes from is found by rendering a second time with private
+marks around each content; the result counts only if taking the marks away gives the same text. What cannot be told that
+way is the template's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rolecall.prompts.pieces import Origin, Piece, Row, relabel
+from rolecall.prompts.script import Script
+from rolecall.prompts.wording import Mode
+from rolecall.render.arrange import Note
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.layout import MessageDraft, MessagesLayout
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import API_ROLES, ApiRenderer, Rendered, join_neighbours
+from rolecall.render.spans import Message, Span
+
+__all__ = ['ChatLayout', 'ChatRenderer']
+
+_OWN = Origin('chat_template')
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRenderer:
+    """Messages as an API would get them, written out by the model's own chat template."""
+
+    template: ChatTemplate
+    meta: MetaTemplate = API_ROLES
+    tools: tuple[Mapping[str, Any], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Further variables for the template, such as enable_thinking."""
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        drafts, notes = ApiRenderer(self.meta).drafts(script, mode, prefill=prefill)
+        if any(draft.role == 'system' for draft in drafts) and not self.template.supports_system:
+            drafts, notes = _without_system(drafts, notes)
+        continues = prefill and bool(drafts) and drafts[-1].role == 'assistant'
+        asks = mode == 'gen' and not continues
+        layout = ChatLayout(MessagesLayout(drafts), self, asks=asks, continues=continues)
+        return Rendered(layout, notes)
+
+
+def _without_system(
+    drafts: Sequence[MessageDraft], notes: tuple[Note, ...]
+) -> tuple[list[MessageDraft], tuple[Note, ...]]:
+    """The messages with the system's words given to the user, which is noted."""
+    told = [*notes, Note('fallback', 'SYSTEM speaks as user: the chat template takes no system message.')]
+    changed = [_as_user(draft) if draft.role == 'system' else draft for draft in drafts]
+    return join_neighbours(changed, told), tuple(told)
+
+
+def _as_user(draft: MessageDraft) -> MessageDraft:
+    if not isinstance(draft.content, tuple):
+        return replace(draft, role='user')
+    return replace(draft, role='user', content=relabel(draft.content, lambda origin: replace(origin, fallback='user')))
+
+
+class ChatLayout:
+    """A text that the model's chat template writes from messages."""
+
+    __slots__ = ('_asks', '_continues', '_messages', '_side')
+
+    def __init__(self, messages: MessagesLayout, side: ChatRenderer, *, asks: bool, continues: bool) -> None:
+        self._messages = messages
+        self._side = side
+        self._asks = asks
+        self._continues = continues
+
+    def fill(self, row: Row) -> str:
+        return self._write(self._messages.fill(row))
+
+    def trace(self, row: Row) -> list[Span]:
+        messages = self._messages.fill(row)
+        text = self._write(messages)
+        spans = self._messages.trace(row)
+        for trim in (False, True):
+            found = self._locate(messages, text, trim=trim)
+            if found is not None:
+                return _labelled(text, found, messages, spans)
+        return [Span(text, _OWN)]
+
+    def map(self, change: Callable[[Piece], Piece]) -> ChatLayout:
+        return ChatLayout(self._messages.map(change), self._side, asks=self._asks, continues=self._continues)
+
+    def pieces(self) -> Iterator[Piece]:
+        return self._messages.pieces()
+
+    @property
+    def messages(self) -> MessagesLayout:
+        """The messages before the chat template."""
+        return self._messages
+
+    @property
+    def prefix(self) -> str:
+        """Nothing is promised: a chat template may look at all messages before it writes the first word."""
+        return ''
+
+    def _write(self, messages: Sequence[Message]) -> str:
+        return self._side.template.render(
+            messages,
+            tools=list(self._side.tools) or None,
+            add_generation_prompt=self._asks,
+            continue_final_message=self._continues,
+            variables=self._side.variables,
+        )
+
+    def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
+        """Where each message's content stands in the text: (message, start, stop), or None if it cannot be told."""
+        marks = _Marks.unused_in(text)
+        marked = [marks.put(i, message, trim=trim) for i, message in enumerate(messages)]
+        return marks.find(self._write(marked), text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Private marks that stand around contents while a template is rendered a second time."""
+
+    open: str
+    close: str
+
+    @classmethod
+    def unused_in(cls, text: str) -> _Marks:
+        """A pair of marks that does not occur in the text."""
+        n = 0
+        while f'\ue000{n}' in text or f'\ue001{n}' in text:
+            n += 1
+        return cls(f'\ue000{n}.', f'\ue001{n}.')
+
+    def put(self, number: int, message: Message, *, trim: bool) -> Message:
+        content = message.get('content')
+        if not isinstance(content, str) or not content.strip():
+            return message
+        core = content.strip() if trim else content
+        before, after = content.split(core, 1) if trim else ('', '')
+        return {**message, 'content': f'{before}{self.open}{number};{core}{self.close}{after}'}
+
+    def find(self, marked: str, text: str) -> list[tuple[int, int, int]] | None:
+        found: list[tuple[int, int, int]] = []
+        plain = ''
+        rest = marked
+        while self.open in rest:
+            before, rest = rest.split(self.open, 1)
+            number, rest = rest.split(';', 1)
+            if self.close not in rest:
+                return None
+            core, rest = rest.split(self.close, 1)
+            plain += before
+            found.append((int(number), len(plain), len(plain) + len(core)))
+            plain += core
+        return found if plain + rest == text else None
+
+
+def _labelled(
+    text: str, found: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
+) -> list[Span]:
+    """The text cut into the contents' own spans, and the template's words between them."""
+    labelled: list[Span] = []
+    at = 0
+    for number, start, stop in found:
+        if start > at:
+            labelled.append(Span(text[at:start], _OWN))
+        labelled += _content_spans(text[start:stop], messages[number], [s for s in spans if s.message == number])
+        at = stop
+    if at < len(text):
+        labelled.append(Span(text[at:], _OWN))
+    return labelled
+
+
+def _content_spans(shown: str, message: Message, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans of one content, cut to the stretch of it that is shown."""
+    skip = str(message['content']).find(shown)
+    left = len(shown)
+    for span in spans:
+        text = str(span.text)
+        taken = text[skip : skip + left] if skip < len(text) else ''
+        skip = max(0, skip - len(text))
+        left -= len(taken)
+        if taken:
+            yield Span(taken, span.origin)

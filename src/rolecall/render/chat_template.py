@@ -1,0 +1,308 @@
+"""A model's own chat template, as it stands in `tokenizer_config.json` or in the metadata of a GGUF file.
+
+The text is what transformers would write. The template is a stranger's program, so it runs in `sandbox`, which
+bounds what it may do; whatever goes wrong inside it is a `RenderError` that quotes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from jinja2 import Template, meta
+from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
+
+from rolecall.errors import RenderError, did_you_mean
+from rolecall.render.metering import WorkExceededError, spend
+from rolecall.render.sandbox import ENVIRONMENT, RefusedError, compile_template, metered
+
+__all__ = ['ChatTemplate']
+
+Message = Mapping[str, Any]
+
+MAX_STEPS = 3_000_000
+MAX_CHARS = 1 << 26
+
+_SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')
+_LIST_OF_TOKENS = 'additional_special_tokens'
+
+# The space tells whether the template strips what a message says.
+_CONTINUE = 'ROLECALL-CONTINUES-HERE '
+_PROBE = 'ROLECALL-PROBE'
+_PROBE_TOOL = {
+    'type': 'function',
+    'function': {
+        'name': _PROBE,
+        'description': 'Looks something up.',
+        'parameters': {
+            'type': 'object',
+            'properties': {'key': {'type': 'string', 'description': 'What to look up.'}},
+            'required': ['key'],
+        },
+    },
+}
+_TWO_MOMENTS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2012, 11, 10, 9, 8, 7))
+_DATE_NAME = re.compile(r'date|today|(^|_)now($|_)|(^|_)time($|_)')
+
+# What a template can provoke in jinja2, in json and in the methods of built-in values.
+_TEMPLATE_FAULTS = (
+    TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """Turns messages into the text a model was trained on.
+
+    >>> chatml = ChatTemplate(
+    ...     '{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}<|im_end|>\\n{% endfor %}'
+    ...     '{% if add_generation_prompt %}<|im_start|>assistant\\n{% endif %}'
+    ... )
+    >>> chatml.render([{'role': 'user', 'content': 'Hi'}])
+    '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'
+    >>> chatml.supports_system, chatml.supports_tools, chatml.prints_date
+    (True, False, False)
+
+    `tool_source` is a second template that takes over when tools are given. `max_steps` bounds the work of one
+    rendering, `max_chars` all characters it makes, those of values in between included.
+    """
+
+    source: str
+    bos_token: str = field(default='', kw_only=True)
+    eos_token: str = field(default='', kw_only=True)
+    tokens: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
+    tool_source: str | None = field(default=None, kw_only=True, repr=False)
+    now: Callable[[], datetime] = field(default=datetime.now, kw_only=True, repr=False)
+    max_steps: int = field(default=MAX_STEPS, kw_only=True, repr=False)
+    max_chars: int = field(default=MAX_CHARS, kw_only=True, repr=False)
+
+    _plain: Template = field(init=False, repr=False, compare=False)
+    _with_tools: Template = field(init=False, repr=False, compare=False)
+    _tokens: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        plain = self._compiled(self.source)
+        with_tools = plain if self.tool_source is None else self._compiled(self.tool_source)
+        named = {'bos_token': self.bos_token, 'eos_token': self.eos_token, **self.tokens}
+        object.__setattr__(self, '_plain', plain)
+        object.__setattr__(self, '_with_tools', with_tools)
+        object.__setattr__(self, '_tokens', {name: token for name, token in named.items() if token})
+
+    @classmethod
+    def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
+        """The template of a `tokenizer_config.json`, with its special tokens.
+
+        A config may hold several templates; `name` picks one. Without a name it is `default`, and `tool_use`
+        when tools are given.
+
+        >>> config = {'chat_template': '{{ bos_token }}{{ messages[0].content }}', 'bos_token': {'content': '<s>'}}
+        >>> ChatTemplate.from_tokenizer_config(config).render([{'role': 'user', 'content': 'Hi'}])
+        '<s>Hi'
+        """
+        templates = _named_templates(config.get('chat_template'))
+        wanted = name or 'default'
+        if wanted not in templates:
+            there = f'no chat template named {wanted!r}. {did_you_mean(wanted, templates)}' if templates else ''
+            raise RenderError(f'the tokenizer config has {there or "no chat template."}')
+        return cls(
+            templates[wanted],
+            tool_source=templates.get('tool_use') if name is None else None,
+            tokens=_special_tokens(config),
+        )
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The text for these messages.
+
+        With `continue_final_message` it ends right after the text of the final message, which the model goes on
+        with; nothing asks for a new one then. `variables` are handed to the template as they are.
+        """
+        if continue_final_message:
+            marked = self._text(_with_mark(messages), tools, False, variables)
+            return _cut_at_mark(marked)
+        return self._text(messages, tools, add_generation_prompt, variables)
+
+    @cached_property
+    def supports_system(self) -> bool:
+        """Whether a system message is accepted and its text appears."""
+        system = {'role': 'system', 'content': _PROBE}
+        return self._shows_probe([system, *_PROBE_MESSAGES])
+
+    @cached_property
+    def supports_tools(self) -> bool:
+        """Whether tools are accepted and their names appear, with or without a system message."""
+        system = {'role': 'system', 'content': 'Be brief.'}
+        return any(
+            self._shows_probe(messages, tools=[_PROBE_TOOL])
+            for messages in (_PROBE_MESSAGES, [system, *_PROBE_MESSAGES])
+        )
+
+    @cached_property
+    def prints_date(self) -> bool:
+        """Whether the text depends on the day it is rendered, or on a variable that is named like a date."""
+        return any(self._prints_date(messages, tools) for messages in _DATED for tools in (None, [_PROBE_TOOL]))
+
+    def _prints_date(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
+        texts = {
+            self._text_or_none(messages, tools=tools, variables={'strftime_now': _strftime(moment)})
+            for moment in _TWO_MOMENTS
+        }
+        return len(texts) > 1 or any(
+            self._shows_probe(messages, tools=tools, variables={name: _PROBE}) for name in self._date_names
+        )
+
+    @cached_property
+    def _date_names(self) -> tuple[str, ...]:
+        sources = (self.source, self.tool_source or '')
+        names = {name for source in sources for name in meta.find_undeclared_variables(ENVIRONMENT.parse(source))}
+        return tuple(sorted(name for name in names - {'strftime_now'} if _DATE_NAME.search(name)))
+
+    def _shows_probe(self, messages: Sequence[Message], **options: Any) -> bool:
+        return _PROBE in (self._text_or_none(messages, **options) or '')
+
+    def _text_or_none(self, messages: Sequence[Message], **options: Any) -> str | None:
+        try:
+            return self.render(messages, **options)
+        except RenderError:
+            return None
+
+    def _compiled(self, source: str) -> Template:
+        with self._guarded():
+            code = compile_template(source)
+            return Template.from_code(
+                ENVIRONMENT, code, ENVIRONMENT.make_globals({'strftime_now': _strftime_of(self.now)})
+            )
+
+    def _text(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        add_generation_prompt: bool,
+        variables: Mapping[str, Any] | None,
+    ) -> str:
+        template = self._plain if tools is None else self._with_tools
+        given = {
+            'messages': list(messages),
+            'tools': None if tools is None else list(tools),
+            'documents': None,
+            'add_generation_prompt': add_generation_prompt,
+            **self._tokens,
+            **(variables or {}),
+        }
+        with self._guarded():
+            return ''.join(template.root_render_func(template.new_context(given)))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            with metered(self.max_steps, self.max_chars):
+                yield
+        except _TEMPLATE_FAULTS as fault:
+            raise RenderError(_sentence(fault)) from fault
+
+
+_PROBE_MESSAGES: list[Message] = [{'role': 'user', 'content': 'Hi'}]
+_DATED: tuple[list[Message], ...] = (
+    _PROBE_MESSAGES,
+    [{'role': 'system', 'content': 'Be brief.'}, *_PROBE_MESSAGES],
+)
+
+
+def _strftime(moment: datetime) -> Callable[[str], str]:
+    return _strftime_of(lambda: moment)
+
+
+def _strftime_of(now: Callable[[], datetime]) -> Callable[[str], str]:
+    def strftime_now(format: str) -> str:  # noqa: A002  # the name templates may use
+        spend(256 * len(format))
+        return now().strftime(format)
+
+    return strftime_now
+
+
+def _sentence(fault: BaseException) -> str:
+    """What went wrong inside a template, in the template's own words where it has some."""
+    said = str(fault) or type(fault).__name__
+    match fault:
+        case RefusedError():
+            return f'the chat template refuses these messages: {said}'
+        case WorkExceededError():
+            return f'the chat template is stopped: {said}.'
+        case TemplateSyntaxError():
+            return f'the chat template does not parse: line {fault.lineno}: {said}'
+        case UndefinedError():
+            return f'the chat template uses what is not there: {said}'
+        case RecursionError() | MemoryError():
+            return 'the chat template is stopped: it calls itself, or nests, too deeply.'
+        case _:
+            return f'the chat template fails: {said}'
+
+
+def _named_templates(found: object) -> dict[str, str]:
+    match found:
+        case str():
+            return {'default': found}
+        case Mapping():
+            return dict(found)
+        case list() | tuple():
+            return {entry['name']: entry['template'] for entry in found}
+        case _:
+            return {}
+
+
+def _special_tokens(config: Mapping[str, Any]) -> dict[str, Any]:
+    extra = config.get('extra_special_tokens')
+    found = {name: config[name] for name in (*_SPECIAL_TOKENS, _LIST_OF_TOKENS) if config.get(name)}
+    found |= extra if isinstance(extra, Mapping) else {}
+    return {
+        name: list(map(_token, token)) if isinstance(token, (list, tuple)) else _token(token)
+        for name, token in found.items()
+    }
+
+
+def _token(token: Any) -> Any:
+    return token['content'] if isinstance(token, Mapping) else token
+
+
+def _with_mark(messages: Sequence[Message]) -> list[Message]:
+    """The messages, with a private mark at the end of the last one's text."""
+    if not messages:
+        raise RenderError('there is no final message to continue.')
+    *before, final = messages
+    content = final.get('content')
+    if isinstance(content, str):
+        return [*before, {**final, 'content': content + _CONTINUE}]
+    parts = list(content) if isinstance(content, (list, tuple)) else []
+    for place in reversed(range(len(parts))):
+        if isinstance(parts[place], Mapping) and isinstance(parts[place].get('text'), str):
+            parts[place] = {**parts[place], 'text': parts[place]['text'] + _CONTINUE}
+            return [*before, {**final, 'content': parts}]
+    raise RenderError('the final message has no text to continue.')
+
+
+def _cut_at_mark(text: str) -> str:
+    place = text.rfind(_CONTINUE.rstrip())
+    if place < 0:
+        raise RenderError('the chat template does not print the final message, so it cannot be continued.')
+    stripped = not text.startswith(_CONTINUE, place)
+    return text[:place].rstrip() if stripped else text[:place]

@@ -1,0 +1,1 @@
+def meta_template(name): raise KeyError(name)

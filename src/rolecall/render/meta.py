@@ -1,0 +1,178 @@
+"""How a model is addressed: the meta template, read and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, parse
+from rolecall.prompts.reading import Complaints
+
+__all__ = ['MetaTemplate', 'Role']
+
+_META_KEYS = ('begin', 'end', 'round', 'reserved_roles', 'eos_token_id')
+_ROLE_KEYS = ('role', 'api_role', 'begin', 'end', 'prompt', 'generate')
+_API_ROLES = {
+    'HUMAN': 'user',
+    'BOT': 'assistant',
+    'SYSTEM': 'system',
+    **{role: role for role in ('user', 'assistant', 'system', 'developer', 'tool')},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One role of the model: what stands before and after its speech, and what it says by default."""
+
+    name: str
+    begin: Pieces = ()
+    end: Pieces = ()
+    default: Pieces | None = None
+    generate: bool = False
+    api_role: str | None = None
+    """The role's name in an API's messages (user, assistant, system …), None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTemplate:
+    """The model side of a prompt.
+
+    >>> meta = MetaTemplate.read(dict(round=[
+    ...     dict(role='HUMAN', begin='<H>', end='</H>'),
+    ...     dict(role='BOT', begin='<B>', end='</B>', generate=True)]))
+    >>> [role.name for role in meta.roles.values()]
+    ['HUMAN', 'BOT']
+    """
+
+    round: tuple[Role | Text, ...] | None = None
+    """The roles of one round, and the bare strings between them; None leaves the dataset's speeches as they are."""
+    reserved: tuple[Role, ...] = ()
+    begin: Pieces = ()
+    end: Pieces = ()
+    eos_token_id: int | tuple[int, ...] | None = None
+    messages: tuple[FrozenDict, ...] = ()
+    """Messages that the model side adds in front (a meta template given as a list of messages)."""
+    roles: Mapping[str, Role] = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = [item for item in self.round or () if isinstance(item, Role)]
+        object.__setattr__(self, 'roles', {role.name: role for role in (*named, *self.reserved)})
+
+    @classmethod
+    def read(cls, written: Any) -> MetaTemplate:
+        """Read a meta template in the documents' syntax; everything that is wrong is reported at once."""
+        complaints = Complaints()
+        if isinstance(written, MetaTemplate):
+            return written
+        if isinstance(written, tuple) and len(written) == 1 and 'role' not in written[0]:
+            written = written[0]  # a stray comma behind `dict(…)`, as the documents print it
+        if isinstance(written, Mapping):
+            meta = _read_mapping(written, complaints)
+        elif isinstance(written, (list, tuple)):
+            meta = cls(messages=_read_messages(written, complaints))
+        else:
+            complaints.add('', f'expected a mapping with a round, or a list of messages, got {written!r:.60}.')
+            meta = cls()
+        complaints.refuse()
+        return meta
+
+    @property
+    def order(self) -> dict[str, int]:
+        """The place of each role in the round."""
+        return {item.name: i for i, item in enumerate(self.round or ()) if isinstance(item, Role)}
+
+
+def _read_mapping(written: Mapping[str, Any], complaints: Complaints) -> MetaTemplate:
+    complaints.unknown_keys('', written, _META_KEYS)
+    round_: tuple[Role | Text, ...] | None = None
+    if written.get('round') is not None:
+        round_ = tuple(_read_round(written['round'], complaints, 'round'))
+    reserved = _read_round(written.get('reserved_roles') or (), complaints, 'reserved_roles')
+    for i, item in enumerate(reserved):
+        if isinstance(item, Text):
+            complaints.add(f'reserved_roles[{i}]', f'expected a role, got the string {item.text!r}.')
+    names = [item.name for item in (*(round_ or ()), *reserved) if isinstance(item, Role)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        complaints.add('round', f'the role {name!r} is defined twice.', 'Define each role once.')
+    return MetaTemplate(
+        round=round_,
+        reserved=tuple(item for item in reserved if isinstance(item, Role)),
+        begin=_read_affix(written.get('begin'), complaints, 'begin', ''),
+        end=_read_affix(written.get('end'), complaints, 'end', ''),
+        eos_token_id=_read_eos(written.get('eos_token_id'), complaints),
+    )
+
+
+def _read_round(written: object, complaints: Complaints, where: str) -> list[Role | Text]:
+    if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
+        complaints.add(where, f'expected a list of roles, got {written!r:.60}.')
+        return []
+    items: list[Role | Text] = []
+    for i, entry in enumerate(written):
+        if isinstance(entry, str):
+            items.append(Text(entry, Origin('marker', 'round')))
+        elif isinstance(entry, Mapping):
+            items.append(_read_role(entry, complaints, f'{where}[{i}]'))
+        else:
+            complaints.add(f'{where}[{i}]', f'expected a role or a string, got {entry!r:.60}.')
+    return items
+
+
+def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -> Role:
+    complaints.unknown_keys(where, written, _ROLE_KEYS)
+    name = complaints.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
+    api_role = written.get('api_role', name)
+    if 'api_role' in written and api_role not in _API_ROLES:
+        complaints.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
+    generate = written.get('generate', False)
+    if not isinstance(generate, bool):
+        complaints.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
+    default = written.get('prompt')
+    return Role(
+        name,
+        begin=_read_affix(written.get('begin'), complaints, f'{where}.begin', name),
+        end=_read_affix(written.get('end'), complaints, f'{where}.end', name),
+        default=None if default is None else parse(complaints.text(f'{where}.prompt', default), kind='default'),
+        generate=bool(generate),
+        api_role=_API_ROLES.get(api_role),
+    )
+
+
+def _read_affix(written: object, complaints: Complaints, where: str, name: str) -> Pieces:
+    """`begin` or `end`: a string, or a list of strings and token ids."""
+    if written is None:
+        return ()
+    entries = [written] if isinstance(written, (str, int)) else written
+    if isinstance(entries, Mapping) or not isinstance(entries, Sequence):
+        complaints.add(where, f'expected a string, or a list of strings and token ids, got {written!r:.60}.')
+        return ()
+    pieces: list[Piece] = []
+    for i, entry in enumerate(entries):
+        if isinstance(entry, str):
+            pieces.append(Text(entry, Origin('marker', name)))
+        elif isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0:
+            pieces.append(Token(entry, Origin('marker', name)))
+        else:
+            complaints.add(f'{where}[{i}]', f'expected a string or a token id, got {entry!r:.60}.')
+    return tuple(pieces)
+
+
+def _read_eos(written: object, complaints: Complaints) -> int | tuple[int, ...] | None:
+    if written is None or (isinstance(written, int) and not isinstance(written, bool)):
+        return written
+    if isinstance(written, (list, tuple)) and all(isinstance(token, int) for token in written):
+        return tuple(written)
+    complaints.add('eos_token_id', f'expected a token id or a list of them, got {written!r:.60}.')
+    return None
+
+
+def _read_messages(written: Sequence[Any], complaints: Complaints) -> tuple[FrozenDict, ...]:
+    messages = []
+    for i, entry in enumerate(written):
+        if isinstance(entry, Mapping) and isinstance(entry.get('role'), str) and isinstance(entry.get('content'), str):
+            messages.append(FrozenDict(entry))
+        else:
+            complaints.add(f'[{i}]', f'expected a message with role and content, got {entry!r:.60}.')
+    return tuple(messages)

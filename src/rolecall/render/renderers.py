@@ -1,0 +1,327 @@
+"""The model sides: text models with and without a meta template, APIs, and models with a chat template of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from rolecall.errors import Problem, RenderError, TemplateError
+from rolecall.prompts.multimodal import JoinedParts
+from rolecall.prompts.pieces import Origin, Pieces, Text, Token, fold, relabel
+from rolecall.prompts.script import Aside, Content, Expand, Item, Script, Turn, content_pieces
+from rolecall.prompts.wording import Mode
+from rolecall.render.arrange import Arrangement, Note, Utterance, arrange
+from rolecall.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
+from rolecall.render.meta import MetaTemplate, Role
+
+__all__ = ['API_ROLES', 'ApiRenderer', 'DatasetRenderer', 'Rendered', 'Renderer', 'TextRenderer', 'join_neighbours']
+
+_JOINT = Text('\n', Origin('joint', 'speeches'))
+_RAW_ROLES = {'user': ('HUMAN', None), 'assistant': ('BOT', None), 'system': ('SYSTEM', 'HUMAN')}
+
+API_ROLES = MetaTemplate.read(
+    {
+        'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}],
+        'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}],
+    }
+)
+"""How an API is addressed when its config says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The compiled form of one prompt, and what happened to the dataset's words."""
+
+    layout: Layout
+    notes: tuple[Note, ...] = ()
+
+
+class Renderer(Protocol):
+    """A model side: turns a script into the layout of a request."""
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        """The request for this script. With `prefill`, the words the dataset begins the answer with are sent, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRenderer:
+    """A text model: with a meta template, or without (then speeches are joined with line breaks)."""
+
+    meta: MetaTemplate | None = None
+    encode: Callable[[str], Sequence[int]] | None = None
+    """The model's tokenizer, for meta templates that hold token ids."""
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether speeches are wrapped by the model's roles (and not joined with line breaks)."""
+        return self.meta is not None and self.meta.round is not None
+
+    def fragment(self, items: Sequence[Item]) -> str:
+        """The text of some speeches on their own, without the words around the whole conversation."""
+        if self.meta is None or self.meta.round is None:
+            return str(lines_layout([_line(item) for item in items]).fill({}))
+        spoken = arrange(items, self.meta, 'ppl').utterances
+        return ''.join(fold((*one.begin, *_text_content(one.content), *one.end)) for one in spoken)
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        if script.plain:
+            return Rendered(TextLayout(_only_text(script)))
+        items = _named_roles(script)
+        if self.meta is None or self.meta.round is None:
+            begin, end = (self.meta.begin, self.meta.end) if self.meta else ((), ())
+            if self.meta and self.meta.messages:
+                items = (*_added_turns(self.meta), *items)
+            return Rendered(lines_layout([_line(item) for item in items], begin, end))
+        arranged = arrange(items, self.meta, mode)
+        pieces = [*self.meta.begin]
+        for utterance in _spoken(arranged):
+            pieces += [*utterance.begin, *_text_content(utterance.content), *utterance.end]
+        notes = arranged.notes
+        if arranged.answering:
+            answer = arranged.utterances[-1]
+            pieces += answer.begin
+            if prefill:
+                pieces += _text_content(answer.content)
+            else:
+                notes += _withheld(answer)
+        else:
+            pieces += self.meta.end
+        return Rendered(text_layout(pieces, self.encode), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRenderer:
+    """A chat API: speeches become messages; neighbours of one role are joined; no words are lost."""
+
+    meta: MetaTemplate = field(default=API_ROLES)
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        drafts, notes = self.drafts(script, mode, prefill=prefill)
+        return Rendered(MessagesLayout(drafts), notes)
+
+    def drafts(
+        self, script: Script, mode: Mode, *, prefill: bool = False
+    ) -> tuple[list[MessageDraft], tuple[Note, ...]]:
+        """The messages with their fields open."""
+        if script.plain:
+            return _with_added([MessageDraft('user', _only_text(script))], self.meta), ()
+        if script.raw:
+            return self._raw_drafts(script, mode, prefill=prefill)
+        roles = API_ROLES if self.meta.round is None else self.meta
+        arranged = arrange(script.items, roles, mode)
+        utterances = list(_spoken(arranged))
+        notes = list(arranged.notes)
+        if arranged.answering:
+            answer = arranged.utterances[-1]
+            if prefill and answer.content != ():
+                utterances.append(replace(answer, end=()))
+            else:
+                notes += _withheld(answer)
+        if self.meta.begin:
+            utterances.insert(0, Utterance(self.meta.begin, section='begin', from_dataset=False))
+        if self.meta.end and not arranged.answering:
+            utterances.append(Utterance(self.meta.end, section='end', from_dataset=False))
+        drafts = join_neighbours(_carried(utterances, roles, notes), notes)
+        return _with_added(drafts, self.meta), tuple(notes)
+
+    def _raw_drafts(self, script: Script, mode: Mode, *, prefill: bool) -> tuple[list[MessageDraft], tuple[Note, ...]]:
+        """Raw messages go as they are; only an answer that the dataset hides is not sent."""
+        turns = [item for item in script.items if isinstance(item, Turn)]
+        notes: tuple[Note, ...] = ()
+        if (
+            mode == 'gen'
+            and not prefill
+            and turns
+            and turns[-1].role == 'assistant'
+            and _hides_answer(turns[-1].content)
+        ):
+            notes = _withheld(Utterance(turns[-1].content))
+            turns = turns[:-1]
+        stray = [item for item in script.items if isinstance(item, Aside) and any(map(_has_words, item.content))]
+        if stray:
+            what = 'the examples are strings, and the messages have no speech to put them in.'
+            raise TemplateError(Problem('ice_template', what, 'Use a RawPromptTemplate for the examples, too.'))
+        drafts = [MessageDraft(turn.role, turn.content, turn.extra, turn.silent) for turn in turns]
+        return _with_added(drafts, self.meta), notes
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRenderer:
+    """No model at all: each speech as the dataset has it, bare strings as messages of nobody."""
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        if script.plain:
+            return Rendered(TextLayout(_only_text(script)))
+        drafts = [
+            MessageDraft(item.role if isinstance(item, Turn) else '', item.content)
+            for item in script.items
+            if isinstance(item, (Turn, Aside))
+        ]
+        return Rendered(MessagesLayout(drafts))
+
+
+def _only_text(script: Script) -> Pieces:
+    return tuple(piece for item in script.items if isinstance(item, Aside) for piece in item.content)
+
+
+def _spoken(arranged: Arrangement) -> tuple[Utterance, ...]:
+    """What is said before the answer."""
+    return arranged.utterances[:-1] if arranged.answering else arranged.utterances
+
+
+def _withheld(answer: Utterance) -> tuple[Note, ...]:
+    """A note about the words that the dataset puts into the model's mouth, if it does."""
+    text = ''.join(piece.text for piece in content_pieces(answer.content) if isinstance(piece, Text))
+    if not text.strip():
+        return ()
+    return (Note('not_sent', 'the answer is left to the model, so its first words are not sent (see prefill).', text),)
+
+
+def _named_roles(script: Script) -> tuple[Item, ...]:
+    """Raw messages under the names that meta templates use."""
+    if not script.raw:
+        return script.items
+    return tuple(
+        replace(item, role=_RAW_ROLES[item.role][0], fallback_role=_RAW_ROLES[item.role][1])
+        if isinstance(item, Turn) and item.role in _RAW_ROLES
+        else item
+        for item in script.items
+    )
+
+
+def _text_content(content: Content) -> Pieces:
+    if isinstance(content, tuple):
+        return content
+    raise TemplateError(
+        Problem(
+            'prompt_template',
+            'the prompt has pictures, sound or film in it; this model takes text only.',
+            'Use a model with a chat API that takes media.',
+        )
+    )
+
+
+def _line(item: Item) -> Pieces:
+    if isinstance(item, Expand):
+        raise RenderError(f"column '{item.column}' was not expanded.")
+    if isinstance(item, Aside):
+        return item.content
+    words = relabel(_text_content(item.content), lambda origin: replace(origin, role=item.role))
+    return (*(item.begin or ()), *words, *(item.end or ()))
+
+
+def _has_words(piece: object) -> bool:
+    return not isinstance(piece, Text) or bool(piece.text.strip())
+
+
+def _hides_answer(content: Content) -> bool:
+    return any(isinstance(piece, Text) and piece.origin.kind == 'masked' for piece in content_pieces(content))
+
+
+def _carried(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[Note]) -> list[MessageDraft]:
+    """Messages, with words that no role speaks put into a neighbour that is not the model's own."""
+    drafts: list[MessageDraft] = []
+    waiting: list[Pieces] = []
+    for utterance in utterances:
+        if utterance.role is None:
+            words = _text_content(utterance.content)
+            if any(map(_has_words, words)):
+                waiting.append(words)
+            continue
+        role = _api_role(utterance.role)
+        content = _wrapped(utterance)
+        if waiting and role != 'assistant':
+            content = _after(waiting, content)
+            notes.append(_moved(waiting, role))
+            waiting = []
+        extra = utterance.turn.extra if utterance.turn else {}
+        drafts.append(MessageDraft(role, content, extra))
+    if waiting:
+        _append_words(drafts, waiting, notes)
+    return drafts
+
+
+def _api_role(role: Role) -> str:
+    if role.api_role is not None:
+        return role.api_role
+    what = f'the role {role.name} has no api_role, so an API cannot be told who speaks.'
+    raise TemplateError(Problem('meta_template', what, "Give it one: api_role='HUMAN', 'BOT' or 'SYSTEM'."))
+
+
+def _wrapped(utterance: Utterance) -> Content:
+    if not utterance.begin and not utterance.end:
+        return utterance.content
+    pieces = (*utterance.begin, *_text_content(utterance.content), *utterance.end)
+    if any(isinstance(piece, Token) for piece in pieces):
+        what = 'begin or end of a role holds token ids; an API takes text.'
+        raise TemplateError(Problem('meta_template', what, 'Write them as strings.'))
+    return pieces
+
+
+def _after(words: Sequence[Pieces], content: Content) -> Content:
+    """Content with words put in front of it, each on a line of its own."""
+    if not isinstance(content, tuple):
+        return JoinedParts((*words, content))
+    return (*[piece for line in words for piece in (*line, *_line_break(line))], *content)
+
+
+def _line_break(line: Pieces) -> Pieces:
+    last = line[-1] if line else None
+    return () if isinstance(last, Text) and last.text.endswith('\n') else (_JOINT,)
+
+
+def _moved(words: Sequence[Pieces], role: str) -> Note:
+    text = ''.join(str(getattr(piece, 'text', getattr(piece, 'written', ''))) for line in words for piece in line)
+    return Note('moved', f'words that no role speaks were put into the {role} message next to them.', text)
+
+
+def _append_words(drafts: list[MessageDraft], waiting: list[Pieces], notes: list[Note]) -> None:
+    """Words after the last message that could carry them: into the last message of somebody but the model."""
+    words: Pieces = waiting[0]
+    for line in waiting[1:]:
+        words = (*words, _JOINT, *line)
+    if drafts and drafts[-1].role != 'assistant' and isinstance(drafts[-1].content, tuple):
+        drafts[-1] = replace(drafts[-1], content=(*drafts[-1].content, _JOINT, *words))
+        notes.append(_moved(waiting, drafts[-1].role))
+    else:
+        drafts.append(MessageDraft('user', words))
+        notes.append(Note('moved', 'words that no role speaks became a user message of their own.', ''))
+
+
+def join_neighbours(drafts: Sequence[MessageDraft], notes: list[Note]) -> list[MessageDraft]:
+    """Consecutive messages of one role become one, joined with a line break."""
+    joined: list[MessageDraft] = []
+    for draft in drafts:
+        last = joined[-1] if joined else None
+        if last is None or last.role != draft.role or last.extra or draft.extra:
+            joined.append(draft)
+            continue
+        if isinstance(last.content, tuple) and isinstance(draft.content, tuple):
+            content: Content = (*last.content, _JOINT, *draft.content)
+        else:
+            content = JoinedParts((last.content, draft.content))
+        joined[-1] = replace(last, content=content)
+        notes.append(Note('merged', f'two {draft.role} speeches in a row were joined with a line break.'))
+    return joined
+
+
+def _with_added(drafts: list[MessageDraft], meta: MetaTemplate) -> list[MessageDraft]:
+    """The messages a meta template adds: in front of the first message of their role, or as messages of their own."""
+    drafts = list(drafts)
+    alone: list[MessageDraft] = []
+    for message in meta.messages:
+        words = (Text(message['content'], Origin('message', message['role'])),)
+        at = next((i for i, draft in enumerate(drafts) if draft.role == message['role']), None)
+        content = None if at is None else drafts[at].content
+        if at is not None and isinstance(content, tuple):
+            drafts[at] = replace(drafts[at], content=(*words, *content))
+        else:
+            alone.append(MessageDraft(message['role'], words))
+    return [*alone, *drafts]
+
+
+def _added_turns(meta: MetaTemplate) -> tuple[Turn, ...]:
+    return tuple(
+        Turn(m['role'], (Text(m['content'], Origin('message', m['role'])),), section='begin') for m in meta.messages
+    )

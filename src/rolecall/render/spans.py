@@ -1,0 +1,74 @@
+"""The final request, cut into spans that say where each character comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.prompts.pieces import Origin
+
+__all__ = ['Request', 'Span', 'joined', 'texts_of']
+
+Message = Mapping[str, Any]
+Request = str | list[Message] | list[int] | list[int | str]
+"""What a model receives: a text, messages, or token ids (with strings where no tokenizer is at hand)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the request and its origin."""
+
+    text: str
+    origin: Origin
+    message: int | None = None
+    """Which message it stands in; None in a text."""
+    part: int | None = None
+    """Which part of a message of several parts."""
+    token: int | None = None
+    """A token id that the model side gives instead of text."""
+
+
+Place = tuple[int | None, int | None]
+
+
+def joined(spans: Iterable[Span]) -> dict[Place, str]:
+    """The text of each place of a request, put together from its spans."""
+    texts: dict[Place, str] = {}
+    for span in spans:
+        place = (span.message, span.part)
+        shown = f'<{span.token}>' if span.token is not None else str(span.text)
+        texts[place] = texts.get(place, '') + shown
+    return texts
+
+
+def texts_of(request: Request) -> dict[Place, str]:
+    """The text of each place of a request: what its spans must join to.
+
+    >>> texts_of([{'role': 'user', 'content': 'Hi'}])
+    {(0, None): 'Hi'}
+    """
+    if isinstance(request, str):
+        return {(None, None): request}
+    if all(isinstance(entry, Mapping) for entry in request):
+        return dict(_message_texts(request))  # type: ignore[arg-type]  # every entry was just seen to be a mapping
+    return {(None, None): ''.join(f'<{entry}>' if isinstance(entry, int) else str(entry) for entry in request)}
+
+
+def _message_texts(messages: Iterable[Message]) -> Iterable[tuple[Place, str]]:
+    for i, message in enumerate(messages):
+        content = message.get('content')
+        if isinstance(content, str):
+            yield (i, None), content
+            continue
+        for k, part in enumerate(content or ()):
+            if (text := _part_text(part)) is not None:
+                yield (i, k), text
+
+
+def _part_text(part: Message) -> str | None:
+    """The text of a part, or the url of what it refers to; None if it holds something else."""
+    value = part.get(part.get('type', ''))
+    if isinstance(value, Mapping):
+        value = value.get('url')
+    return None if value is None or isinstance(value, (list, tuple, Mapping)) else str(value)

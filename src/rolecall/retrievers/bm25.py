@@ -1,0 +1,118 @@
+"""BM25: the training rows whose words best match the test row's.
+
+The formula is Okapi's with the negative-idf floor of `rank_bm25`, kept as a sparse matrix of finished weights: a
+query adds up the columns of its terms.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.errors import Problem
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, needed, no_examples
+from rolecall.retrievers.pool import Pool, searched_text
+from rolecall.retrievers.ranking import best
+from rolecall.retrievers.words import words
+
+__all__ = ['BM25Retriever', 'Okapi']
+
+
+@dataclass(frozen=True, slots=True)
+class BM25Retriever(Settings):
+    """The `ice_num` training rows with the highest BM25 score, the best first.
+
+    `tokenizer` turns a text into its terms; `rolecall.retrievers.words` unless another is given.
+    """
+
+    ice_num: int = 1
+    tokenizer: Callable[[str], Iterable[str]] = words
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+
+    def problems(self) -> Iterator[Problem]:
+        yield from Settings.problems(self)
+        if not callable(self.tokenizer):
+            yield Problem('tokenizer', f'{self.tokenizer!r} cannot be called with a text.')
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        if self.ice_num == 0:
+            return no_examples(test, progress)
+        needed('scipy.sparse', purpose='to search with BM25')
+        pool = Pool(train, reader, same_split)
+        pool.must_hold(self.ice_num)
+        return self.search(pool, test, Meter(progress, train, test))
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:
+        index = Okapi(self.training_terms(pool, meter), k1=self.k1, b=self.b, epsilon=self.epsilon)
+        for position, row in enumerate(test):
+            terms = self.tokenizer(searched_text(row, position, 'test', pool.reader))
+            ranked = best(index.scores(terms), self.ice_num + pool.spare(position, row))
+            meter.add()
+            yield pool.pick(ranked.tolist(), self.ice_num, position, row)
+
+    def training_terms(self, pool: Pool, meter: Meter) -> Iterator[Iterable[str]]:
+        for text in pool.texts():
+            yield self.tokenizer(text)
+            meter.add()
+
+
+class Okapi:
+    """Documents, as weights of their terms.
+
+    >>> index = Okapi([['a', 'cat'], ['a', 'dog'], ['a', 'red', 'dog']])
+    >>> index.scores(['red', 'dog', 'zebra']).argmax().item()
+    2
+    """
+
+    def __init__(
+        self, documents: Iterable[Iterable[str]], *, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25
+    ) -> None:
+        np = needed('numpy', purpose='to search with BM25')
+        sparse = needed('scipy.sparse', purpose='to search with BM25')
+        self.numbers: dict[str, int] = {}
+        numbers = self.numbers
+        terms, lengths = array('i'), array('q')
+        for document in documents:
+            found = [numbers.setdefault(term, len(numbers)) for term in document]
+            terms.extend(found)
+            lengths.append(len(found))
+        starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        counts = sparse.csr_array(
+            (np.ones(len(terms)), np.array(terms, dtype=np.int32), starts), shape=(len(lengths), len(numbers))
+        )
+        counts.sum_duplicates()
+        self.weights = okapi_weights(counts.tocsc(), np.array(lengths), k1=k1, b=b, epsilon=epsilon)
+
+    def scores(self, query: Iterable[str]) -> Any:
+        """The score of every document; a term that stands twice in the query counts twice."""
+        np = needed('numpy', purpose='to search with BM25')
+        known = Counter(self.numbers[term] for term in query if term in self.numbers)
+        return self.weights[:, list(known)] @ np.fromiter(known.values(), dtype=float, count=len(known))
+
+
+def okapi_weights(counts: Any, lengths: Any, *, k1: float, b: float, epsilon: float) -> Any:
+    """Term counts (documents in rows, terms in columns) made into what each term adds to each document's score."""
+    np = needed('numpy', purpose='to search with BM25')
+    documents = counts.shape[0]
+    frequency = np.diff(counts.indptr)
+    idf = np.log(documents - frequency + 0.5) - np.log(frequency + 0.5)
+    if len(idf):
+        idf[idf < 0] = epsilon * idf.mean()
+    length = lengths / max(lengths.mean(), 1e-300) if documents else lengths
+    count = counts.data
+    saturation = k1 * (1 - b + b * length[counts.indices])
+    counts.data = np.repeat(idf, frequency) * (count * (k1 + 1) / (count + saturation))
+    return counts

@@ -1,0 +1,164 @@
+"""Retrieval by embedding: vectors of all training rows in memory, test rows in blocks, exact search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, TypeAlias
+
+from rolecall.errors import Problem
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, no_examples
+from rolecall.retrievers.encoders import Encoder, SentenceEncoder, encoded
+from rolecall.retrievers.pool import Pool, searched_text
+from rolecall.retrievers.ranking import best, numpy
+
+__all__ = [
+    'DenseSettings',
+    'TopkRetriever',
+    'best_exactly',
+    'block_size',
+    'candidates_for',
+    'nearest',
+    'too_few_candidates',
+    'training_vectors',
+    'unit_length',
+]
+
+Embedding: TypeAlias = Callable[[Iterable[str]], Iterator[Any]]
+
+BLOCK_SCORES = 2**24  # test rows × training rows scored at a time: 64 MiB
+BLOCK_ROWS = 512
+SLACK, DECIMALS = 1e-4, 12
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSettings(Settings):
+    """The settings of every retriever that embeds rows.
+
+    `encoder` is any callable from texts to vectors; without one, the named sentence-transformers model is loaded.
+    Vectors of a model, or of an encoder with a `name`, are kept on disk under `cache_dir`. `tokenizer_name` is
+    accepted because configs have it; the encoder's own tokenizer is used.
+    """
+
+    ice_num: int = 1
+    sentence_transformers_model_name: str = 'all-mpnet-base-v2'
+    tokenizer_name: str = 'gpt2-xl'
+    batch_size: int = 1
+    encoder: Encoder | None = None
+    cache_dir: str | os.PathLike[str] | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        yield from Settings.problems(self)
+        if self.encoder is not None and not callable(self.encoder):
+            yield Problem('encoder', f'{self.encoder!r} cannot be called with texts.')
+
+    def embedding(self) -> Embedding:
+        """What embeds texts, chunk by chunk."""
+        encoder = self.encoder or SentenceEncoder(self.sentence_transformers_model_name, self.batch_size)
+        return partial(encoded, encoder=encoder, cache_dir=self.cache_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class TopkRetriever(DenseSettings):
+    """The `ice_num` training rows whose vectors have the largest inner product with the test row's, best first."""
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        if self.ice_num == 0:
+            return no_examples(test, progress)
+        numpy()
+        pool = Pool(train, reader, same_split)
+        pool.must_hold(self.ice_num)
+        return (
+            pool.pick(found.ids, self.ice_num, found.position, found.row)
+            for found in nearest(self, pool, test, self.ice_num, Meter(progress, train, test))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A test row, its vector, and the training rows nearest to it: those wanted and those that may be skipped."""
+
+    position: int
+    row: Row
+    ids: list[int]
+    vector: Any
+    vectors: Any  # of all training rows
+
+
+def nearest(settings: DenseSettings, pool: Pool, test: Iterable[Row], wanted: int, meter: Meter) -> Iterator[Found]:
+    """Every test row with at least the `wanted` nearest training rows that may be shown to it."""
+    embedding = settings.embedding()
+    vectors = training_vectors(embedding, pool, meter)
+    longest = float(lengths_of(vectors).max())
+    rows = enumerate(test)
+    while block := list(islice(rows, block_size(len(vectors)))):
+        texts = (searched_text(row, position, 'test', pool.reader) for position, row in block)
+        queries = numpy().concatenate(list(embedding(texts)))
+        for (position, row), query, scores in zip(block, queries, queries @ vectors.T, strict=True):
+            count = wanted + pool.spare(position, row)
+            ids = best_exactly(scores, query, vectors, count, longest)
+            meter.add()
+            yield Found(position, row, ids, query, vectors)
+
+
+def training_vectors(embedding: Embedding, pool: Pool, meter: Meter) -> Any:
+    parts = []
+    for part in embedding(pool.texts()):
+        parts.append(part)
+        meter.add(len(part))
+    return numpy().concatenate(parts)
+
+
+def candidates_for(
+    settings: DenseSettings, pool: Pool, test: Iterable[Row], count: int, meter: Meter
+) -> Iterator[tuple[Found, Picked]]:
+    """Every test row with the `count` nearest training rows that may be shown to it, or all there are."""
+    for found in nearest(settings, pool, test, count, meter):
+        yield found, pool.pick(found.ids, count, found.position, found.row)
+
+
+def too_few_candidates(candidate_num: int, ice_num: int) -> Iterator[Problem]:
+    if type(candidate_num) is type(ice_num) is int and candidate_num < ice_num:
+        yield Problem(
+            'candidate_num',
+            f'{ice_num} examples cannot be chosen from {candidate_num} candidates.',
+            f'Give at least {ice_num}; more leave more to choose from.',
+        )
+
+
+def block_size(training_rows: int) -> int:
+    """How many test rows to score at a time."""
+    return max(1, min(BLOCK_ROWS, BLOCK_SCORES // max(1, training_rows)))
+
+
+def lengths_of(vectors: Any) -> Any:
+    np = numpy()
+    return np.sqrt(np.einsum('ij,ij->i', vectors, vectors))
+
+
+def unit_length(vectors: Any) -> Any:
+    lengths = lengths_of(vectors)
+    return vectors / numpy().where(lengths > 0, lengths, 1)[:, None]
+
+
+def best_exactly(scores: Any, query: Any, vectors: Any, count: int, longest: float) -> list[int]:
+    """The best rows by double precision, among those whose single-precision score comes near enough.
+
+    A block product may round differently with another block size; what it leaves undecided is decided here.
+    """
+    np = numpy()
+    scale = longest * float(np.linalg.norm(query)) or 1.0
+    near = np.sort(best(scores, count, slack=SLACK * scale))
+    exact = np.round((vectors[near].astype(float) @ query.astype(float)) / scale, DECIMALS)
+    return [int(index) for index in near[best(exact, count)]]

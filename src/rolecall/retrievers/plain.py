@@ -1,0 +1,177 @@
+"""Retrievers that do not look at the text: none, always the same, at random, the rows just before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, needed, no_examples
+from rolecall.retrievers.pool import Pool, rows_in_words
+
+__all__ = ['FixKRetriever', 'RandomRetriever', 'SlidingWindowRetriever', 'ZeroRetriever']
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroRetriever(Settings):
+    """No examples.
+
+    >>> ZeroRetriever().ice_num
+    0
+    """
+
+    ice_eos_token: str = ''
+    ice_num: ClassVar[int] = 0
+    fixed: ClassVar[bool] = True
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        return no_examples(test, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class FixKRetriever(Settings):
+    """The same training rows for every test row, in the order listed.
+
+    A listed row that is, or equals, the test row gives way to the rows after the highest one listed.
+
+    >>> FixKRetriever([0, 4, 2]).ice_num
+    3
+    """
+
+    fix_id_list: Sequence[int]
+    ice_num: int = 0  # as many as are listed
+    fixed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        object.__setattr__(self, 'fix_id_list', tuple(self.fix_id_list))
+        object.__setattr__(self, 'ice_num', len(self.fix_id_list))
+
+    def problems(self) -> Iterator[Problem]:
+        yield from Settings.problems(self)
+        ids = self.fix_id_list
+        if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(index) is int for index in ids):
+            yield Problem('fix_id_list', f'{ids!r} is not a list of row numbers.', 'Write it as [0, 1, 2].')
+        else:
+            yield from disagreement(self.ice_num, len(ids), 'fix_id_list')
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        size = len(train)
+        outside = [index for index in self.fix_id_list if not 0 <= index < size]
+        if outside:
+            raise ConfigError(
+                Problem(
+                    'fix_id_list',
+                    f'no training row {", ".join(map(str, outside))}: the training set has {rows_in_words(size)}.',
+                    f'Rows are numbered from 0 to {size - 1}.' if size else '',
+                )
+            )
+        pool = Pool(train, reader, same_split)
+        return Meter(progress, test).counted(pool.pick_the_same(self.fix_id_list, lambda: self.substitutes(size), test))
+
+    def substitutes(self, size: int) -> Iterator[int]:
+        listed = set(self.fix_id_list)
+        after = max(listed, default=-1) + 1
+        return (index for index in chain(range(after, size), range(after)) if index not in listed)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRetriever(Settings):
+    """Training rows drawn anew for every test row, without replacement, by one seeded stream."""
+
+    ice_num: int = 1
+    seed: int = 43
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        pool = Pool(train, reader, same_split)
+        pool.must_hold(self.ice_num)
+        # The legacy generator is frozen by numpy, and its draws are those of the reference.
+        generator = needed('numpy', purpose='to draw examples at random').random.RandomState(self.seed)
+        return Meter(progress, test).counted(
+            pool.pick(map(int, generator.permutation(len(train))), self.ice_num, position, row)
+            for position, row in enumerate(test)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindowRetriever(Settings):
+    """For test row i the k training rows just before row i, counted round the end of the training set.
+
+    >>> SlidingWindowRetriever(k=3).ice_num
+    3
+    """
+
+    k: int
+    ice_num: int = 0  # k
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        object.__setattr__(self, 'ice_num', self.k)
+
+    def problems(self) -> Iterator[Problem]:
+        yield from Settings.problems(self)
+        yield from disagreement(self.ice_num, self.k, 'k')
+
+    def retrieve(
+        self,
+        train: Sequence[Row],
+        test: Iterable[Row],
+        *,
+        reader: Reader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        pool = Pool(train, reader, same_split)
+        pool.must_hold(self.k, name='k')
+        return Meter(progress, test).counted(
+            nearest_last(pool.pick(rows_before(position, len(train)), self.k, position, row))
+            for position, row in enumerate(test)
+        )
+
+
+def rows_before(position: int, size: int) -> Iterator[int]:
+    """Every row once, going back from the one before `position`.
+
+    >>> list(rows_before(1, 4))
+    [0, 3, 2, 1]
+    """
+    return (index % size for index in range(position - 1, position - 1 - size, -1))
+
+
+def nearest_last(picked: Picked) -> Picked:
+    return Picked(picked.ids[::-1], picked.skipped)
+
+
+def disagreement(ice_num: int, actual: int, name: str) -> Iterator[Problem]:
+    if ice_num not in (0, actual):
+        yield Problem(
+            'ice_num',
+            f'{ice_num} examples are asked for, but {name} gives {actual}.',
+            f'Leave ice_num out: {name} decides how many there are.',
+        )

@@ -1,0 +1,168 @@
+"""The training rows as candidates, and the rule that no test row is shown its own answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.retrievers.base import Picked, Reader, Row
+
+__all__ = ['Pool', 'identity_of', 'inputs_of', 'rows_in_words', 'searched_text']
+
+FIELD = re.compile(r'\{([^{}]*)\}')
+OPENING, OPENING_READ = 12, 64
+
+
+@dataclass
+class Pool:
+    """The training rows, with the means to recognise a test row among them.
+
+    Two rows are the same question when their input columns are equal after Unicode normalisation (NFKC), case
+    folding and collapsing white space. Identities are computed when first asked for, and kept.
+    """
+
+    train: Sequence[Row]
+    reader: Reader
+    same_split: bool
+    identities: dict[int, bytes] = field(default_factory=dict)
+
+    def texts(self) -> Iterator[str]:
+        """What is searched of every training row; identities are taken along, so that rows are read once."""
+        for index, row in enumerate(self.train):
+            if self.reader.input_columns:
+                self.identities[index] = identity_of(inputs_of(row, index, 'training', self.reader))
+            yield searched_text(row, index, 'training', self.reader)
+
+    def pick(self, candidates: Iterable[int], wanted: int, position: int, row: Row) -> Picked:
+        """The first `wanted` candidates that neither are the test row nor ask the same."""
+        itself = position if self.same_split else None
+        identity = self.test_identity(position, row) if wanted else None
+        ids: list[int] = []
+        skipped: list[int] = []
+        for index in candidates:
+            if len(ids) == wanted:
+                break
+            twin = index == itself or (identity is not None and self.identity(index) == identity)
+            (skipped if twin else ids).append(index)
+        return Picked(tuple(ids), tuple(skipped))
+
+    def pick_the_same(
+        self, ids: Sequence[int], substitutes: Callable[[], Iterable[int]], test: Iterable[Row]
+    ) -> Iterator[Picked]:
+        """`ids` for every test row; a row that is, or asks the same as, one of them gets a substitute."""
+        usual = Picked(tuple(ids))
+        itself = frozenset(ids) if self.same_split else frozenset()
+        openings = (
+            frozenset(opening_of(plain(inputs_of(self.train[index], index, 'training', self.reader))) for index in ids)
+            if self.reader.input_columns
+            else None
+        )
+        for position, row in enumerate(test):
+            if position in itself or (openings and self.may_ask(openings, position, row)):
+                yield self.pick(chain(ids, substitutes()), len(ids), position, row)
+            else:
+                yield usual
+
+    def openings(self, ids: Iterable[int]) -> frozenset[str]:
+        if not self.reader.input_columns:
+            return frozenset()
+        texts = (inputs_of(self.train[index], index, 'training', self.reader) for index in ids)
+        return frozenset(opening_of(plain(text)) for text in texts)
+
+    def may_ask(self, openings: frozenset[str], position: int, row: Row) -> bool:
+        """False only if no question with one of these openings can be that of the test row; quick."""
+        text = inputs_of(row, position, 'test', self.reader)
+        opening = opening_of(text[:OPENING_READ].lower())
+        return not text.isascii() or len(opening) < OPENING or opening in openings
+
+    def spare(self, position: int, row: Row) -> int:
+        """How many candidates `pick` may have to pass over for this test row."""
+        identity = self.test_identity(position, row)
+        return self.same_split + (self.copies[identity] if identity is not None else 0)
+
+    @property
+    def most_spare(self) -> int:
+        """The largest `spare` that any test row can have."""
+        return self.same_split + max(self.copies.values(), default=0)
+
+    @cached_property
+    def copies(self) -> Counter[bytes]:
+        """How many training rows ask each question."""
+        return Counter(map(self.identity, range(len(self.train)))) if self.reader.input_columns else Counter()
+
+    def identity(self, index: int) -> bytes:
+        if index not in self.identities:
+            self.identities[index] = identity_of(inputs_of(self.train[index], index, 'training', self.reader))
+        return self.identities[index]
+
+    def test_identity(self, position: int, row: Row) -> bytes | None:
+        """What to compare training rows with; nothing if there are no input columns to compare."""
+        if not self.reader.input_columns:
+            return None
+        return identity_of(inputs_of(row, position, 'test', self.reader))
+
+    def must_hold(self, wanted: int, *, name: str = 'ice_num') -> None:
+        """Raises if there are fewer training rows than one prompt asks for."""
+        if wanted > len(self.train):
+            raise ConfigError(
+                Problem(
+                    name,
+                    f'{wanted} examples are asked for, but the training set has {rows_in_words(len(self.train))}.',
+                    'Ask for fewer, or widen train_split or train_range.',
+                )
+            )
+
+
+def identity_of(text: str) -> bytes:
+    """Equal for texts that differ only in case, white space or Unicode form.
+
+    >>> identity_of('What is  １+1?') == identity_of('what is 1+1?\\n')
+    True
+    """
+    return hashlib.blake2b(plain(text).encode('utf-8', 'surrogatepass'), digest_size=16).digest()
+
+
+def plain(text: str) -> str:
+    return ' '.join(unicodedata.normalize('NFKC', text).casefold().split())
+
+
+def opening_of(text: str) -> str:
+    """The first few characters of a text that are not white space."""
+    return ''.join(text.split())[:OPENING]
+
+
+def inputs_of(row: Row, index: int, split: str, reader: Reader) -> str:
+    """The input columns of a row, joined with a space."""
+    try:
+        return ' '.join([str(row[column]) for column in reader.input_columns])
+    except KeyError as missing:
+        raise DataError(
+            f'{split} row {index} has no column {missing}, which input_columns names. '
+            f'Its columns: {", ".join(map(repr, row))}.'
+        ) from None
+
+
+def searched_text(row: Row, index: int, split: str, reader: Reader) -> str:
+    """The text of a row that a search compares."""
+    template = getattr(reader, 'input_template', None)
+    if template is None:
+        return inputs_of(row, index, split, reader)
+    if callable(template):
+        return str(template(row))
+    wording = template['template'] if isinstance(template, Mapping) else template
+    return FIELD.sub(lambda found: str(row.get(found[1], found[0])), str(wording))
+
+
+def rows_in_words(count: int) -> str:
+    """
+    >>> rows_in_words(1), rows_in_words(3)
+    ('1 row', '3 rows')
+    """
+    return f'{count} row' if count == 1 else f'{count} rows'
