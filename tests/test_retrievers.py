@@ -190,6 +190,15 @@ def test_fix_k_replaces_with_the_rows_after_the_highest_listed_and_then_from_the
     assert ids(retriever, numbered(3), questions('train question 2')) == [(1, 0)]
 
 
+@pytest.mark.parametrize('padding', ['', ' ' * 100, '\n \t' * 40])
+@pytest.mark.parametrize('text', ['Short', 'A rather long question, longer than what is looked at first?', ''])
+def test_fix_k_recognises_a_question_however_it_is_spaced(text: str, padding: str) -> None:
+    train = questions(text, 'B', 'C')
+    test = questions(padding + (padding or ' ').join(text.upper().split()) + padding)
+    picks = list(FixKRetriever([0]).retrieve(train, test, reader=Columns()))
+    assert picks == [Picked((1,), (0,))]
+
+
 def test_listed_twice_is_shown_twice() -> None:
     assert ids(FixKRetriever([1, 1]), numbered(3), numbered(1, 'test')) == [(1, 1)]
 
@@ -277,6 +286,12 @@ def test_all_problems_of_a_config_come_at_once() -> None:
 def test_a_setting_that_cannot_work_is_an_error_that_says_so(cfg: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_retriever(cfg)
+
+
+def test_unknown_and_missing_settings_come_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_retriever({'type': 'FixKRetriever', 'fix_id_lists': [0]})
+    assert [problem.where for problem in caught.value.problems] == ['fix_id_lists', 'fix_id_list']
 
 
 def test_a_retriever_of_ones_own_is_built_too() -> None:

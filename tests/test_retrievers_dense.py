@@ -260,3 +260,20 @@ def test_a_real_model_finds_the_same_topic_offline(tmp_path: Path) -> None:
             2, sentence_transformers_model_name=model, batch_size=batch_size, cache_dir=tmp_path / str(batch_size)
         )
         assert [picked[0] for picked in ids(retriever, train, test)] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ('platform', 'variable', 'expected'),
+    [
+        ('linux', 'XDG_CACHE_HOME', 'place/rolecall'),
+        ('win32', 'LOCALAPPDATA', 'place/rolecall/cache'),
+        ('darwin', 'HOME', 'place/Library/Caches/rolecall'),
+    ],
+)
+def test_caches_lie_where_the_system_wants_them(
+    platform: str, variable: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv('ROLECALL_CACHE', raising=False)
+    monkeypatch.setattr(sys, 'platform', platform)
+    monkeypatch.setenv(variable, 'place')
+    assert encoders.cache_directory() == Path(expected)

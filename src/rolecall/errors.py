@@ -4,6 +4,7 @@ RolecallError
 ├── ConfigError            a config cannot be used; carries all its problems at once
 │   └── TemplateError      a prompt template or meta template cannot be used
 ├── RenderError            a row cannot become a request (unequal turns, a chat template that raises, …)
+├── PrompterError          a prompter cannot be built, or cannot word this input
 ├── DataError              rows cannot be read (missing file, malformed line, bad range, …)
 └── MissingExtraError      an optional dependency is not installed; names the extra to install
 """
@@ -19,6 +20,7 @@ __all__ = [
     'DataError',
     'MissingExtraError',
     'Problem',
+    'PrompterError',
     'RenderError',
     'RolecallError',
     'TemplateError',
@@ -69,6 +71,10 @@ class TemplateError(ConfigError):
 
 class RenderError(RolecallError):
     """A row cannot become a request."""
+
+
+class PrompterError(RolecallError, ValueError):
+    """A prompter cannot be built, or cannot word this input."""
 
 
 class DataError(RolecallError):

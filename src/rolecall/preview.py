@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolecall.config.build import build
-from rolecall.config.files import load_config
+from rolecall.config.files import Config, load_config
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets import Dataset, Row, open_dataset
@@ -23,7 +23,7 @@ from rolecall.render.renderers import DatasetRenderer, Renderer
 from rolecall.render.spans import Request, Span
 from rolecall.retrievers import Picked
 
-__all__ = ['Pair', 'Preview', 'preview']
+__all__ = ['Pair', 'Preview', 'fitting', 'preview']
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,13 @@ def preview(
     model: str | None = None,
     limit: int | None = None,
     replies: Sequence[str] | None = None,
+    data: Mapping[str, str] | None = None,
 ) -> Iterator[Preview]:
     """Yield every request that a config leads to, with the origin of every character.
 
-    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work), `limit` bounds the rows of each dataset, and
-    `replies` stand for what the model says in the turns of a dialogue.
+    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work), `limit` bounds the rows of each dataset,
+    `replies` stand for what the model says in the turns of a dialogue, and `data` supplies rows for datasets whose
+    loader is not ours: `{'train': file, 'test': file}`.
 
     >>> config = dict(
     ...     models=[dict(abbr='m', type='HuggingFaceCausalLM', path='none', meta_template=dict(round=[
@@ -74,13 +76,14 @@ def preview(
     >>> next(preview(config)).request
     '<H>1+1=?</H><B>'
     """
-    plan = build(_loaded(config))
-    tasks = _picked(plan.tasks, dataset, 'dataset')
-    sides: Sequence[Side | None] = _picked(plan.sides, model, 'model') or [None]
-    for task in tasks:
-        data = open_dataset(task.entry)
+    loaded = _loaded(config)
+    base = loaded.path.parent if isinstance(loaded, Config) else None
+    plan = build(loaded)
+    sides: Sequence[Side | None] = fitting(plan.sides, model, 'model') or [None]
+    for task in fitting(plan.tasks, dataset, 'dataset'):
+        rows = open_dataset(task.entry, base=base, data=data)
         for side in sides:
-            pair = Pair(task, side, data)
+            pair = Pair(task, side, rows)
             for number, row, picked in pair.rows(limit):
                 yield from pair.previews(number, row, picked, replies=replies)
 
@@ -200,7 +203,7 @@ class Pair:
             has = ', '.join(map(str, row))
             raise DataError(
                 f'{self.task.abbr}, row {number}: no column {", ".join(map(repr, missing))}, which '
-                f'reader_cfg.input_columns names and the template uses. The row has: {has}. Correct the one or the other.'
+                f'reader_cfg.input_columns names and the template uses. The row has: {has}. Correct one of them.'
             )
 
     def _preview(
@@ -244,10 +247,10 @@ def _loaded(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     return load_config(config) if isinstance(config, (str, Path)) else config
 
 
-def _picked(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Named]:
+def fitting(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Named]:
     """Those whose abbr fits the pattern; a pattern that fits none is an error."""
-    fitting = [one for one in named if pattern is None or fnmatch.fnmatchcase(one.abbr, pattern)]
-    if pattern is not None and not fitting:
+    fits = [one for one in named if pattern is None or fnmatch.fnmatchcase(one.abbr, pattern)]
+    if pattern is not None and not fits:
         names = [one.abbr for one in named]
         raise ConfigError(Problem(f'{what}s', f'no {what} fits {pattern!r}.', did_you_mean(pattern, names)))
-    return fitting
+    return fits

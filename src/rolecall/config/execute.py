@@ -7,20 +7,26 @@ free to change what it imports. Nothing enters `sys.modules`, and `sys.path` is 
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import Any
 
-from rolecall.config.finder import config_package, find_config_module, find_relative, in_read_base, near_names
+from rolecall.config.finder import (
+    config_package,
+    find_config_module,
+    find_relative,
+    in_read_base,
+    is_installed,
+    near_names,
+)
 from rolecall.config.merge import merge_bases
 from rolecall.config.names import is_foreign, is_standard
 from rolecall.config.reference import Reference, Resolve
 from rolecall.config.settings import with_attributes
 from rolecall.config.trouble import (
-    MissingImport,
+    MissingImportError,
     circular_import,
     imported_from,
     missing_name,
@@ -126,7 +132,7 @@ class _Importer:
         sibling = find_relative(os.path.dirname(self.path), name.split('.'))
         if sibling and sibling.endswith('.py'):
             return self._bound(name, self._module(sibling, wanted), wanted)
-        if importlib.util.find_spec(name.partition('.')[0]):
+        if is_installed(name.partition('.')[0]):
             return builtins.__import__(name, globals, locals, wanted, 0)
         return self._reference(name, wanted)
 
@@ -137,7 +143,7 @@ class _Importer:
         parts = name.split('.') if name else []
         found = find_relative(folder, parts)
         if found is None:
-            raise MissingImport(
+            raise MissingImportError(
                 f"there is no config file '{'.' * level}{name}'.",
                 looked_for=f'{os.path.join(folder, *parts)}.py',
                 near=near_names(folder, parts),
@@ -187,14 +193,14 @@ class _Importer:
         vars(module)['__all__'] = names
         return module
 
-    def _missing(self, name: str) -> MissingImport:
+    def _missing(self, name: str) -> MissingImportError:
         _, inner = config_package(name) or ('', (name,))
         folder = os.path.dirname(self.path)
         while os.path.basename(folder) != 'configs' and folder != os.path.dirname(folder):
             folder = os.path.dirname(folder)
-        return MissingImport(
+        return MissingImportError(
             f"there is no config file '{name}'.",
-            looked_for=f'{os.path.join("configs", *inner)}.py in the folders above this file, and the installed package',
+            looked_for=f'{os.path.join("configs", *inner)}.py above this file and in the installed package',
             near=near_names(folder, inner),
         )
 
@@ -202,9 +208,7 @@ class _Importer:
 def _free_names(code: CodeType) -> list[str]:
     stored = {instruction.argval for instruction in _instructions(code) if instruction.opname.startswith('STORE_')}
     used = {
-        instruction.argval
-        for instruction in _instructions(code)
-        if instruction.opname in ('LOAD_NAME', 'LOAD_GLOBAL')
+        instruction.argval for instruction in _instructions(code) if instruction.opname in ('LOAD_NAME', 'LOAD_GLOBAL')
     }
     return sorted(used - stored - set(vars(builtins)))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +11,7 @@ from typing import Any, Literal
 
 from rolecall.config.execute import Runner
 from rolecall.config.finder import read_base
-from rolecall.config.locate import Trace, trace
+from rolecall.config.locate import Retrace
 from rolecall.config.names import is_standard, resolve, resolve_real
 from rolecall.config.reference import Call, Resolve
 from rolecall.config.trouble import not_a_list
@@ -31,7 +30,7 @@ class Config(Mapping[str, Any]):
     path: Path
     names: Mapping[str, Any]
     helpers: Mapping[str, Any] = field(default_factory=dict)
-    _trace: Callable[[], Trace] | None = None
+    _trace: Retrace | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.names[name]
@@ -54,6 +53,14 @@ class Config(Mapping[str, Any]):
         found = self._trace().find(place, self) if self._trace else None
         return f'{found[0]}:{found[1]}' if found else None
 
+    def nearest(self, place: str) -> str:
+        """Where a value, or failing that the innermost known thing around it, was written; at worst, the file."""
+        while place:
+            if found := self.locate(place):
+                return found
+            place = place[: max(place.rfind('.'), place.rfind('['), 0)]
+        return str(self.path)
+
 
 def load_config(
     path: str | Path,
@@ -68,9 +75,13 @@ def load_config(
     inert `Reference` otherwise; with `foreign='real'`, the real thing where its package is installed. `roots` are
     further folders in which `opencompass.configs` and `ais_bench.benchmark.configs` are looked for.
 
-    >>> config = load_config('configs/gsm8k.py')  # doctest: +SKIP
-    >>> config['datasets'][0]['abbr'], config.locate('datasets[0].abbr')  # doctest: +SKIP
-    ('gsm8k', 'configs/gsm8k.py:12')
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, 'gsm8k.py')
+    ...     _ = file.write_text('from opencompass.datasets import GSM8KDataset\\n'
+    ...                         "datasets = [dict(abbr='gsm8k', type=GSM8KDataset)]\\n")
+    ...     load_config(file)['datasets']
+    [{'abbr': 'gsm8k', 'type': opencompass.datasets.GSM8KDataset}]
     """
     if foreign not in ('reference', 'real'):
         raise ConfigError(Problem('foreign', f'{foreign!r} is no way to treat them.', "Use 'reference' or 'real'."))
@@ -81,7 +92,7 @@ def load_config(
     public = {name: value for name, value in names.items() if not name.startswith('_')}
     values = {name: value for name, value in public.items() if _is_data(value)}
     helpers = {name: value for name, value in public.items() if name not in values}
-    config = Config(Path(path), values, helpers, functools.cache(lambda: trace(file, finds, folders)))
+    config = Config(Path(path), values, helpers, Retrace(file, finds, folders))
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config
@@ -107,7 +118,5 @@ def _shape_problems(config: Config) -> Iterator[Problem]:
                 yield Problem(
                     f'{config.locate(name) or config.path}: {name}[{index}]',
                     f'expected a dict, found a {type(entry).__name__}.',
-                    f'Join lists with {name} = [*a_{name}, *b_{name}]; a comma after the closing bracket also does this.',
+                    f'Join lists with {name} = [*a_{name}, *b_{name}], and leave no comma after the closing bracket.',
                 )
-
-

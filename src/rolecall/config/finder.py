@@ -8,10 +8,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
 
 from rolecall.config.names import CONFIG_PACKAGES
 
-__all__ = ['config_package', 'find_config_module', 'find_relative', 'in_read_base', 'near_names', 'read_base']
+__all__ = [
+    'config_package',
+    'find_config_module',
+    'find_relative',
+    'in_read_base',
+    'is_installed',
+    'near_names',
+    'read_base',
+]
 
 in_read_base: ContextVar[bool] = ContextVar('in_read_base', default=False)
 
@@ -97,11 +106,20 @@ def _config_folders(package: str, *, importer: str, roots: Sequence[str]) -> Ite
         folder = parent
 
 
-def _installed(package: str) -> list[str]:
-    """The folders that hold an installed package, found without importing it."""
+def is_installed(package: str) -> bool:
+    """Whether Python could import a package; it is not imported to find out."""
+    return _spec(package) is not None
+
+
+def _spec(package: str) -> ModuleSpec | None:
     try:
-        spec = importlib.util.find_spec(package)
+        return importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        return []
+        return None
+
+
+def _installed(package: str) -> list[str]:
+    """The folders that hold an installed package."""
+    spec = _spec(package)
     places = spec.submodule_search_locations if spec else None
     return [os.path.dirname(place) for place in places or ()]

@@ -7,6 +7,7 @@ long as nobody has replaced it since. What neither can prove is left unanswered.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from typing import Any
 
 from rolecall.config.execute import Namespace, Runner
 from rolecall.config.reference import Resolve
+from rolecall.config.settings import Settings
 from rolecall.errors import ConfigError
 
-__all__ = ['Place', 'Trace', 'split_place', 'trace']
+__all__ = ['Place', 'Retrace', 'Trace', 'split_place', 'trace']
 
 Place = tuple[str, int]
 
@@ -82,16 +84,37 @@ class Trace:
         return (known.display.file, known.display.parts[last]) if known.held[last] is now else None
 
 
+@dataclass(slots=True)
+class Retrace:
+    """A second run that happens when it is first asked for, and once."""
+
+    path: str
+    resolve: Resolve
+    roots: tuple[str, ...]
+    seen: Trace | None = None
+
+    def __call__(self) -> Trace:
+        if self.seen is None:
+            self.seen = trace(self.path, self.resolve, self.roots)
+        return self.seen
+
+    def __reduce__(self) -> tuple[type[Retrace], tuple[str, Resolve, tuple[str, ...]]]:
+        return Retrace, (self.path, self.resolve, self.roots)
+
+
 def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> Trace:
     """Runs a config file again and remembers where its values were written; empty if it no longer runs."""
     seen = Trace()
     displays: list[_Display] = []
 
     def note(number: int, value: Any) -> Any:
-        held = value if isinstance(value, dict) else dict(enumerate(value))
-        seen.built[id(value)] = _Built(value, displays[number], dict(held))
+        if type(value) is dict:
+            value = Settings(value)  # what an importing file would get anyway: now it keeps its identity
+        held = dict(enumerate(value)) if isinstance(value, list) else dict(value)
+        seen.built[id(value)] = _Built(value, displays[number], held)
         return value
 
+    @functools.cache
     def compile_noting(file: str) -> CodeType:
         with open(file, 'rb') as source:
             tree = ast.parse(source.read(), file)
@@ -132,26 +155,31 @@ class _Noting(ast.NodeTransformer):
         self.file = file
         self.displays = displays
 
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:  # noqa: N802 - named by ast
-        lines = {key.value: key.lineno for key in node.keys if isinstance(key, ast.Constant)}
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        lines: dict[Hashable, int] = {}
+        for key in node.keys:
+            if isinstance(key, ast.Constant):
+                lines[key.value] = key.lineno
+            else:  # `**others` or a computed key may have replaced any key before it
+                lines.clear()
         return self._noted(node, lines)
 
-    def visit_List(self, node: ast.List) -> ast.AST:  # noqa: N802
+    def visit_List(self, node: ast.List) -> ast.AST:
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
         plain = [not isinstance(element, ast.Starred) for element in node.elts]
         first_star = plain.index(False) if False in plain else len(plain)
         return self._noted(node, {index: node.elts[index].lineno for index in range(first_star)})
 
-    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:  # noqa: N802
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         return self._noted(node, {})
 
-    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:  # noqa: N802
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
         return self._noted(node, {})
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id == 'dict':
-            return self._noted(node, {word.arg: word.value.lineno for word in node.keywords if word.arg})
+            return self._noted(node, {word.arg: word.lineno for word in node.keywords if word.arg})
         return self.generic_visit(node)
 
     def _noted(self, node: ast.expr, lines: Mapping[Hashable, int]) -> ast.AST:

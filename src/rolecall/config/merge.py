@@ -1,4 +1,4 @@
-"""The older way to build on another config: `_base_ = ['a.py', 'b.py']`, merged key by key under the file's own names."""
+"""The older way to build on other configs: `_base_ = ['a.py', 'b.py']`, merged key by key under the file's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of our classes answers to a name of another system, and which packages a config may name without having them."""
+"""Which of ours answers to a name of another system, and which packages a config may name without having them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,28 @@ FOREIGN = SPOKEN_FOR | {
 }  # fmt: skip
 """Packages that a config may name, but that are never imported for it unless the user asks: slow, or not installed."""
 
-OURS: dict[str, str] = {
-    'read_base': 'rolecall.config.finder.read_base',
+_HOMES = {
+    'rolecall.config.finder': ('read_base',),
+    'rolecall.prompts.template': (
+        'MMPromptTemplate',
+        'MultiTurnPromptTemplate',
+        'PromptTemplate',
+        'RawPromptTemplate',
+    ),
+    'rolecall.retrievers': (
+        'BM25Retriever',
+        'DPPRetriever',
+        'FixKRetriever',
+        'MDLRetriever',
+        'RandomRetriever',
+        'SlidingWindowRetriever',
+        'TopkRetriever',
+        'VotekRetriever',
+        'ZeroRetriever',
+    ),
 }
+
+OURS: dict[str, str] = {name: f'{home}.{name}' for home, names in _HOMES.items() for name in names}
 """The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
 
 
@@ -43,8 +62,8 @@ def is_standard(module: str) -> bool:
 def resolve(dotted: str, /) -> object | None:
     """Our object for a name of OpenCompass, AISBench or mmengine, or None.
 
-    >>> resolve('mmengine.config.read_base')
-    <function read_base at ...>
+    >>> resolve('opencompass.openicl.icl_prompt_template.PromptTemplate').__name__
+    'PromptTemplate'
     >>> resolve('opencompass.datasets.MMLUDataset') is None
     True
     """
@@ -65,8 +84,7 @@ def resolve_real(dotted: str, /) -> object | None:
     try:
         owner: object = importlib.import_module(module)
         if not hasattr(owner, name):
-            owner = importlib.import_module(dotted)
-            return owner
+            return importlib.import_module(dotted)
     except ImportError:
         return resolve(dotted)
     found: object = getattr(owner, name)

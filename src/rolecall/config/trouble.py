@@ -11,7 +11,7 @@ from dataclasses import replace
 from rolecall.errors import ConfigError, Problem
 
 __all__ = [
-    'MissingImport',
+    'MissingImportError',
     'circular_import',
     'imported_from',
     'missing_name',
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class MissingImport(ImportError):
+class MissingImportError(ImportError):
     """An import of a config file that leads nowhere. A config may catch it, as any ImportError."""
 
     def __init__(self, message: str, *, looked_for: str = '', near: Sequence[str] = ()) -> None:
@@ -31,11 +31,11 @@ class MissingImport(ImportError):
         self.remedy = f'{suggestion}{f"Looked for {looked_for}." if looked_for else ""}'.strip()
 
 
-def missing_name(name: str, found: str, names: Iterable[str]) -> MissingImport:
+def missing_name(name: str, found: str, names: Iterable[str]) -> MissingImportError:
     """The error for `from .base import name` where the base has no such name."""
     public = [known for known in names if not known.startswith('_')]
     near = difflib.get_close_matches(name, public, n=3)
-    return MissingImport(f"{_shown(found)} has no '{name}'.", near=near or public[:5])
+    return MissingImportError(f"{_shown(found)} has no '{name}'.", near=near or public[:5])
 
 
 def circular_import(chain: Sequence[str]) -> Problem:
@@ -73,7 +73,7 @@ def user_problem(path: str, error: BaseException, names: Mapping[str, object]) -
     """An exception raised by the config's own code, at the line of the config it came through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     where = f'{_shown(path)}:{lines[-1]}' if lines and lines[-1] else _shown(path)
-    if isinstance(error, MissingImport):
+    if isinstance(error, MissingImportError):
         return Problem(where, str(error), error.remedy)
     said = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
     return Problem(where, said, _remedy(error, names))

@@ -61,7 +61,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     except ConfigError as error:
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     given = bool(data) or _is_inline(entry)
-    splits = _given_splits(data, entry, base) if data else _splits(entry, base)
+    splits = _given_splits(data, entry) if data else _splits(entry, base)
     train_is_needed = 'train_split' in reader_cfg and not given
     name = _name(entry)
     test_rows = _split(splits, reader.test_split, 'test' if given else None)
@@ -174,14 +174,14 @@ def _benchmark_path(entry: Entry) -> str | Path:
 
 
 def _options(entry: Entry) -> FileOptions:
-    keys = ('format', 'encoding', 'on_error', 'field', 'columns')
+    keys = ('format', 'fallback', 'encoding', 'on_error', 'field', 'columns')
     given = {key: entry[key] for key in keys if entry.get(key) is not None}
     if 'columns' in given:
         given['columns'] = tuple(given['columns'])
     return FileOptions(**given)
 
 
-def _given_splits(data: Mapping[str, str | Path], entry: Entry, base: Path | None) -> Splits:
+def _given_splits(data: Mapping[str, str | Path], entry: Entry) -> Splits:
     options = FileOptions(on_error=entry.get('on_error', 'stop'))
     return {name: _rows_at([path], None, options) for name, path in data.items()}
 
@@ -259,7 +259,7 @@ def _hub_splits(entry: Entry, base: Path | None) -> Splits:
         raise ConfigError(Problem('path', f'must name a hub dataset, a folder or a file format, found {path!r}.'))
     file_format = _BUILDERS.get(str(path))
     if file_format and 'data_files' in entry:
-        splits = _file_splits({**entry, 'format': file_format}, base)
+        splits = _file_splits({**entry, 'fallback': file_format}, base)
         return {'train': splits[WHOLE]} if WHOLE in splits and 'split' not in entry else splits
     from rolecall.datasets.hub import open_hub
 

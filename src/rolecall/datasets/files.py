@@ -34,8 +34,9 @@ FORMATS = {
 class FileOptions:
     """How files are read.
 
-    `format` overrides the suffix; `field` names the part of a JSON document that holds the rows; `columns`
-    names the columns of a table without a header; `strict=False` reads sloppily quoted tables as they come.
+    `format` overrides the suffix, `fallback` serves where the suffix tells nothing; `field` names the part of
+    a JSON document that holds the rows; `columns` names the columns of a table without a header;
+    `strict=False` reads sloppily quoted tables as they come.
     """
 
     format: str | None = None
@@ -44,6 +45,7 @@ class FileOptions:
     field: str | None = None
     columns: tuple[str, ...] | None = None
     strict: bool = True
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS.values():
@@ -80,7 +82,7 @@ def open_file(path: str | Path, options: FileOptions | None = None) -> Rows:
     path, options = Path(path), options or FileOptions()
     if not path.is_file():
         raise DataError(f'{path}: no such file.')
-    match options.format or FORMATS.get(plain_suffix(path)):
+    match options.format or FORMATS.get(plain_suffix(path), options.fallback):
         case 'jsonl':
             return FileRows(path, JsonLines(options.encoding), on_error=options.on_error)
         case 'json':

@@ -30,7 +30,10 @@ _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
 class RecordFormat(Protocol):
-    """How a file is cut into records, and a record read. `row` raises ValueError for a malformed one."""
+    """How a file is cut into records, and a record read. `row` raises ValueError for a malformed one.
+
+    `one` is the record at the start of a chunk; blank or malformed lines may follow it.
+    """
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]: ...
 
@@ -161,7 +164,7 @@ class JsonLines:
         return _numbered(lines)
 
     def one(self, chunk: bytes) -> bytes:
-        return chunk
+        return chunk.partition(b'\n')[0]
 
     def row(self, record: bytes) -> Row:
         value = json.loads(record.decode(self.encoding))
@@ -294,7 +297,7 @@ def _without_bom(line: bytes) -> bytes:
 def _explained(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
-            return f'not valid JSON: {error.msg} (column {error.colno}).'
+            return f'not valid JSON: {error.msg} (column {error.pos + 1}).'
         case UnicodeDecodeError():
             byte = error.object[error.start]
             return f'not valid {error.encoding}: byte 0x{byte:02x} at position {error.start} of the line.'

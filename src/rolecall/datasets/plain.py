@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import shutil
-import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
@@ -51,6 +49,9 @@ def plain_path(path: Path, owner: object) -> Path:
     """
     if path.suffix.lower() not in COMPRESSED:
         return path
+    import shutil
+    import tempfile
+
     with tempfile.NamedTemporaryFile(prefix='rolecall-', suffix=plain_suffix(path), delete=False) as copy:
         weakref.finalize(owner, Path(copy.name).unlink, missing_ok=True)
         with open_plain(path) as stream:

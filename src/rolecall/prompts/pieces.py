@@ -102,7 +102,6 @@ _FIELD = r'\{([^{}]+)\}'
 def parse(
     text: str,
     *,
-    kind: Kind = 'text',
     ice_token: str | None = None,
     sep_token: str | None = None,
     column_tokens: Mapping[str, str] | None = None,
@@ -119,7 +118,7 @@ def parse(
     at = 0
     for found in re.finditer(pattern, text):
         if found.start() > at:
-            pieces.append(Text(text[at : found.start()], Origin(kind)))
+            pieces.append(Text(text[at : found.start()], Origin('text')))
         at = found.end()
         written = found.group()
         if written == ice_token:
@@ -130,7 +129,7 @@ def parse(
             column = columns.get(written) or found.group(1)
             pieces.append(Field(column, written, Origin('field', column)))
     if at < len(text):
-        pieces.append(Text(text[at:], Origin(kind)))
+        pieces.append(Text(text[at:], Origin('text')))
     return tuple(pieces)
 
 

@@ -19,7 +19,7 @@ from rolecall.errors import Problem, TemplateError
 from rolecall.prompts.pieces import SHOTS, Origin, Piece, Pieces, Shots, Text
 from rolecall.prompts.script import Aside, Expand, Item, Script, content_pieces
 
-__all__ = ['Joints', 'check_place', 'place_shots', 'without_shots']
+__all__ = ['Joints', 'check_place', 'place_shots', 'place_text', 'without_shots']
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ def check_place(script: Script, *, dialogue_shots: bool, ice_token: str | None) 
 def place_shots(script: Script, shots: Sequence[Script], joints: Joints, *, labelled: bool = False) -> Script:
     """The prompt with its examples in place. Dialogues chosen by label keep their joints, as bare strings."""
     if not shots or shots[0].plain:
-        return _with_text(script, _joined_text(shots, joints))
+        return place_text(script, _joined_text(shots, joints))
     return _with_speeches(script, tuple(_joined_speeches(shots, joints, labelled)))
 
 
 def without_shots(script: Script) -> Script:
     """The prompt with nothing where examples could stand."""
-    return _with_text(script, ())
+    return place_text(script, ())
 
 
 def _joined_text(shots: Sequence[Script], joints: Joints) -> Pieces:
@@ -88,12 +88,13 @@ def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) ->
         yield Aside((Text(joints.end, Origin('joint', 'shots')),), 'shots')
 
 
-def _with_text(script: Script, text: Pieces) -> Script:
-    items = [_item_with_text(item, text) for item in script.items]
+def place_text(script: Script, text: Pieces) -> Script:
+    """The prompt with some text where examples stand."""
+    items = [_itemplace_text(item, text) for item in script.items]
     return replace(script, items=tuple(item for item in items if script.plain or not _is_empty(item)))
 
 
-def _item_with_text(item: Item, text: Pieces) -> Item:
+def _itemplace_text(item: Item, text: Pieces) -> Item:
     if isinstance(item, Expand) or not isinstance(item.content, tuple) or SHOTS not in item.content:
         return item
     pieces = [new for old in item.content for new in (text if isinstance(old, Shots) else (old,))]

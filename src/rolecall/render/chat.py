@@ -7,7 +7,7 @@ way is the template's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,9 +84,6 @@ class ChatLayout:
             if found is not None:
                 return _labelled(text, found, messages, spans)
         return [Span(text, _OWN)]
-
-    def map(self, change: Callable[[Piece], Piece]) -> ChatLayout:
-        return ChatLayout(self._messages.map(change), self._side, asks=self._asks, continues=self._continues)
 
     def pieces(self) -> Iterator[Piece]:
         return self._messages.pieces()

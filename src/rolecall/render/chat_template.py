@@ -25,7 +25,7 @@ __all__ = ['ChatTemplate']
 
 Message = Mapping[str, Any]
 
-MAX_STEPS = 3_000_000
+MAX_STEPS = 2_000_000
 MAX_CHARS = 1 << 26
 
 _SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')
@@ -301,8 +301,10 @@ def _with_mark(messages: Sequence[Message]) -> list[Message]:
 
 
 def _cut_at_mark(text: str) -> str:
-    place = text.rfind(_CONTINUE.rstrip())
-    if place < 0:
-        raise RenderError('the chat template does not print the final message, so it cannot be continued.')
-    stripped = not text.startswith(_CONTINUE, place)
-    return text[:place].rstrip() if stripped else text[:place]
+    mark = _CONTINUE.rstrip()
+    places = text.count(mark)
+    if places != 1:
+        how = 'more than once' if places else 'not at all'
+        raise RenderError(f'the chat template prints the final message {how}, so it cannot be continued.')
+    before, _, after = text.partition(mark)
+    return before if after.startswith(' ') else before.rstrip()

@@ -1,1 +1,195 @@
-def meta_template(name): raise KeyError(name)
+"""Ready meta templates of well-known model families, by name.
+
+Each is a plain dict in the syntax of a model's `meta_template`. Where a family's format begins with a BOS token, that
+token is part of the text, so the text is to be tokenized without special tokens. The generated speech starts
+right after the marker: where a family writes a space before its answers, the model writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from types import MappingProxyType
+from typing import Any
+
+from rolecall.errors import Problem, TemplateError, did_you_mean
+
+__all__ = ['META_TEMPLATES', 'STOP_STRINGS', 'add_meta_template', 'meta_template', 'stop_strings']
+
+Markers = tuple[str, str]
+
+
+def _dialogue(human: Markers, bot: Markers, system: Markers | None = None, *, begin: str = '') -> dict[str, Any]:
+    """A meta template from what stands before and after each role's speech."""
+    template: dict[str, Any] = {'begin': begin} if begin else {}
+    template['round'] = [
+        {'role': 'HUMAN', 'begin': human[0], 'end': human[1]},
+        {'role': 'BOT', 'begin': bot[0], 'end': bot[1], 'generate': True},
+    ]
+    if system is not None:
+        template['reserved_roles'] = [{'role': 'SYSTEM', 'begin': system[0], 'end': system[1]}]
+    return template
+
+
+def _tagged(
+    pattern: str, end: str, roles: tuple[str, str, str] = ('user', 'assistant', 'system'), begin: str = ''
+) -> dict[str, Any]:
+    """The same markers for every role, but for its name."""
+    human, bot, system = ((pattern.format(role), end) for role in roles)
+    return _dialogue(human, bot, system, begin=begin)
+
+
+def _api(*reserved: str) -> dict[str, Any]:
+    template: dict[str, Any] = {
+        'round': [
+            {'role': 'HUMAN', 'api_role': 'HUMAN'},
+            {'role': 'BOT', 'api_role': 'BOT', 'generate': True},
+        ]
+    }
+    if reserved:
+        template['reserved_roles'] = [{'role': role, 'api_role': role} for role in reserved]
+    return template
+
+
+_CHATML = ('<|im_start|>{}\n', '<|im_end|>\n')
+_OPENCHAT = _dialogue(
+    ('GPT4 Correct User: ', '<|end_of_turn|>'),
+    ('GPT4 Correct Assistant:', '<|end_of_turn|>'),
+    ('', '<|end_of_turn|>'),
+    begin='<s>',
+)
+
+_SHIPPED: dict[str, dict[str, Any]] = {
+    'alpaca': _dialogue(
+        ('### Instruction:\n', '\n\n'),
+        ('### Response:', '</s>'),
+        begin='Below is an instruction that describes a task. '
+        'Write a response that appropriately completes the request.\n\n',
+    ),
+    'api': _api('SYSTEM'),
+    'api-no-system': _api(),
+    'baichuan2': _dialogue(('<reserved_106>', ''), ('<reserved_107>', ''), ('', '')),
+    'chatml': _tagged(*_CHATML),
+    'command-r': _tagged(
+        '<|START_OF_TURN_TOKEN|><|{}_TOKEN|>',
+        '<|END_OF_TURN_TOKEN|>',
+        ('USER', 'CHATBOT', 'SYSTEM'),
+        begin='<BOS_TOKEN>',
+    ),
+    'deepseek': _dialogue(
+        ('<｜User｜>', ''),
+        ('<｜Assistant｜>', '<｜end▁of▁sentence｜>'),
+        ('', ''),
+        begin='<｜begin▁of▁sentence｜>',
+    ),
+    'falcon': _dialogue(('User: ', '\n'), ('Falcon:', '\n'), ('System: ', '\n')),
+    'gemma': _dialogue(
+        ('<start_of_turn>user\n', '<end_of_turn>\n'),
+        ('<start_of_turn>model\n', '<end_of_turn>\n'),
+        begin='<bos>',
+    ),
+    'glm4': _tagged('<|{}|>\n', '', begin='[gMASK]<sop>'),
+    'internlm2': _tagged(*_CHATML, begin='<s>'),
+    'llama2': _dialogue(('<s>[INST] ', ' [/INST]'), ('', ' </s>')),
+    'llama3': _tagged('<|start_header_id|>{}<|end_header_id|>\n\n', '<|eot_id|>', begin='<|begin_of_text|>'),
+    'mistral': _dialogue(('[INST] ', '[/INST]'), ('', '</s>'), begin='<s>'),
+    'moss': _dialogue(('<|Human|>: ', '<eoh>\n'), ('<|MOSS|>:', '<eom>\n')),
+    'openchat': _OPENCHAT,
+    'phi3': _tagged('<|{}|>\n', '<|end|>\n'),
+    'phi4': _tagged('<|im_start|>{}<|im_sep|>', '<|im_end|>'),
+    'qwen': _tagged(*_CHATML),
+    'starling': _OPENCHAT,
+    'tulu': _dialogue(('<|user|>\n', '\n'), ('<|assistant|>\n', '</s>\n'), ('<|system|>\n', '\n')),
+    'tulu3': _dialogue(('<|user|>\n', '\n'), ('<|assistant|>\n', '<|end_of_text|>\n'), ('<|system|>\n', '\n')),
+    'vicuna': _dialogue(
+        ('USER: ', ' '),
+        ('ASSISTANT:', '</s>'),
+        begin='A chat between a curious user and an artificial intelligence assistant. '
+        "The assistant gives helpful, detailed, and polite answers to the user's questions. ",
+    ),
+    'yi': _tagged(*_CHATML),
+    'zephyr': _tagged('<|{}|>\n', '</s>\n'),
+}
+
+_templates: dict[str, Mapping[str, Any]] = dict(_SHIPPED)
+
+META_TEMPLATES: Mapping[str, Mapping[str, Any]] = MappingProxyType(_templates)
+"""Every meta template there is a name for, shipped or added."""
+
+STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        'alpaca': ('</s>', '### Instruction:'),
+        'baichuan2': ('</s>', '<reserved_106>'),
+        'chatml': ('<|im_end|>',),
+        'command-r': ('<|END_OF_TURN_TOKEN|>',),
+        'deepseek': ('<｜end▁of▁sentence｜>',),
+        'falcon': ('<|endoftext|>', '\nUser:'),
+        'gemma': ('<end_of_turn>',),
+        'glm4': ('<|endoftext|>', '<|user|>', '<|observation|>'),
+        'internlm2': ('<|im_end|>',),
+        'llama2': ('</s>',),
+        'llama3': ('<|eot_id|>', '<|end_of_text|>'),
+        'mistral': ('</s>',),
+        'moss': ('<eom>',),
+        'openchat': ('<|end_of_turn|>',),
+        'phi3': ('<|end|>', '<|endoftext|>'),
+        'phi4': ('<|im_end|>',),
+        'qwen': ('<|im_end|>', '<|endoftext|>'),
+        'starling': ('<|end_of_turn|>',),
+        'tulu': ('</s>',),
+        'tulu3': ('<|end_of_text|>',),
+        'vicuna': ('</s>',),
+        'yi': ('<|im_end|>',),
+        'zephyr': ('</s>',),
+    }
+)
+"""What ends an answer of a family, kept beside the meta template, which has no place for it."""
+
+
+def meta_template(name: str) -> dict[str, Any]:
+    """A copy of the meta template of that name, to use or to change.
+
+    >>> meta_template('gemma')['round'][1]
+    {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
+    """
+    if name not in _templates:
+        raise TemplateError(
+            Problem('meta_template', f'no meta template is named {name!r}.', did_you_mean(name, sorted(_templates)))
+        )
+    return deepcopy(dict(_templates[name]))
+
+
+def stop_strings(name: str) -> tuple[str, ...]:
+    """What ends an answer of a family; nothing where the family has no such text.
+
+    >>> stop_strings('chatml'), stop_strings('api')
+    (('<|im_end|>',), ())
+    """
+    meta_template(name)
+    return STOP_STRINGS.get(name, ())
+
+
+def add_meta_template(name: str, template: Mapping[str, Any], *, replace: bool = False) -> None:
+    """Give a meta template of your own a name. One that is shipped is only replaced if you say so.
+
+    >>> add_meta_template('shouting', {'round': [{'role': 'HUMAN', 'begin': 'HEY: '}]})
+    >>> meta_template('shouting')
+    {'round': [{'role': 'HUMAN', 'begin': 'HEY: '}]}
+    """
+    if not isinstance(template, Mapping):
+        raise TemplateError(
+            Problem(
+                f'meta template {name!r}',
+                f'it is {type(template).__name__}, not a mapping.',
+                "Give a dict with 'round', and 'begin', 'end' or 'reserved_roles' where needed.",
+            )
+        )
+    if name in _SHIPPED and not replace:
+        raise TemplateError(
+            Problem(
+                f'meta template {name!r}',
+                'a template of that name is shipped.',
+                'Choose another name, or say replace=True.',
+            )
+        )
+    _templates[name] = deepcopy(dict(template))

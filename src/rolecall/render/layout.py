@@ -7,14 +7,14 @@ same pieces and labels them, so the two cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Protocol
 
 from rolecall.errors import RenderError
 from rolecall.prompts.frozen import FrozenDict
-from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, Token, bind, bound
-from rolecall.prompts.script import Content, content_pieces, map_content
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, Token, bind
+from rolecall.prompts.script import Content, content_pieces
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Message, Request, Span
 
@@ -32,9 +32,6 @@ class Layout(Protocol):
     def trace(self, row: Row) -> list[Span]:
         """The request for one row as spans."""
 
-    def map(self, change: Callable[[Piece], Piece]) -> Layout:
-        """The same layout with every piece changed."""
-
     def pieces(self) -> Iterator[Piece]:
         """Every piece, in order."""
 
@@ -46,54 +43,47 @@ class Layout(Protocol):
 class TextLayout:
     """A text: constant stretches with fields between them."""
 
-    __slots__ = ('_columns', '_frame', '_pieces', '_values', '_written')
+    __slots__ = ('_fields', '_frame', '_pieces', 'fill')
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = tuple(pieces)
-        self._frame: list[str] = ['']
-        fields: list[Field] = []
-        for piece in self._pieces:
-            if isinstance(piece, Field):
-                fields.append(piece)
-                self._frame += ['', '']
-            elif isinstance(piece, Text):
-                self._frame[-1] += piece.text
-        self._columns = tuple(field.column for field in fields)
-        self._written = tuple(field.written for field in fields)
-        self._values = _values_of(self._columns)
+        self._fields = tuple(piece for piece in self._pieces if isinstance(piece, Field))
+        self._frame = _frame_of(self._pieces)
+        self.fill = self._compiled()
 
-    def fill(self, row: Row) -> str:
-        try:
-            values = self._values(row)
-        except KeyError:
-            values = self._values_or_written(row)
-        except TypeError as error:
-            raise RenderError(f'a row is a mapping of column to value, got {row!r:.60}.') from error
-        for value in values:
-            if value.__class__ is not str:
-                values = self._texts(row)
-                break
-        frame = self._frame.copy()
-        frame[1::2] = values
-        return ''.join(frame)
+    def _compiled(self) -> Callable[[Row], str]:
+        """Filling, as quickly as can be: look up the values, put them into every second place, join."""
+        columns = tuple(field.column for field in self._fields)
+        frame, fill_with_care, join = self._frame, self._fill_with_care, ''.join
+        if not columns:
+            constant = frame[0]
+            return lambda row: constant
+        values = itemgetter(*columns) if len(columns) > 1 else lambda row: (row[columns[0]],)
 
-    def _values_or_written(self, row: Row) -> Sequence[Any]:
-        return [row.get(column, written) for column, written in zip(self._columns, self._written, strict=True)]
-
-    def _texts(self, row: Row) -> list[str]:
-        texts = []
-        for column, value in zip(self._columns, self._values_or_written(row), strict=True):
+        def fill(row: Row) -> str:
+            parts = frame.copy()
             try:
-                texts.append(text_of(value))
+                parts[1::2] = values(row)
+                return join(parts)
+            except (KeyError, TypeError):
+                return fill_with_care(row)
+
+        return fill
+
+    def _fill_with_care(self, row: Row) -> str:
+        """For a row that lacks a column, or has a value that is not text."""
+        if not isinstance(row, Mapping):
+            raise RenderError(f'a row is a mapping of column to value, got {row!r:.60}.')
+        parts = self._frame.copy()
+        for i, field_ in enumerate(self._fields):
+            try:
+                parts[2 * i + 1] = text_of(row[field_.column]) if field_.column in row else field_.written
             except RenderError as error:
-                raise RenderError(f"column '{column}': {error}") from None
-        return texts
+                raise RenderError(f"column '{field_.column}': {error}") from None
+        return ''.join(parts)
 
     def trace(self, row: Row) -> list[Span]:
         return [Span(piece.text, piece.origin) for piece in bind(self._pieces, row) if isinstance(piece, Text)]
-
-    def map(self, change: Callable[[Piece], Piece]) -> TextLayout:
-        return TextLayout(map(change, self._pieces))
 
     def pieces(self) -> Iterator[Piece]:
         return iter(self._pieces)
@@ -101,21 +91,22 @@ class TextLayout:
     @property
     def is_constant(self) -> bool:
         """Whether no row can change the text."""
-        return not self._columns
+        return not self._fields
 
     @property
     def prefix(self) -> str:
         return self._frame[0]
 
 
-def _values_of(columns: tuple[str, ...]) -> Callable[[Row], Sequence[Any]]:
-    """A function that takes the values of some columns from a row as quickly as can be."""
-    if not columns:
-        return lambda row: ()
-    if len(columns) == 1:
-        only = columns[0]
-        return lambda row: (row[only],)
-    return itemgetter(*columns)
+def _frame_of(pieces: Pieces) -> list[str]:
+    """The constant stretches, with an empty place between each two for a field."""
+    frame = ['']
+    for piece in pieces:
+        if isinstance(piece, Field):
+            frame += ['', '']
+        elif isinstance(piece, Text):
+            frame[-1] += piece.text
+    return frame
 
 
 class TokensLayout:
@@ -147,9 +138,6 @@ class TokensLayout:
             for piece in bind(self._pieces, row)
             if isinstance(piece, (Text, Token))
         ]
-
-    def map(self, change: Callable[[Piece], Piece]) -> TokensLayout:
-        return TokensLayout(map(change, self._pieces), self._encode)
 
     def pieces(self) -> Iterator[Piece]:
         return iter(self._pieces)
@@ -192,10 +180,6 @@ class LinesLayout:
                 spans += words if first else [Span(_JOINT.text, _JOINT.origin), *words]
                 first = False
         return spans + self._end.trace(row)
-
-    def map(self, change: Callable[[Piece], Piece]) -> Layout:
-        begin, end = (tuple(map(change, part.pieces())) for part in (self._begin, self._end))
-        return lines_layout([tuple(map(change, line.pieces())) for line in self._lines], begin, end)
 
     def pieces(self) -> Iterator[Piece]:
         for line in (self._begin, *self._lines, self._end):
@@ -260,9 +244,6 @@ class MessagesLayout:
     def trace(self, row: Row) -> list[Span]:
         return [span for i, draft in enumerate(self._drafts) for span in _draft_spans(draft, i, row)]
 
-    def map(self, change: Callable[[Piece], Piece]) -> MessagesLayout:
-        return MessagesLayout(_map_draft(draft, change) for draft in self._drafts)
-
     def pieces(self) -> Iterator[Piece]:
         for draft in self._drafts:
             yield from content_pieces(draft.content)
@@ -298,14 +279,10 @@ def _draft_spans(draft: MessageDraft, number: int, row: Row) -> Iterator[Span]:
     if draft.wordless:
         return
     if isinstance(draft.content, tuple):
-        words = [piece for piece in (bound(piece, row) for piece in draft.content) if isinstance(piece, Text)]
-        for piece in words or [Text('', Origin('text'))]:
-            yield Span(piece.text, piece.origin, number)
+        for piece in bind(draft.content, row):
+            if isinstance(piece, Text):
+                yield Span(piece.text, piece.origin, number)
         return
     for part, written in enumerate(draft.content.write(row)):
         for piece in written.pieces:
             yield Span(piece.text, piece.origin, number, part)
-
-
-def _map_draft(draft: MessageDraft, change: Callable[[Piece], Piece]) -> MessageDraft:
-    return replace(draft, content=map_content(draft.content, change))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rolecall.prompts.frozen import FrozenDict
-from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, parse
+from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token
 from rolecall.prompts.reading import Complaints
 
 __all__ = ['MetaTemplate', 'Role']
@@ -134,7 +134,9 @@ def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -
         name,
         begin=_read_affix(written.get('begin'), complaints, f'{where}.begin', name),
         end=_read_affix(written.get('end'), complaints, f'{where}.end', name),
-        default=None if default is None else parse(complaints.text(f'{where}.prompt', default), kind='default'),
+        default=None
+        if default is None
+        else (Text(complaints.text(f'{where}.prompt', default), Origin('default', name)),),
         generate=bool(generate),
         api_role=_API_ROLES.get(api_role),
     )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 from jinja2.exceptions import TemplateRuntimeError
 
@@ -21,6 +21,7 @@ MAX_DEPTH = 100
 MAX_BITS = 14_000  # as long as Python still prints a number
 NODE_CHARS = 8
 PART_CHARS = 64
+STEPS_PER_NODE = 2
 
 _ATOMS = frozenset({str, bytes, int, float, bool, type(None), range})
 
@@ -38,20 +39,23 @@ class Meter:
         self.steps = self.max_steps = max_steps
         self.chars = self.max_chars = max_chars
 
-    def spend(self, chars: int, steps: int = 1) -> None:
+    def spend(self, chars: int, steps: int) -> None:
         """Take `chars` characters and `steps` steps away, or refuse."""
         self.chars -= chars
         self.steps -= steps + (chars >> 6)
+        if self.chars < 0 or self.steps < 0:
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
         if self.chars < 0:
             raise WorkExceededError(f'it makes more than {self.max_chars:,} characters')
-        if self.steps < 0:
-            raise WorkExceededError(f'it takes more than {self.max_steps:,} steps')
+        raise WorkExceededError(f'it takes more than {self.max_steps:,} steps')
 
 
 METER: ContextVar[Meter] = ContextVar('meter')
 
 
-def spend(chars: int, steps: int = 1) -> None:
+def spend(chars: int, steps: int = 2) -> None:
     """Charge the rendering that is under way."""
     METER.get().spend(chars, steps)
 
@@ -61,7 +65,7 @@ def size(value: object) -> int:
 
     >>> token = METER.set(Meter(1000, 1000))
     >>> size('four'), size(['four', {'a': 1}])
-    (4, 38)
+    (4, 46)
     >>> METER.reset(token)
     """
     if isinstance(value, (str, bytes)):
@@ -90,25 +94,24 @@ def items_of(value: object) -> Iterator[object] | None:
 
 def size_of_items(first: Iterator[object]) -> int:
     meter = METER.get()
-    total = NODE_CHARS
+    total, nodes, most = NODE_CHARS, 0, meter.steps // STEPS_PER_NODE
     levels = [first]
-    while levels:
+    while levels and nodes <= most and total <= meter.chars:
         for value in levels[-1]:
-            total += NODE_CHARS
+            nodes += 1
             if type(value) is str:
-                total += len(value)
-            elif (inner := items_of(value)) is not None:
-                if len(levels) >= MAX_DEPTH:
-                    raise WorkExceededError(f'it nests values more than {MAX_DEPTH} deep')
+                total += NODE_CHARS + len(value)
+            elif (inner := items_of(value)) is None:
+                total += NODE_CHARS + breadth(value)
+            else:
+                total += NODE_CHARS
                 levels.append(inner)
                 break
-            else:
-                total += breadth(value)
-            meter.spend(0)
         else:
             levels.pop()
-        if total > meter.chars:
-            meter.spend(total)
+        if len(levels) > MAX_DEPTH:
+            raise WorkExceededError(f'it nests values more than {MAX_DEPTH} deep')
+    meter.spend(0, STEPS_PER_NODE * nodes)
     return total
 
 
@@ -122,7 +125,7 @@ def breadth(value: object) -> int:
         return 1
 
 
-def counted(items: Iterator[Any], steps: int = 1) -> Iterator[Any]:
+def counted(items: Iterable[Any], steps: int = 2) -> Iterator[Any]:
     """The same items, each paid for when it is taken."""
     meter = METER.get()
     for item in items:
@@ -225,6 +228,11 @@ def product(value: object, *rest: object) -> int:
     return (size(value) + breadth(value) + 1) * (total_reach(rest) + 1)
 
 
+def slow(value: object, *rest: object) -> int:
+    """For what is written in Python, letter by letter or word by word."""
+    return 4 * linear(value, *rest)
+
+
 def quadratic(value: object, *rest: object) -> int:
     """For what is slow and rare (tags, links, wrapping, pretty-printing)."""
     return product(value, *rest) + size(value) ** 2 // 16
@@ -239,6 +247,7 @@ def _table(**names_by_cost: str) -> dict[str, Cost]:
         'of_arguments': of_arguments,
         'linear': linear,
         'shallow': shallow,
+        'slow': slow,
         'quadratic': quadratic,
     }
     return {name: costs[cost] for cost, names in names_by_cost.items() for name in names.split()}
@@ -268,9 +277,10 @@ _METHODS: dict[str, Cost] = {
 _FILTERS: dict[str, Cost] = {
     **_table(
         free='length count first last default d attr items map select reject selectattr rejectattr',
-        linear='upper lower capitalize title trim string safe escape e forceescape wordcount truncate urlencode sort'
+        linear='upper lower capitalize trim string safe escape e forceescape truncate sort'
         ' unique groupby dictsort min max abs float int',
         shallow='list reverse',
+        slow='title wordcount urlencode',
         quadratic='striptags urlize wordwrap xmlattr pprint',
     ),
     'replace': cost_of_replacing,
@@ -282,7 +292,7 @@ _FILTERS: dict[str, Cost] = {
 }
 
 _NAMED_ARGUMENTS_ARE_FINE = frozenset(
-    {free, of_arguments, linear, shallow, quadratic, cost_of_padding, cost_of_adding_up}
+    {free, of_arguments, linear, shallow, slow, quadratic, cost_of_padding, cost_of_adding_up}
 )
 
 

@@ -8,16 +8,26 @@ from typing import Protocol
 
 from rolecall.errors import Problem, RenderError, TemplateError
 from rolecall.prompts.multimodal import JoinedParts
-from rolecall.prompts.pieces import Origin, Pieces, Text, Token, fold, relabel
+from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, relabel
 from rolecall.prompts.script import Aside, Content, Expand, Item, Script, Turn, content_pieces
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Arrangement, Note, Utterance, arrange
 from rolecall.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
 from rolecall.render.meta import MetaTemplate, Role
 
-__all__ = ['API_ROLES', 'ApiRenderer', 'DatasetRenderer', 'Rendered', 'Renderer', 'TextRenderer', 'join_neighbours']
+__all__ = [
+    'API_ROLES',
+    'ApiRenderer',
+    'DatasetRenderer',
+    'Rendered',
+    'Renderer',
+    'TextRenderer',
+    'has_words',
+    'join_neighbours',
+]
 
 _JOINT = Text('\n', Origin('joint', 'speeches'))
+_VALUES = ('field', 'unfilled', 'label', 'reply')
 _RAW_ROLES = {'user': ('HUMAN', None), 'assistant': ('BOT', None), 'system': ('SYSTEM', 'HUMAN')}
 
 API_ROLES = MetaTemplate.read(
@@ -138,7 +148,7 @@ class ApiRenderer:
         ):
             notes = _withheld(Utterance(turns[-1].content))
             turns = turns[:-1]
-        stray = [item for item in script.items if isinstance(item, Aside) and any(map(_has_words, item.content))]
+        stray = [item for item in script.items if isinstance(item, Aside) and any(map(has_words, item.content))]
         if stray:
             what = 'the examples are strings, and the messages have no speech to put them in.'
             raise TemplateError(Problem('ice_template', what, 'Use a RawPromptTemplate for the examples, too.'))
@@ -211,8 +221,9 @@ def _line(item: Item) -> Pieces:
     return (*(item.begin or ()), *words, *(item.end or ()))
 
 
-def _has_words(piece: object) -> bool:
-    return not isinstance(piece, Text) or bool(piece.text.strip())
+def has_words(piece: Piece) -> bool:
+    """Whether a piece says anything. A value counts even where a row leaves it empty: all rows share a layout."""
+    return not isinstance(piece, Text) or piece.origin.kind in _VALUES or bool(piece.text.strip())
 
 
 def _hides_answer(content: Content) -> bool:
@@ -226,7 +237,7 @@ def _carried(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[No
     for utterance in utterances:
         if utterance.role is None:
             words = _text_content(utterance.content)
-            if any(map(_has_words, words)):
+            if any(map(has_words, words)):
                 waiting.append(words)
             continue
         role = _api_role(utterance.role)
@@ -267,8 +278,10 @@ def _after(words: Sequence[Pieces], content: Content) -> Content:
 
 
 def _line_break(line: Pieces) -> Pieces:
+    """A line break after some words, unless the template itself ends them with one."""
     last = line[-1] if line else None
-    return () if isinstance(last, Text) and last.text.endswith('\n') else (_JOINT,)
+    ends = isinstance(last, Text) and last.origin.kind not in _VALUES and last.text.endswith('\n')
+    return () if ends else (_JOINT,)
 
 
 def _moved(words: Sequence[Pieces], role: str) -> Note:

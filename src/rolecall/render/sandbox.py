@@ -26,7 +26,8 @@ from rolecall.render.metering import METER, Meter, WorkExceededError, spend
 
 __all__ = ['ENVIRONMENT', 'RefusedError', 'compile_template', 'metered']
 
-MAX_SOURCE = 1 << 18
+MAX_SOURCE = 1 << 17
+MAX_NODES = 20_000
 
 # Names that no template can write. Reached as text (through `map`, say) they only charge.
 TICK = ' tick'
@@ -51,9 +52,13 @@ _CONSTANT_TIME_TESTS = frozenset(
     }
     | {'mapping', 'none', 'number', 'odd', 'sameas', 'sequence', 'string', 'test', 'true', 'undefined'}
 )
-_CONSUMING_FILTERS = frozenset({'batch', 'groupby', 'join', 'list', 'max', 'min', 'reverse', 'slice', 'sort', 'sum'})
+_CONSUMING_FILTERS = frozenset(
+    {'batch', 'groupby', 'join', 'list', 'max', 'min', 'reverse', 'slice', 'sort', 'sum', 'unique'}
+)
+_LAZY_FILTERS = frozenset({'map', 'select', 'reject', 'selectattr', 'rejectattr'})
 _OPERATIONS_PER_STEP = 8
 _LETTERS_PER_STEP = 16
+_STEPS_PER_CALL = 8
 
 
 class RefusedError(TemplateError):
@@ -108,7 +113,7 @@ class CountedNamespace(Namespace):
     """A namespace that pays when it is printed, since namespaces can hold each other."""
 
     def __repr__(self) -> str:
-        spend(metering.PART_CHARS)
+        spend(metering.PART_CHARS, _STEPS_PER_CALL)
         return super().__repr__()
 
 
@@ -120,19 +125,40 @@ def _unpredictable(name: str) -> Callable[..., NoReturn]:
 
 
 @pass_context
-def _tick(_: Context, price: object, chars: object = 0) -> bool:
+def _tick(_: Context, steps: int, chars: int = 0) -> bool:
     """One turn of a loop or one call: how much its body does, how much it prints. Always true."""
-    spend(
-        chars if isinstance(chars, int) and chars > 0 else 0,
-        price if isinstance(price, int) and price > 0 else 1,
-    )
+    meter = METER.get()
+    meter.chars -= abs(chars)
+    meter.steps -= 1 + abs(steps)
+    if meter.chars < 0 or meter.steps < 0:
+        meter.refuse()
     return True
 
 
 def _charged_text(value: Any) -> Any:
     """The value itself, charged with the length of its text."""
-    spend(len(value) if type(value) is str else metering.size(value))
+    chars = len(value) if type(value) is str else metering.size(value)
+    meter = METER.get()
+    meter.chars -= chars
+    meter.steps -= 1 + (chars >> 6)
+    if meter.chars < 0 or meter.steps < 0:
+        meter.refuse()
     return value
+
+
+def _charged_sum(first: Any, *rest: Any) -> Any:
+    """`a + b + c` at once: texts are joined, anything else is added one by one."""
+    try:
+        text = ''.join((first, *rest)) if type(first) is str else None
+    except TypeError:
+        text = None
+    if text is None:
+        return reduce(_charged_addition, rest, first)
+    return _charged_text(text)
+
+
+def _charged_addition(left: Any, right: Any) -> Any:
+    return ENVIRONMENT.add(left, right)
 
 
 def _charged_copy(value: Any) -> Any:
@@ -149,7 +175,7 @@ def _charged_look(value: Any) -> Any:
 
 def _charged_scan(value: Any) -> Any:
     """The value itself, charged with the time it takes to go along it, not looking into its items."""
-    spend(0, 1 + metering.breadth(value) // _LETTERS_PER_STEP)
+    spend(0, 1 + metering.breadth(value) // (_LETTERS_PER_STEP if isinstance(value, str) else 2))
     return value
 
 
@@ -158,14 +184,17 @@ def _charged_filter(name: str, original: Callable[..., Any]) -> Callable[..., An
 
     @wraps(original)
     def charged(*args: Any, **kwargs: Any) -> Any:
-        if name in _CONSUMING_FILTERS and len(args) > leading:
-            args = (*args[:leading], metering.settled(args[leading]), *args[leading + 1 :])
-        metering.charge_filter(name, args[leading:], kwargs)
-        result = original(*args, **kwargs)
-        if type(result) is not GeneratorType:
-            return result
-        words = sum(metering.size(word) for word in (*args[leading + 1 :], *kwargs.values()))
-        return metering.counted(result, 1 + words // _OPERATIONS_PER_STEP)
+        before, given = args[:leading], list(args[leading:])
+        if given and name in _CONSUMING_FILTERS:
+            given[0] = metering.settled(given[0])
+        metering.charge_filter(name, given, kwargs)
+        dots = sum(word.count('.') for word in (*given[1:], *kwargs.values()) if type(word) is str)
+        if given and given[0] and name in _LAZY_FILTERS:
+            given[0] = metering.counted(given[0], _STEPS_PER_CALL * (1 + dots))
+        elif dots:
+            spend(0, _STEPS_PER_CALL * dots * metering.breadth(given[0]))
+        result = original(*before, *given, **kwargs)
+        return metering.counted(result) if type(result) is GeneratorType else result
 
     return charged
 
@@ -216,7 +245,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
             args = tuple(map(metering.settled, args))
             metering.charge_method(owner, __obj.__name__, args, _own_arguments(kwargs))
         else:
-            spend(metering.NODE_CHARS * (len(args) + len(kwargs)))
+            spend(metering.NODE_CHARS * (len(args) + len(kwargs)), _STEPS_PER_CALL)
         return super().call(__context, __obj, *args, **kwargs)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -365,14 +394,18 @@ def _charged(name: str, value: nodes.Expr) -> nodes.Expr:
 def _tick_expression(body: Sequence[nodes.Node], line: int) -> nodes.Filter:
     """A charge for one turn: the steps the body takes, and the characters of its own that it prints."""
     operations = chars = 0
+    for node in _everything_in(body):
+        operations += _STEPS_PER_CALL * _OPERATIONS_PER_STEP if isinstance(node, nodes.For) else 1
+        chars += len(node.data) if isinstance(node, nodes.TemplateData) else 0
+    steps = nodes.Const(operations // _OPERATIONS_PER_STEP)
+    return nodes.Filter(steps, TICK, [nodes.Const(chars)], [], None, None, lineno=line)
+
+
+def _everything_in(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
     waiting = list(body)
     while waiting:
-        node = waiting.pop()
-        operations += 1
-        chars += len(node.data) if isinstance(node, nodes.TemplateData) else 0
+        yield (node := waiting.pop())
         waiting.extend(node.iter_child_nodes())
-    steps = nodes.Const(1 + operations // _OPERATIONS_PER_STEP)
-    return nodes.Filter(steps, TICK, [nodes.Const(chars)], [], None, None, lineno=line)
 
 
 ENVIRONMENT = _environment()
@@ -383,5 +416,7 @@ def compile_template(source: str) -> CodeType:
     if len(source) > MAX_SOURCE:
         raise WorkExceededError(f'it is longer than {MAX_SOURCE:,} characters')
     tree = ENVIRONMENT.parse(source)
+    if sum(1 for _ in _everything_in([tree])) > MAX_NODES:
+        raise WorkExceededError(f'it has more than {MAX_NODES:,} expressions')
     put_charges_in(tree)
     return ENVIRONMENT.compile(tree)

@@ -33,26 +33,32 @@ Place = tuple[int | None, int | None]
 
 
 def joined(spans: Iterable[Span]) -> dict[Place, str]:
-    """The text of each place of a request, put together from its spans."""
+    """The text of each place of a request that has any, put together from its spans."""
     texts: dict[Place, str] = {}
     for span in spans:
         place = (span.message, span.part)
         shown = f'<{span.token}>' if span.token is not None else str(span.text)
-        texts[place] = texts.get(place, '') + shown
+        if shown:
+            texts[place] = texts.get(place, '') + shown
     return texts
 
 
 def texts_of(request: Request) -> dict[Place, str]:
-    """The text of each place of a request: what its spans must join to.
+    """The text of each place of a request that has any: what its spans must join to.
 
     >>> texts_of([{'role': 'user', 'content': 'Hi'}])
     {(0, None): 'Hi'}
     """
+    return {place: text for place, text in _texts(request) if text}
+
+
+def _texts(request: Request) -> Iterable[tuple[Place, str]]:
     if isinstance(request, str):
-        return {(None, None): request}
-    if all(isinstance(entry, Mapping) for entry in request):
-        return dict(_message_texts(request))  # type: ignore[arg-type]  # every entry was just seen to be a mapping
-    return {(None, None): ''.join(f'<{entry}>' if isinstance(entry, int) else str(entry) for entry in request)}
+        yield (None, None), request
+    elif all(isinstance(entry, Mapping) for entry in request):
+        yield from _message_texts(request)  # type: ignore[arg-type]  # every entry was just seen to be a mapping
+    else:
+        yield (None, None), ''.join(f'<{entry}>' if isinstance(entry, int) else str(entry) for entry in request)
 
 
 def _message_texts(messages: Iterable[Message]) -> Iterable[tuple[Place, str]]:

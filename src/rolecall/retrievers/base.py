@@ -9,10 +9,20 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem
 
-__all__ = ['Meter', 'Picked', 'Progress', 'Reader', 'Retriever', 'Row', 'Settings', 'needed', 'no_examples']
+__all__ = ['Meter', 'Picked', 'Progress', 'Reader', 'Retriever', 'Row', 'Rows', 'Settings', 'needed', 'no_examples']
 
 Row: TypeAlias = Mapping[str, Any]
 Progress: TypeAlias = Callable[[int, 'int | None'], None]
+
+
+class Rows(Protocol):
+    """The training rows: a list, or any source that can count its rows and give one by its index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
 
 
 class Reader(Protocol):
@@ -59,7 +69,7 @@ class Retriever(Protocol):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rolecall.errors import Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, needed, no_examples
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, needed, no_examples
 from rolecall.retrievers.pool import Pool, searched_text
 from rolecall.retrievers.ranking import best
 from rolecall.retrievers.words import words
@@ -41,7 +41,7 @@ class BM25Retriever(Settings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.retrievers.base import Retriever
@@ -17,6 +17,9 @@ from rolecall.retrievers.votek import VotekRetriever
 
 __all__ = ['RETRIEVERS', 'build_retriever']
 
+Parameters: TypeAlias = Mapping[str, inspect.Parameter]
+
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 RETRIEVERS: Mapping[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
@@ -47,16 +50,15 @@ def build_retriever(cfg: Mapping[str, Any]) -> Retriever:
     """
     kind = kind_of(cfg)
     settings = {name: value for name, value in cfg.items() if name != 'type'}
-    problems = list(misfits(kind, settings))
-    known = {name: value for name, value in settings.items() if not any(p.where == name for p in problems)}
+    parameters = inspect.signature(kind).parameters
+    problems = [*unknown(settings, kind, parameters), *missing(settings, kind, parameters)]
+    if any(problem.where in parameters for problem in problems):
+        raise ConfigError(problems)
+    strange = {problem.where for problem in problems}
     try:
-        retriever: Retriever = kind(**known)
+        retriever: Retriever = kind(**{name: value for name, value in settings.items() if name not in strange})
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from None
-    except TypeError:
-        if not problems:
-            raise
-        raise ConfigError(problems) from None
     if problems:
         raise ConfigError(problems)
     return retriever
@@ -72,16 +74,15 @@ def kind_of(cfg: Mapping[str, Any]) -> type[Any]:
     raise ConfigError(Problem('type', given, did_you_mean(cfg.get('type', ''), RETRIEVERS)))
 
 
-def misfits(kind: type[Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
-    """Settings that the class does not take, and those it cannot do without."""
-    parameters = inspect.signature(kind).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        for name in settings:
-            if name not in parameters:
-                yield Problem(str(name), f'{kind.__name__} has no setting {name!r}.', did_you_mean(name, parameters))
+def unknown(settings: Mapping[str, Any], kind: type[Any], parameters: Parameters) -> Iterator[Problem]:
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    for name in settings:
+        if name not in parameters:
+            yield Problem(str(name), f'{kind.__name__} has no setting {name!r}.', did_you_mean(name, parameters))
+
+
+def missing(settings: Mapping[str, Any], kind: type[Any], parameters: Parameters) -> Iterator[Problem]:
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and parameter.kind in NAMED and name not in settings:
             yield Problem(name, f'{kind.__name__} needs {name}.')
-
-
-NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

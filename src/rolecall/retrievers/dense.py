@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
 from rolecall.errors import Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, no_examples
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, no_examples
 from rolecall.retrievers.encoders import Encoder, SentenceEncoder, encoded
 from rolecall.retrievers.pool import Pool, searched_text
 from rolecall.retrievers.ranking import best, numpy
@@ -67,7 +67,7 @@ class TopkRetriever(DenseSettings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, no_examples
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, no_examples
 from rolecall.retrievers.dense import DenseSettings, candidates_for, too_few_candidates
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.ranking import numpy
@@ -45,7 +45,7 @@ class MDLRetriever(DenseSettings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,
@@ -76,7 +76,7 @@ class MDLRetriever(DenseSettings):
                 draws.append(tuple(near.ids[place] for place in order))
             yield Picked(self.surest(draws, found.row, pool.train, score), near.skipped)
 
-    def surest(self, draws: Sequence[tuple[int, ...]], row: Row, train: Sequence[Row], score: Score) -> tuple[int, ...]:
+    def surest(self, draws: Sequence[tuple[int, ...]], row: Row, train: Rows, score: Score) -> tuple[int, ...]:
         if len(draws) == 1:
             return draws[0]
         return min(draws, key=lambda ids: entropy(score(row, [train[index] for index in ids], self.labels)))

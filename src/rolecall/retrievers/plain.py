@@ -8,7 +8,7 @@ from itertools import chain
 from typing import ClassVar
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Settings, needed, no_examples
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, needed, no_examples
 from rolecall.retrievers.pool import Pool, rows_in_words
 
 __all__ = ['FixKRetriever', 'RandomRetriever', 'SlidingWindowRetriever', 'ZeroRetriever']
@@ -28,7 +28,7 @@ class ZeroRetriever(Settings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,
@@ -67,7 +67,7 @@ class FixKRetriever(Settings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,
@@ -102,7 +102,7 @@ class RandomRetriever(Settings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,
@@ -140,7 +140,7 @@ class SlidingWindowRetriever(Settings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.retrievers.base import Picked, Reader, Row
+from rolecall.retrievers.base import Picked, Reader, Row, Rows
 
 __all__ = ['Pool', 'identity_of', 'inputs_of', 'rows_in_words', 'searched_text']
 
@@ -28,7 +28,7 @@ class Pool:
     folding and collapsing white space. Identities are computed when first asked for, and kept.
     """
 
-    train: Sequence[Row]
+    train: Rows
     reader: Reader
     same_split: bool
     identities: dict[int, bytes] = field(default_factory=dict)
@@ -59,11 +59,7 @@ class Pool:
         """`ids` for every test row; a row that is, or asks the same as, one of them gets a substitute."""
         usual = Picked(tuple(ids))
         itself = frozenset(ids) if self.same_split else frozenset()
-        openings = (
-            frozenset(opening_of(plain(inputs_of(self.train[index], index, 'training', self.reader))) for index in ids)
-            if self.reader.input_columns
-            else None
-        )
+        openings = self.openings(ids)
         for position, row in enumerate(test):
             if position in itself or (openings and self.may_ask(openings, position, row)):
                 yield self.pick(chain(ids, substitutes()), len(ids), position, row)
@@ -80,7 +76,8 @@ class Pool:
         """False only if no question with one of these openings can be that of the test row; quick."""
         text = inputs_of(row, position, 'test', self.reader)
         opening = opening_of(text[:OPENING_READ].lower())
-        return not text.isascii() or len(opening) < OPENING or opening in openings
+        cut_short = len(opening) < OPENING and len(text) > OPENING_READ
+        return opening in openings or cut_short or not text.isascii()
 
     def spare(self, position: int, row: Row) -> int:
         """How many candidates `pick` may have to pass over for this test row."""

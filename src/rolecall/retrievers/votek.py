@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, no_examples
+from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, no_examples
 from rolecall.retrievers.dense import DenseSettings, best_exactly, block_size, training_vectors, unit_length
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.ranking import numpy
@@ -29,7 +29,7 @@ class VotekRetriever(DenseSettings):
 
     def retrieve(
         self,
-        train: Sequence[Row],
+        train: Rows,
         test: Iterable[Row],
         *,
         reader: Reader,

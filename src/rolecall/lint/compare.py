@@ -1,0 +1,41 @@
+"""How alike two texts are, for people: case, spacing and Unicode form do not count."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+
+__all__ = ['bag', 'likeness', 'plain']
+
+_UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
+_WORD = re.compile(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
+
+
+def plain(text: str) -> str:
+    """The text without differences of case, white space and Unicode form.
+
+    >>> plain('What is  １+1?\\n')
+    'what is 1+1?'
+    """
+    form = text if text.isascii() else unicodedata.normalize('NFKC', text)
+    return ' '.join(form.casefold().split())
+
+
+def bag(text: str) -> Counter[str]:
+    """How often each word occurs; in scripts without spaces, each character.
+
+    >>> bag('to be or not to be')['to'], bag('苹果')
+    (2, Counter({'苹': 1, '果': 1}))
+    """
+    return Counter(_WORD.findall(plain(text)))
+
+
+def likeness(one: Counter[str], other: Counter[str]) -> float:
+    """The share of words that two bags have in common, from 0 to 1.
+
+    >>> likeness(bag('a b c d'), bag('a b c e'))
+    0.75
+    """
+    size = one.total() + other.total()
+    return 2 * (one & other).total() / size if size else 1.0

@@ -1,0 +1,120 @@
+"""Rules about data that looks like something it is not. Here data stays data; other tools may read it otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from rolecall.lint.finding import Hit, Rule, excerpt
+from rolecall.lint.subject import Asked, Subject
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.spans import Span
+
+__all__ = ['DATA_RULES', 'special_tokens']
+
+_FIELD = re.compile(r'\{([^{}]+)\}')
+_TOKEN = re.compile(
+    r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
+    r'|</?[A-Za-z_][\w-]*>'  # <s>, </s>, <start_of_turn>
+    r'|\[/?[A-Z_]{2,}\]'  # [INST]
+    r'|<</?[A-Z]+>>'  # <<SYS>>
+)
+_SHORTEST_MARKER = 4
+
+
+def looks_like_field(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Values with a column's name in braces."""
+    for span in _values(asked):
+        for found in _FIELD.finditer(span.text) if '{' in span.text else ():
+            if found[1] in asked.values:
+                yield _hit(span, found[0], 'reads like a field of the template')
+
+
+def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Values with the example token or the separator in them."""
+    for span in _values(asked) if subject.marks else ():
+        for mark in subject.marks:
+            if mark in span.text:
+                yield _hit(span, mark, "is the template's own token")
+
+
+def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Values with a control token of the model in them."""
+    known = special_tokens(subject)
+    firsts = {token[0] for token in known}
+    for span in _values(asked) if known else ():
+        if any(first in span.text for first in firsts):
+            for token in known:
+                if token in span.text:
+                    yield _hit(span, token, 'is a control token of the model')
+
+
+def special_tokens(subject: Subject) -> tuple[str, ...]:
+    """What the model side writes between speeches: from the meta template, the chat template and the tokenizer."""
+    vocabulary = tuple(subject.tokenizer.special_tokens) if subject.tokenizer else ()
+    return _special_tokens(subject.markers, subject.chat_template, vocabulary)
+
+
+@lru_cache(maxsize=64)
+def _special_tokens(
+    markers: tuple[str, ...], template: ChatTemplate | None, vocabulary: tuple[str, ...]
+) -> tuple[str, ...]:
+    written = [found for marker in markers for found in (*_TOKEN.findall(marker), *_as_a_whole(marker))]
+    if template:
+        written += _TOKEN.findall(template.source)
+        for value in (template.bos_token, template.eos_token, *template.tokens.values()):
+            written += [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
+    return tuple(dict.fromkeys(token for token in (*written, *vocabulary) if token.strip()))
+
+
+def _as_a_whole(marker: str) -> tuple[str, ...]:
+    """The marker itself, if it is long and odd enough not to occur in ordinary text."""
+    bare = marker.strip()
+    return (bare,) if len(bare) >= _SHORTEST_MARKER and not bare.isalnum() else ()
+
+
+def _values(asked: Asked) -> Iterator[Span]:
+    """What the row and its examples put into the prompts."""
+    seen = set()
+    for prompt in asked.spoken:
+        for span in prompt.spans:
+            if span.origin.kind == 'field' and isinstance(span.text, str) and span.text not in seen:
+                seen.add(span.text)
+                yield span
+
+
+def _hit(span: Span, token: str, what: str) -> Hit:
+    return Hit(
+        f"column '{span.origin.name}' holds {token!r}, which {what}.",
+        about=f'{span.origin.name} {token}',
+        example=excerpt(span.text, token),
+    )
+
+
+DATA_RULES = (
+    Rule(
+        name='data-looks-like-field',
+        severity='info',
+        description="A value holds a column's name in braces; it stays as it is, but other tools would fill it in.",
+        remedy='Nothing needs to be done here; where other tools fill templates, it leaks or loses that column.',
+        levels=('dataset',),
+        each=looks_like_field,
+    ),
+    Rule(
+        name='data-looks-like-ice-token',
+        severity='info',
+        description='A value holds the example token or the separator; it stays as it is, other tools would act on it.',
+        remedy='Nothing needs to be done here; a token that no row holds is safer with other tools.',
+        levels=('dataset',),
+        each=looks_like_mark,
+    ),
+    Rule(
+        name='data-looks-like-special-token',
+        severity='warning',
+        description='A value holds a control token of the model, which its tokenizer may take for the real one.',
+        remedy='Take the token out of the data, or have the tokenizer read special tokens in data as plain text.',
+        levels=('pair',),
+        each=looks_like_special_token,
+    ),
+)

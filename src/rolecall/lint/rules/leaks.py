@@ -1,0 +1,188 @@
+"""Rules about answers and questions that stand where they should not.
+
+`answer-visible` reports only what is hardly a coincidence. It looks at what other columns put into the prompt outside
+the examples: an answer of 12 letters and two words or more, or of 20 letters, in one of them is reported at once; a
+shorter one only if a column equals it, or ends with it, in every row, five at least. Options to choose from hold the
+answer by design: numbered or lettered columns, lists, and texts with lettered options are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+
+from rolecall.lint.compare import bag, likeness, plain
+from rolecall.lint.finding import Hit, Rule, excerpt
+from rolecall.lint.subject import Asked, Prompt, Subject
+from rolecall.prompts.pieces import Row
+from rolecall.prompts.values import text_of
+from rolecall.render.spans import Span
+
+__all__ = ['LEAK_RULES']
+
+_ENOUGH_ROWS = 5
+_LONG, _LONG_PHRASE = 20, 12
+_ALIKE, _DISTINCT_WORDS = 0.9, 8
+_QUOTED_QUESTION = 24
+_OPTION_COLUMN = re.compile(r'^(.*?)[ _-]?([A-Za-z]|\d+)$')
+_OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
+
+
+def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Gold answers that another column shows."""
+    column = subject.output_column
+    if column is None or subject.asks == 'whole' or column not in asked.values:
+        return
+    options = _option_columns(subject.columns)
+    for prompt in asked.spoken:
+        answer = _answer(asked.values[column], prompt.turn)
+        if not answer.strip():
+            continue
+        for span in prompt.own:
+            if span.origin.kind == 'field' and span.origin.name not in options and isinstance(span.text, str):
+                yield from _visible_in(span, answer, asked.values)
+
+
+def _visible_in(span: Span, answer: str, row: Row) -> Iterator[Hit]:
+    name = span.origin.name
+    if isinstance(row.get(name), (list, tuple)) or _lists_options(span.text):
+        return
+    shown, gold = plain(span.text), plain(answer)
+    said = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
+    if _is_distinctive(gold) and gold in shown:
+        yield Hit(said, about=name, example=excerpt(span.text, answer.strip()), weight=1)
+    elif shown == gold or re.search(rf'(?<!\w){re.escape(gold)}\W*$', shown):
+        yield Hit(said, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
+
+
+def _answer(value: object, turn: int | None) -> str:
+    if turn is not None and isinstance(value, (list, tuple)):
+        value = value[turn] if turn < len(value) else None
+    return text_of(value)
+
+
+def _is_distinctive(answer: str) -> bool:
+    return len(answer) >= _LONG or (len(answer) >= _LONG_PHRASE and ' ' in answer)
+
+
+@lru_cache(maxsize=64)
+def _option_columns(columns: tuple[str, ...]) -> frozenset[str]:
+    """Columns that differ in a letter or number at the end: `A` and `B`, `opt1` and `opt2`, `choice_a` and `choice_b`."""
+    stems = {column: found[1] for column in columns if (found := _OPTION_COLUMN.match(column))}
+    counts = Counter(stems.values())
+    return frozenset(column for column, stem in stems.items() if counts[stem] > 1)
+
+
+def _lists_options(text: str) -> bool:
+    return len(set(_OPTION.findall(text))) > 1
+
+
+def equal_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """The row's question among its examples, or in the template's own words."""
+    asks = _question(subject, asked.values)
+    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
+        if asks and _question(subject, shot) == asks:
+            yield Hit(
+                f'training row {number} is shown as an example and asks the same as the row itself.',
+                about='example',
+                example=excerpt(asks),
+            )
+    for column in subject.question_columns:
+        question = plain(text_of(asked.values[column])) if isinstance(asked.values.get(column), str) else ''
+        if len(question) >= _QUOTED_QUESTION and any(question in _own_words(prompt) for prompt in asked.spoken):
+            yield Hit(
+                f"the template's own words hold the row's {column}, probably as a hand-written example.",
+                about='template',
+                example=excerpt(str(asked.values[column])),
+            )
+
+
+def near_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Examples that ask nearly the same as the row."""
+    asks = _question(subject, asked.values)
+    words = bag(asks)
+    for number, shot in zip(asked.shot_ids, asked.shots, strict=True) if len(words) >= _DISTINCT_WORDS else ():
+        shown = _question(subject, shot)
+        if shown == asks:
+            continue
+        alike = 1.0 if plain(shown) == plain(asks) else likeness(words, _kept_bag(shown))
+        if alike >= _ALIKE:
+            yield Hit(
+                f'training row {number} is shown as an example and asks nearly the same ({alike:.0%} of the words).',
+                example=f'{excerpt(asks)} ↔ {excerpt(shown)}',
+                weight=round(alike * 1000),
+            )
+
+
+def _question(subject: Subject, row: Row) -> str:
+    return ' '.join(text_of(row[column]) for column in subject.question_columns if column in row)
+
+
+def _own_words(prompt: Prompt) -> str:
+    return _kept_plain(''.join(str(span.text) for span in prompt.own if span.origin.kind == 'text'))
+
+
+_kept_bag = lru_cache(maxsize=4096)(bag)
+_kept_plain = lru_cache(maxsize=64)(plain)
+
+
+def same_split(subject: Subject) -> Iterator[Hit]:
+    """Examples from the rows that are asked about."""
+    if subject.same_rows and subject.shots:
+        yield Hit('the examples are picked from the very rows that are asked about: train_split = test_split.')
+
+
+def skipped_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Training rows that were passed over for a row."""
+    if asked.skipped:
+        rows = ', '.join(map(str, asked.skipped))
+        yield Hit(
+            f'training rows were passed over because they are, or ask the same as, the row itself (here: {rows}).',
+            example=excerpt(_question(subject, asked.values)),
+        )
+
+
+LEAK_RULES = (
+    Rule(
+        name='answer-visible',
+        severity='error',
+        description='The gold answer stands in the prompt outside the examples, through a column that is not hidden.',
+        remedy='Leave that column out of the template; where the answer must be found in a text, silence this rule.',
+        levels=('dataset',),
+        each=visible_answers,
+    ),
+    Rule(
+        name='example-equals-row',
+        severity='error',
+        description='An example, or the wording of the template, asks exactly what the row asks.',
+        remedy='Take examples from rows that are not asked about; name input_columns, so that such rows are skipped.',
+        levels=('dataset',),
+        each=equal_examples,
+    ),
+    Rule(
+        name='example-near-row',
+        severity='warning',
+        description='An example asks nearly what the row asks: the same but for case and spacing, or 90 % of the words.',
+        remedy='Look whether it is the same question; if so, take it out of the training rows.',
+        levels=('dataset',),
+        each=near_examples,
+    ),
+    Rule(
+        name='same-split',
+        severity='warning',
+        description='The training split, from which examples are picked, is the split that is asked about.',
+        remedy='Set reader_cfg.train_split to a split of its own, or give train_range and test_range that do not meet.',
+        levels=('dataset',),
+        once=same_split,
+    ),
+    Rule(
+        name='skipped-examples',
+        severity='info',
+        description='Training rows were not used as examples, because they are or equal the row that is asked about.',
+        remedy='Nothing needs to be done; other tools would have shown the answer.',
+        levels=('dataset',),
+        each=skipped_examples,
+    ),
+)

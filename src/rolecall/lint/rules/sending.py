@@ -1,0 +1,113 @@
+"""Rules about what happens to the dataset's words on the way to a model, and about settings that matter then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rolecall.lint.finding import Hit, Rule, excerpt
+from rolecall.lint.subject import Asked, Subject
+from rolecall.render.arrange import Note
+
+__all__ = ['SENDING_RULES']
+
+
+def _noted(fits: Callable[[Note], bool]) -> Callable[[Subject, Asked], Iterator[Hit]]:
+    """A rule that reports certain notes of the renderer."""
+
+    def check(subject: Subject, asked: Asked) -> Iterator[Hit]:
+        for prompt in asked.sent:
+            for note in prompt.notes:
+                if fits(note):
+                    yield Hit(note.message, about=note.message, example=excerpt(note.text))
+
+    return check
+
+
+def _is_answer_start(note: Note) -> bool:
+    return note.kind == 'not_sent' and 'prefill' in note.message
+
+
+def dated_templates(subject: Subject) -> Iterator[Hit]:
+    """Chat templates whose text changes with the calendar."""
+    if subject.chat_template and subject.chat_template.prints_date:
+        yield Hit("the model's chat template prints the date: prompts and cached results change at midnight.")
+
+
+def missing_length(subject: Subject) -> Iterator[Hit]:
+    """Generation without a limit."""
+    if subject.asks in ('gen', 'dialogue') and subject.max_out_len is None:
+        yield Hit('neither the inferencer nor the model says how long a reply may be.')
+
+
+def shared_abbr(subject: Subject) -> Iterator[Hit]:
+    """Entries that go by the same name."""
+    if subject.namesakes:
+        yield Hit(f'the same abbr is used at {", ".join(subject.namesakes)}: results would be mixed up.')
+
+
+SENDING_RULES = (
+    Rule(
+        name='role-fell-back',
+        severity='info',
+        description='The model has no such role, so a speech is given to its fallback role.',
+        remedy='Add the role to the meta template (reserved_roles), if the model knows it.',
+        levels=('pair',),
+        each=_noted(lambda note: note.kind == 'fallback'),
+    ),
+    Rule(
+        name='text-not-sent',
+        severity='warning',
+        description='Words of the dataset do not reach the model.',
+        remedy='Put them before the place where the model answers.',
+        levels=('pair',),
+        each=_noted(lambda note: note.kind in ('not_sent', 'truncated') and not _is_answer_start(note)),
+    ),
+    Rule(
+        name='answer-start-not-sent',
+        severity='info',
+        description='The dataset begins the answer for the model ("Answer: "), and these words are not sent.',
+        remedy='Set prefill=True on the inferencer, if the model can go on from there, or move the words into the question.',
+        levels=('pair',),
+        each=_noted(_is_answer_start),
+    ),
+    Rule(
+        name='text-moved',
+        severity='warning',
+        description='Words that no role speaks are put into the message of a neighbour, because messages need a role.',
+        remedy="Give them a role: dict(role='SYSTEM', fallback_role='HUMAN', prompt=…).",
+        levels=('pair',),
+        each=_noted(lambda note: note.kind == 'moved'),
+    ),
+    Rule(
+        name='speeches-merged',
+        severity='info',
+        description='Neighbouring speeches of one role are joined into one message.',
+        remedy='Let the roles alternate, if the model should see them apart.',
+        levels=('pair',),
+        each=_noted(lambda note: note.kind == 'merged'),
+    ),
+    Rule(
+        name='dated-chat-template',
+        severity='warning',
+        description="The model's chat template prints the date, so the same config gives another prompt tomorrow.",
+        remedy='Give the date as a fixed variable of the chat template.',
+        levels=('model',),
+        once=dated_templates,
+    ),
+    Rule(
+        name='no-max-out-len',
+        severity='warning',
+        description='A reply may be as long as the server or library likes, because max_out_len is given nowhere.',
+        remedy='Set max_out_len on the model or on the inferencer.',
+        levels=('pair',),
+        once=missing_length,
+    ),
+    Rule(
+        name='duplicate-abbr',
+        severity='error',
+        description='Two datasets, or two models, have the same abbr.',
+        remedy='Give each an abbr of its own.',
+        levels=('dataset', 'model'),
+        once=shared_abbr,
+    ),
+)

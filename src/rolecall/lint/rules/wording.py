@@ -1,0 +1,179 @@
+"""Rules about what the templates say and what a row's values become in them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+
+from rolecall.lint.finding import Hit, Rule, excerpt
+from rolecall.lint.subject import Asked, Subject
+from rolecall.prompts.pieces import Row
+from rolecall.prompts.values import text_of
+from rolecall.render.spans import Span
+
+__all__ = ['WORDING_RULES']
+
+_LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?$')
+_DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
+
+
+def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Fields that stand in the prompt as written. With a model: only those of its own default prompts."""
+    known = subject.columns + subject.shot_columns if subject.level == 'pair' else ()
+    for prompt in asked.sent if subject.level == 'pair' else asked.spoken:
+        for before, span in _unfilled(prompt.spans):
+            name = span.origin.name
+            row = asked.values if span.origin.shot is None else asked.shots[span.origin.shot]
+            near = _near(name, row)
+            if name in known or not _is_meant_as_field(name, before, near):
+                continue
+            whose = "the model's default prompt" if subject.level == 'pair' else 'the template'
+            yield Hit(
+                f'{whose} has the field {span.text}, and the row has no such column: it is sent as written.',
+                about=str(span.text),
+                example=excerpt(prompt.text, str(span.text)),
+                remedy=f'Did you mean {{{near}}}?' if near else '',
+                severity='error' if near else None,
+            )
+
+
+def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
+    """Each unfilled field with the words before it. In `\\frac{a}{b}`, `{b}` comes after the same words as `{a}`."""
+    before = ''
+    last_was_unfilled = False
+    for span in spans:
+        unfilled = span.origin.kind == 'unfilled'
+        if unfilled:
+            yield before, span
+        if not (unfilled and last_was_unfilled):
+            before = before if unfilled else str(span.text)
+        last_was_unfilled = unfilled
+
+
+def _near(name: str, row: Row) -> str:
+    """The column that was probably meant."""
+    columns = [column for column in row if isinstance(column, str)]
+    same = [column for column in columns if _letters(column) == _letters(name)]
+    return next(iter(same or difflib.get_close_matches(name, columns, n=1, cutoff=0.75)), '')
+
+
+def _letters(name: str) -> str:
+    return ''.join(filter(str.isalnum, name)).casefold()
+
+
+def _is_meant_as_field(name: str, before: str, near: str) -> bool:
+    """A name in braces, as opposed to JSON, code and LaTeX."""
+    if _LATEX_COMMAND.search(before):
+        return False
+    return bool(near) if before.endswith(('_', '^')) else bool(near) or name.isidentifier()
+
+
+def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Values whose text form may not be what a person would write."""
+    turns = subject.asks == 'dialogue'
+    for row, columns in ((asked.values, subject.columns), *((shot, subject.shot_columns) for shot in asked.shots)):
+        for column in columns:
+            if column not in row:
+                continue
+            value = row[column]
+            for one in value if turns and isinstance(value, (list, tuple)) else (value,):
+                if (said := _odd(one)) is None:
+                    continue
+                yield Hit(
+                    f"column '{column}' is filled in with {said}.",
+                    about=column,
+                    example=f'{one!r:.40} → {text_of(one)!r:.60}',
+                    severity='info' if isinstance(one, float) else None,
+                    weight=not isinstance(one, float),
+                )
+
+
+def _odd(value: object) -> str | None:
+    if value is None:
+        return 'None, which becomes nothing'
+    if isinstance(value, (list, tuple)):
+        return 'a list, which becomes JSON'
+    if isinstance(value, Mapping):
+        return 'a dict, which becomes JSON'
+    return 'a float, which keeps its .0 or exponent' if isinstance(value, float) else None
+
+
+def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Prompts without words, and rows that add nothing to theirs."""
+    for prompt in asked.sent or asked.spoken:
+        if not any(_has_words(span) for span in prompt.spans if span.origin.kind != 'masked'):
+            yield Hit('the prompt is empty.', about='prompt', example=excerpt(prompt.text), weight=1)
+            return
+    if not subject.columns or subject.asks == 'dialogue':
+        return
+    for prompt in asked.spoken:
+        filled = [span for span in prompt.own if span.origin.kind in ('field', 'media', 'unfilled')]
+        if filled and not any(map(_has_words, filled)):
+            blank = ', '.join(dict.fromkeys(span.origin.name for span in filled))
+            yield Hit(
+                f'the row adds nothing to its prompt: {blank} {"are" if "," in blank else "is"} blank.',
+                about='row',
+                example=excerpt(prompt.text),
+                severity='warning',
+            )
+            return
+
+
+def _has_words(span: Span) -> bool:
+    counts = span.origin.kind in (*_DATASET_WORDS, 'chat_template')
+    return counts and bool(str(span.text).strip())
+
+
+def lost_shots(subject: Subject) -> Iterator[Hit]:
+    """An ice_template that is never used."""
+    wording = subject.wording
+    if wording and wording.ice_template and wording.prompt_template and not subject.shots:
+        yield Hit('there is an ice_template, but the retriever picks no examples: it is never used.', about='unused')
+
+
+def missing_shots(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Rows with fewer examples than the others."""
+    if len(asked.shot_ids) < subject.shots:
+        yield Hit(
+            f'only {len(asked.shot_ids)} of {subject.shots} examples could be found.',
+            about='fewer',
+            weight=subject.shots - len(asked.shot_ids),
+        )
+
+
+WORDING_RULES = (
+    Rule(
+        name='unfilled-field',
+        severity='warning',
+        description='A {field} of the template is no column of the row, so it is sent as written.',
+        remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
+        levels=('dataset', 'pair'),
+        each=unfilled_fields,
+    ),
+    Rule(
+        name='non-string-value',
+        severity='warning',
+        description='A list, a dict, None or a float is filled into a prompt.',
+        remedy='Turn the value into the text that should be read when the rows are made.',
+        levels=('dataset',),
+        each=non_string_values,
+    ),
+    Rule(
+        name='empty-prompt',
+        severity='error',
+        description='A prompt has no words, or its row adds none to it.',
+        remedy='Look at the row and at the columns the template names.',
+        levels=('dataset', 'pair'),
+        each=empty_prompts,
+    ),
+    Rule(
+        name='shots-lost',
+        severity='warning',
+        description='Examples are worded but never shown, or fewer are shown than were asked for.',
+        remedy='Use a retriever that picks examples (and has enough rows to pick from), or drop the ice_template.',
+        levels=('dataset',),
+        once=lost_shots,
+        each=missing_shots,
+    ),
+)

@@ -1,0 +1,185 @@
+"""What rules look at: a dataset, a model or the two together, and the rows as they are asked about.
+
+Everything here is handed in: rules read no files and ask no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from rolecall.prompts.pieces import Pieces, Row, Text
+from rolecall.prompts.script import Expand, Script
+from rolecall.prompts.wording import Mode, Wording
+from rolecall.render.arrange import Note
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.meta import MetaTemplate, Role
+from rolecall.render.spans import Request, Span, texts_of
+
+__all__ = ['Asked', 'Level', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
+
+Level = Literal['dataset', 'model', 'pair']
+"""What a rule depends on: the dataset alone, the model alone, or how the two go together."""
+
+
+class Tokenizer(Protocol):
+    """A model's tokenizer, as far as rules need it."""
+
+    @property
+    def bos_id(self) -> int | None: ...
+
+    @property
+    def adds_bos(self) -> bool: ...
+
+    @property
+    def special_tokens(self) -> Mapping[str, int]: ...
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids; with `special`, those that the tokenizer puts around a text as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postprocessor:
+    """How a prediction is cut out of a reply: the function's name and its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A dataset, a model, or one with the other: everything about it that does not depend on a row."""
+
+    level: Level
+    where: str
+    namesakes: tuple[str, ...] = ()
+    """Where else in the config the same abbr is used."""
+
+    wording: Wording | None = None
+    input_columns: tuple[str, ...] = ()
+    asks: Literal['gen', 'label', 'whole', 'dialogue'] = 'gen'
+    labels: tuple[Hashable, ...] = ()
+    shots: int = 0
+    """How many examples each row asks for."""
+    same_rows: bool = False
+    """Examples are picked from the rows that are asked about."""
+    postprocessor: Postprocessor | None = None
+
+    meta: MetaTemplate | None = None
+    chat_template: ChatTemplate | None = None
+    takes: Literal['text', 'api', 'chat', ''] = ''
+    tokenizer: Tokenizer | None = None
+    tokenizer_missing: str = ''
+    """Why there is no tokenizer."""
+    max_seq_len: int | None = None
+    max_out_len: int | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """`ppl` where prompts are weighed, `gen` where an answer is asked for."""
+        return 'ppl' if self.asks in ('label', 'whole') else 'gen'
+
+    @property
+    def output_column(self) -> str | None:
+        """The column that holds the gold answer."""
+        return self.wording.output_column if self.wording else None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the prompt's wording fills in from the row being asked about."""
+        hidden = self.output_column if self.asks != 'whole' else None
+        return tuple(column for column in _filled(self._scripts) if column != hidden)
+
+    @cached_property
+    def shot_columns(self) -> tuple[str, ...]:
+        """The columns that an example's wording fills in."""
+        template = self.wording.ice_template if self.wording and self.shots else None
+        if template is None:
+            return ()
+        return _filled([template.shot(label) for label in template.labels or (None,)])
+
+    @cached_property
+    def question_columns(self) -> tuple[str, ...]:
+        """The columns that make a row the question it is."""
+        return self.input_columns or self.columns
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """Tokens that mean something in the dataset's templates: for examples, and for the end of the context."""
+        templates = (self.wording.prompt_template, self.wording.ice_template) if self.wording else ()
+        found = [getattr(template, name, None) for template in templates for name in ('ice_token', 'sep_token')]
+        return tuple(dict.fromkeys(mark for mark in found if mark))
+
+    @cached_property
+    def markers(self) -> tuple[str, ...]:
+        """Everything that the meta template writes around speeches."""
+        if self.meta is None:
+            return ()
+        roles = [role for role in (*(self.meta.round or ()), *self.meta.reserved) if isinstance(role, Role)]
+        strings = [item.text for item in self.meta.round or () if isinstance(item, Text)]
+        affixes: list[Pieces] = [self.meta.begin, self.meta.end]
+        affixes += [affix for role in roles for affix in (role.begin, role.end)]
+        return (*strings, *(piece.text for affix in affixes for piece in affix if isinstance(piece, Text)))
+
+    @cached_property
+    def _scripts(self) -> list[Script]:
+        if self.wording is None:
+            return []
+        template = self.wording.prompt
+        return [template.script(label) for label in template.labels or (None,)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt of a row, with the origin of every character."""
+
+    spans: tuple[Span, ...]
+    request: Request | None = None
+    label: Hashable = None
+    turn: int | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The prompt read as one text."""
+        return ''.join(str(span.text) for span in self.spans)
+
+    @property
+    def own(self) -> tuple[Span, ...]:
+        """What is about the row itself, not its examples."""
+        return tuple(span for span in self.spans if span.origin.shot is None)
+
+    @property
+    def sent_text(self) -> str | None:
+        """What a model receives as one text; None if it receives messages or token ids."""
+        return self.request if isinstance(self.request, str) else None
+
+    @property
+    def sent_texts(self) -> list[str]:
+        """Every text that a model receives."""
+        return [] if self.request is None else list(texts_of(self.request).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One row as it is asked about."""
+
+    values: Row
+    shots: tuple[Row, ...] = ()
+    shot_ids: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
+    spoken: tuple[Prompt, ...] = ()
+    """Its prompts before the model side."""
+    sent: tuple[Prompt, ...] = ()
+    """Its prompts as the model receives them; nothing where no model is looked at."""
+    with_shots: Callable[[int], Sequence[Prompt]] = field(default=lambda _: (), repr=False)
+    """The prompts as they would be sent with only so many examples."""
+
+
+def _filled(scripts: Sequence[Script]) -> tuple[str, ...]:
+    """Columns that become text (a column of messages is no text)."""
+    messages = {item.column for script in scripts for item in script.items if isinstance(item, Expand)}
+    columns = {column for script in scripts for column in script.columns}
+    return tuple(sorted(columns - messages))

@@ -1,0 +1,1 @@
+"""Who answers, and how their text becomes tokens."""

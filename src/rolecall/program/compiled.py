@@ -1,0 +1,133 @@
+"""A wording, its examples and a model side, compiled once and run for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rolecall.program.identity import fingerprint
+from rolecall.prompts.pieces import Row
+from rolecall.prompts.prompt_list import PromptList
+from rolecall.prompts.script import Script
+from rolecall.prompts.template import Template
+from rolecall.prompts.wording import Mode, Wording
+from rolecall.render.arrange import Note
+from rolecall.render.renderers import Rendered, Renderer, TextRenderer
+from rolecall.render.spans import Request, Span
+
+__all__ = ['Program', 'Render', 'Trace', 'compile', 'compile_labels', 'render_with']
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A request with the origin of every character, and what happened to the dataset's words on the way."""
+
+    request: Request
+    spans: tuple[Span, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of what is sent."""
+        return fingerprint(self.request)
+
+
+def compile(
+    wording: Wording | Template,
+    renderer: Renderer | None = None,
+    *,
+    mode: Mode = 'gen',
+    shots: Sequence[Row] = (),
+    label: Hashable = None,
+    prefill: bool = False,
+) -> Program:
+    """A wording, the same examples for every row, and a model side, as one program.
+
+    >>> from rolecall import PromptTemplate, Wording
+    >>> wording = Wording(
+    ...     prompt_template=PromptTemplate('Solve.\\n</E>{q}\\n{a}', ice_token='</E>'),
+    ...     ice_template=PromptTemplate('{q}\\n{a}'),
+    ...     output_column='a')
+    >>> program = compile(wording, shots=[{'q': '1+1=?', 'a': '2'}])
+    >>> program({'q': '2+2=?', 'a': '4'})
+    'Solve.\\n1+1=?\\n2\\n2+2=?\\n'
+    >>> program.prefix
+    'Solve.\\n1+1=?\\n2\\n'
+    """
+    wording = as_wording(wording)
+    script = wording.placed(wording.script(label, mode), shots)
+    return Program(script, render_with(renderer, mode, prefill=prefill))
+
+
+def compile_labels(
+    wording: Wording | Template,
+    renderer: Renderer | None = None,
+    *,
+    labels: Sequence[Hashable] = (),
+    shots: Sequence[Row] = (),
+) -> dict[Hashable, Program]:
+    """One complete prompt for each label, to be weighed against each other."""
+    wording = as_wording(wording)
+    return {
+        label: compile(wording, renderer, mode='ppl', shots=shots, label=label)
+        for label in labels or wording.prompt.labels
+    }
+
+
+def as_wording(wording: Wording | Template) -> Wording:
+    return wording if isinstance(wording, Wording) else Wording(prompt_template=wording)
+
+
+Render = Callable[[Script], Rendered]
+
+
+def render_with(renderer: Renderer | None, mode: Mode, *, prefill: bool = False) -> Render:
+    """Rendering for one model side and one mode."""
+    return partial((renderer or TextRenderer()).render, mode=mode, prefill=prefill)
+
+
+class Program:
+    """One prompt, compiled: call it with a row."""
+
+    # Calling a program is calling its layout: a slot, not a method, because a call more would cost half as much again.
+    __slots__ = ('__call__', '_render', '_rendered', '_script')
+
+    if TYPE_CHECKING:
+
+        def __call__(self, row: Row) -> Request:
+            """The request for one row."""
+
+    def __init__(self, script: Script, render: Render) -> None:
+        self._script = script
+        self._render = render
+        self._rendered = None if script.depends_on_row else render(script)
+        object.__setattr__(self, '__call__', self._rendered.layout.fill if self._rendered else self._fill_anew)
+
+    def trace(self, row: Row) -> Trace:
+        """The request for one row, with the origin of every character."""
+        rendered = self._rendered or self._render(self._script.bind(row))
+        return Trace(rendered.layout.fill(row), tuple(rendered.layout.trace(row)), rendered.notes)
+
+    def prompt(self, row: Row) -> str | PromptList:
+        """The prompt before the model side."""
+        return self._script.fill(row)
+
+    @property
+    def prefix(self) -> Request:
+        """The leading part of the request that is the same for every row."""
+        return self._rendered.layout.prefix if self._rendered else ''
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What happens to the dataset's words, whatever the row."""
+        return self._rendered.notes if self._rendered else ()
+
+    @property
+    def script(self) -> Script:
+        """The wording with its examples in place and its fields open."""
+        return self._script
+
+    def _fill_anew(self, row: Row) -> Request:
+        return self._render(self._script.bind(row)).layout.fill(row)

@@ -1,0 +1,203 @@
+"""Prompts whose examples vary by row. Each training row is worded and rendered once, whoever gets it as an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from rolecall.program.compiled import Program, Render, Trace, compile, render_with
+from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.pieces import SHOTS, Field, Origin, Row, Text
+from rolecall.prompts.prompt_list import PromptList
+from rolecall.prompts.script import Aside, Item, Script, Turn
+from rolecall.prompts.shots import place_text
+from rolecall.prompts.wording import Mode, Wording
+from rolecall.render.layout import MessagesLayout
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer, has_words
+from rolecall.render.spans import Message, Request
+
+__all__ = ['VaryingProgram']
+
+_COLUMN = '\0shots'
+_FIELD = Field(_COLUMN, '', Origin('field', 'shots'))
+
+
+class Indexed(Protocol):
+    """Training rows by number."""
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+
+class VaryingProgram:
+    """A prompt whose examples vary by row.
+
+    >>> from rolecall import PromptTemplate, Wording
+    >>> wording = Wording(PromptTemplate('</E>{q}', ice_token='</E>'), PromptTemplate('{q}={a}'), output_column='a')
+    >>> program = VaryingProgram(wording, train=[{'q': '1', 'a': 'one'}, {'q': '2', 'a': 'two'}])
+    >>> program({'q': '3'}, [1, 0])
+    '2=two\\n1=one\\n3'
+    """
+
+    def __init__(
+        self,
+        wording: Wording,
+        renderer: Renderer | None = None,
+        *,
+        train: Indexed,
+        mode: Mode = 'gen',
+        label: Hashable = None,
+        prefill: bool = False,
+    ) -> None:
+        side = renderer or TextRenderer()
+        script = wording.script(label, mode)
+        wording.check_place(script)
+        self._train = train
+        self._fixed = partial(compile, wording, side, mode=mode, label=label, prefill=prefill)
+        self._fill = self._quick_fill(wording, side, script, mode, prefill)
+
+    def _quick_fill(
+        self, wording: Wording, side: Renderer, script: Script, mode: Mode, prefill: bool
+    ) -> Callable[[Row, Sequence[int]], Request] | None:
+        """Filling that renders each training row once; None where examples and prompt cannot be told apart."""
+        joints = wording.shot_joints
+        in_text = partial(_TextShots, script, render_with(side, mode, prefill=prefill), self._train)
+        if not wording.shots_are_dialogues:
+            if not _says_something(wording):
+                return None
+            return in_text(lambda row: str(wording.shot(row, 0).fill({})), joints.separator.join, joints.end)
+        if isinstance(side, TextRenderer):
+            last = joints.end if wording.shots_have_labels else ''
+            join = ''.join if side.has_rounds else _join_lines
+            return in_text(_dialogue_words(wording, side), lambda texts: join([*texts, last]), '')
+        if isinstance(side, ApiRenderer) and _stand_alone(script, wording, side.meta):
+            return _MessageShots(
+                script,
+                mode,
+                self._train,
+                wording,
+                lambda part, mode: MessagesLayout(side.drafts(part, mode, prefill=prefill)[0]),
+            )
+        return None
+
+    def __call__(self, row: Row, shots: Sequence[int]) -> Request:
+        """The request for one row with these training rows as examples."""
+        if self._fill is None or not shots:
+            return self.fixed(shots)(row)
+        return self._fill(row, shots)
+
+    def trace(self, row: Row, shots: Sequence[int]) -> Trace:
+        """The same request, with the origin of every character."""
+        return self.fixed(shots).trace(row)
+
+    def prompt(self, row: Row, shots: Sequence[int]) -> str | PromptList:
+        """The prompt before the model side."""
+        return self.fixed(shots).prompt(row)
+
+    def fixed(self, shots: Sequence[int]) -> Program:
+        """The program with these examples for every row."""
+        return self._fixed(shots=[self._train[i] for i in shots])
+
+
+class _TextShots:
+    """Examples that end up as text: they fill a field of their own."""
+
+    def __init__(
+        self,
+        script: Script,
+        render: Render,
+        train: Indexed,
+        words: Callable[[Row], str],
+        join: Callable[[list[str]], str],
+        end: str,
+    ) -> None:
+        self._program = Program(place_text(script, (_FIELD, Text(end, Origin('joint', 'shots')))), render)
+        self._train = train
+        self._words = words
+        self._join = join
+        self._worded: dict[int, str] = {}
+
+    def __call__(self, row: Row, shots: Sequence[int]) -> Request:
+        worded = self._worded
+        texts = [worded[i] if i in worded else self._word(i) for i in shots]
+        return self._program({**row, _COLUMN: self._join(texts)})
+
+    def _word(self, i: int) -> str:
+        self._worded[i] = self._words(self._train[i])
+        return self._worded[i]
+
+
+def _join_lines(texts: list[str]) -> str:
+    return '\n'.join(filter(None, texts))
+
+
+def _dialogue_words(wording: Wording, side: TextRenderer) -> Callable[[Row], str]:
+    joint = Aside((Text(wording.shot_joints.separator, Origin('joint', 'shots')),), 'shots')
+
+    def words(row: Row) -> str:
+        items: tuple[Item, ...] = wording.shot(row, 0).items
+        return side.fragment((*items, joint) if wording.shots_have_labels else items)
+
+    return words
+
+
+_Layout = Callable[[Script, Mode], MessagesLayout]
+
+
+class _MessageShots:
+    """Examples that end up as messages: they stand between the messages before and after them."""
+
+    def __init__(self, script: Script, mode: Mode, train: Indexed, wording: Wording, layout: _Layout) -> None:
+        at = script.items.index(_PLACE)
+        self._before = layout(replace(script, items=script.items[:at]), 'ppl')
+        self._after = layout(replace(script, items=script.items[at + 1 :]), mode)
+        self._wording = wording
+        self._layout = layout
+        self._train = train
+        self._worded: dict[int, list[Message]] = {}
+
+    def __call__(self, row: Row, shots: Sequence[int]) -> list[Message]:
+        worded = self._worded
+        groups = [worded[i] if i in worded else self._word(i) for i in shots]
+        return _spliced([self._before.fill(row), *groups, self._after.fill(row)])
+
+    def _word(self, i: int) -> list[Message]:
+        shot = self._wording.shot(self._train[i], 0)
+        self._worded[i] = self._layout(Script(shot.items), 'ppl').fill({})
+        return self._worded[i]
+
+
+_PLACE = Aside((SHOTS,))
+
+
+def _says_something(wording: Wording) -> bool:
+    """Whether every example has words, so that a place for examples is never empty once there are some."""
+    ice = wording.ice_template
+    return ice is not None and all(any(map(has_words, ice.shot(label).pieces())) for label in ice.labels or (None,))
+
+
+def _stand_alone(script: Script, wording: Wording, meta: MetaTemplate) -> bool:
+    """Whether examples stand between whole messages, so that nothing but their neighbours' role matters."""
+    shot = wording.ice_template.shot(next(iter(wording.ice_template.labels), None)) if wording.ice_template else script
+    plain = all(isinstance(item, Turn) and isinstance(item.content, tuple) for item in shot.items)
+    items = [item for item in script.items if item != _PLACE]
+    alone = len(items) == len(script.items) - 1 and not script.raw
+    turns = all(isinstance(item, Turn) and isinstance(item.content, tuple) for item in items)
+    joints = (wording.shot_joints.separator + wording.shot_joints.end).strip()
+    strays = meta.begin or meta.end or meta.messages or any(isinstance(item, Text) for item in meta.round or ())
+    return plain and alone and turns and not (joints or strays)
+
+
+def _spliced(groups: Sequence[list[Message]]) -> list[Message]:
+    """The messages of all groups; where two groups meet in one role, the messages become one."""
+    messages: list[Message] = []
+    for group in groups:
+        if messages and group and messages[-1]['role'] == group[0]['role']:
+            content = f'{messages[-1]["content"]}\n{group[0]["content"]}'
+            messages[-1] = FrozenDict(role=group[0]['role'], content=content)
+            messages += group[1:]
+        else:
+            messages += group
+    return messages

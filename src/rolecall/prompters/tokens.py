@@ -1,0 +1,97 @@
+"""A model's special tokens: what stands around each speech of a prompt that is written out as one string."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from rolecall.errors import PrompterError, did_you_mean
+
+__all__ = ['DEFAULT_SYSTEM', 'DEFAULT_TOKENS', 'Tokens']
+
+DEFAULT_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one model. What it does not have is left empty.
+
+    | tokens                       | stand around                                   |
+    |------------------------------|------------------------------------------------|
+    | `sos` `eos`                  | the system's words                             |
+    | `soh` `eoh`                  | the user's words                               |
+    | `soa` `eoa`                  | the assistant's words                          |
+    | `soe` `eoe`                  | the result of a tool                           |
+    | `tool_start` `tool_end`      | a call of a tool                               |
+    | `tool_args`                  | nothing: it parts a tool's name from arguments |
+
+    `system` is what the model is told about itself.
+
+    >>> Tokens(soh='<user>', eoh='</user>').around('user')
+    ('<user>', '</user>')
+    """
+
+    sos: str = ''
+    eos: str = ''
+    soh: str = ''
+    eoh: str = ''
+    soa: str = ''
+    eoa: str = ''
+    soe: str = ''
+    eoe: str = ''
+    tool_start: str = ''
+    tool_end: str = ''
+    tool_args: str = ''
+    system: str = DEFAULT_SYSTEM
+
+    def __post_init__(self) -> None:
+        for name in TOKEN_NAMES:
+            if not isinstance(getattr(self, name), str):
+                raise PrompterError(f'the token {name} is a string; got {getattr(self, name)!r:.60}.')
+
+    @classmethod
+    def read(cls, written: Mapping[str, str]) -> Tokens:
+        """Tokens from a mapping; `tool_start_token` is understood as `tool_start`.
+
+        >>> Tokens.read({'soh': '<H>', 'tool_start_token': '<call>'}).tool_start
+        '<call>'
+        """
+        given = {str(name).removesuffix('_token'): text for name, text in written.items()}
+        unknown = [name for name in given if name not in TOKEN_NAMES]
+        if unknown:
+            raise PrompterError(f'unknown token {unknown[0]!r}. {did_you_mean(unknown[0], TOKEN_NAMES)}')
+        return cls(**given)
+
+    def around(self, role: str) -> tuple[str, str]:
+        """What stands before and after a speech of a role."""
+        before, after = _AROUND[role]
+        return getattr(self, before), getattr(self, after)
+
+    def call(self, name: str, arguments: str) -> str:
+        """One call of a tool, as the model writes it. `arguments` is JSON.
+
+        >>> Tokens(tool_start='<t>', tool_args='<a>', tool_end='</t>').call('add', '{"x": 1}')
+        '<t>add<a>{"x": 1}</t>'
+        >>> Tokens(tool_start='<t>', tool_end='</t>').call('add', '{"x": 1}')
+        '<t>{"name": "add", "arguments": {"x": 1}}</t>'
+        """
+        if self.tool_args:
+            body = f'{name}{self.tool_args}{arguments}'
+        else:
+            body = f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments}}}'
+        return f'{self.tool_start}{body}{self.tool_end}'
+
+
+TOKEN_NAMES = tuple(one.name for one in fields(Tokens))
+MARKERS = TOKEN_NAMES[:-1]
+_AROUND = {
+    'system': ('sos', 'eos'),
+    'developer': ('sos', 'eos'),
+    'user': ('soh', 'eoh'),
+    'assistant': ('soa', 'eoa'),
+    'tool': ('soe', 'eoe'),
+}
+
+DEFAULT_TOKENS = Tokens(sos='<|start_system|>', eos='<|end_system|>', soh='<|Human|>:', soa='<|Assistant|>:')
+"""Stand in until a prompter is bound to a model."""

@@ -1,0 +1,154 @@
+"""Messages in the shapes of the two vendors: a conversation recorded in one can be sent in the other.
+
+| what          | OpenAI                                         | Anthropic                              |
+|---------------|------------------------------------------------|----------------------------------------|
+| call a tool   | `tool_calls` beside the assistant's content    | `tool_use` blocks in it                |
+| its result    | a message of the role `tool`                   | `tool_result` blocks of the user       |
+| a picture     | `image_url`, a url (also `data:`)              | `image` with a source                  |
+| system words  | messages                                       | one text beside the messages           |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rolecall.errors import PrompterError
+from rolecall.prompts.values import text_of
+
+__all__ = ['Message', 'anthropic_messages', 'openai_messages', 'parsed_arguments']
+
+Message = dict[str, Any]
+
+
+def openai_messages(message: Message) -> list[Message]:
+    """One message of either shape in OpenAI's. Tool results become messages of their own."""
+    content = message.get('content')
+    if not isinstance(content, list) or not any(_is_foreign(block) for block in content):
+        return [message]
+    rest = {key: value for key, value in message.items() if key != 'content'}
+    results = [_tool_message(block) for block in content if block.get('type') == 'tool_result']
+    calls = [_tool_call(block) for block in content if block.get('type') == 'tool_use']
+    said = [_openai_part(block) for block in content if block.get('type') not in ('tool_result', 'tool_use')]
+    if calls:
+        rest['tool_calls'] = [*rest.get('tool_calls', []), *calls]
+    if results and not said and not calls:
+        return results
+    return [*results, {'role': rest.pop('role'), 'content': _text_alone(said), **rest}]
+
+
+def _is_foreign(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get('type') in ('tool_use', 'tool_result', 'image')
+
+
+def _text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
+    """Parts as a string where they are all text; None where there are none."""
+    if all(part.get('type') == 'text' for part in parts):
+        return '\n'.join(part['text'] for part in parts) if parts else None
+    return list(parts)
+
+
+def _tool_message(block: Mapping[str, Any]) -> Message:
+    content = block.get('content', '')
+    blocks = content if isinstance(content, list) else [{'type': 'text', 'text': text_of(content)}]
+    return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': _text_alone(blocks) or ''}
+
+
+def _tool_call(block: Mapping[str, Any]) -> Message:
+    arguments = json.dumps(block.get('input', {}), ensure_ascii=False)
+    return {'id': block.get('id'), 'type': 'function', 'function': {'name': block['name'], 'arguments': arguments}}
+
+
+def _openai_part(block: Message) -> Message:
+    source = block.get('source')
+    if block.get('type') != 'image' or not isinstance(source, Mapping):
+        return block
+    if source.get('type') == 'base64':
+        return {'type': 'image_url', 'image_url': {'url': f'data:{source["media_type"]};base64,{source["data"]}'}}
+    return {'type': 'image_url', 'image_url': {'url': source.get('url', '')}}
+
+
+def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tuple[int, Message]]]:
+    """Which messages of a conversation in OpenAI's shape are system words, and the others in Anthropic's shape.
+
+    Each is given with the number of the message it comes from. Results of tools that follow each other are one message,
+    as the vendor asks for.
+    """
+    system = [i for i, message in enumerate(messages) if message['role'] in ('system', 'developer')]
+    converted: list[tuple[int, Message]] = []
+    last_role = ''
+    for i, message in enumerate(messages):
+        if i in system:
+            continue
+        if message['role'] == 'tool':
+            result = _tool_result(message)
+            if last_role == 'tool':
+                converted[-1][1]['content'].append(result)
+            else:
+                converted.append((i, {'role': 'user', 'content': [result]}))
+        else:
+            converted.append((i, {'role': message['role'], 'content': _anthropic_content(message)}))
+        last_role = message['role']
+    return system, converted
+
+
+def _tool_result(message: Message) -> Message:
+    content = message.get('content')
+    shown = list(map(_anthropic_part, content)) if isinstance(content, list) else text_of(content)
+    return {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': shown}
+
+
+def _anthropic_content(message: Message) -> Any:
+    content, calls = message.get('content'), message.get('tool_calls')
+    if isinstance(content, list):
+        content = list(map(_anthropic_part, content))
+    if not calls:
+        return '' if content is None else content
+    said = content if isinstance(content, list) else [{'type': 'text', 'text': content}] if content else []
+    return [*said, *map(_tool_use, calls)]
+
+
+def _anthropic_part(part: Any) -> Any:
+    image = part.get('image_url') if isinstance(part, Mapping) and part.get('type') == 'image_url' else None
+    if image is None:
+        return part
+    url = str(image.get('url', '') if isinstance(image, Mapping) else image)
+    if not url.startswith('data:'):
+        return {'type': 'image', 'source': {'type': 'url', 'url': url}}
+    kind, _, data = url.removeprefix('data:').partition(';base64,')
+    return {'type': 'image', 'source': {'type': 'base64', 'media_type': kind, 'data': data}}
+
+
+def _tool_use(call: Mapping[str, Any]) -> Message:
+    function = call['function']
+    return {
+        'type': 'tool_use',
+        'id': call.get('id'),
+        'name': function['name'],
+        'input': parsed_arguments(function.get('arguments')),
+    }
+
+
+def parsed_arguments(arguments: Any) -> Any:
+    """The arguments of a call as data; OpenAI writes them as a string of JSON.
+
+    >>> parsed_arguments('{"x": 1}'), parsed_arguments(None)
+    ({'x': 1}, {})
+    """
+    if not isinstance(arguments, str):
+        return arguments or {}
+    try:
+        return json.loads(arguments) if arguments.strip() else {}
+    except ValueError:
+        raise PrompterError(f'the arguments of a tool call are JSON; got {arguments!r:.60}.') from None
+
+
+def calls_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The calls in an assistant's message: the name of each tool, and its arguments as JSON."""
+    for call in message.get('tool_calls') or ():
+        function = call['function']
+        arguments = function.get('arguments')
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments or {}, ensure_ascii=False)
+        yield function['name'], arguments

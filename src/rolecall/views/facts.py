@@ -1,0 +1,75 @@
+"""What stands below a request: what happened to the dataset's words, the examples used, size and identity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rolecall.preview import Preview
+from rolecall.program import fingerprint
+from rolecall.render.arrange import Note
+from rolecall.render.spans import joined
+
+__all__ = ['facts_of', 'title_of']
+
+_HAPPENED = {
+    'fallback': 'fell back',
+    'not_sent': 'not sent',
+    'moved': 'moved',
+    'merged': 'merged',
+    'shots_dropped': 'dropped',
+    'truncated': 'truncated',
+}
+
+
+def title_of(preview: Preview) -> str:
+    """Which request this is, in one line."""
+    words = [f'{preview.dataset} × {preview.model or "no model"}', f'row {preview.row}', preview.mode]
+    if preview.label is not None:
+        words.append(f'label {preview.label}')
+    if preview.turn is not None:
+        words.append(f'turn {preview.turn}')
+    return ' · '.join(words)
+
+
+def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
+    """Headings and what there is to say under each."""
+    for note, times in _counted(preview.notes):
+        quoted = f' {note.text!r:.120}' if note.text else ''
+        again = f' ({times} times)' if times > 1 else ''
+        yield _HAPPENED[note.kind], f'{note.message}{quoted}{again}'
+    if preview.shots:
+        yield 'shots', f'{len(preview.shots)}: training rows {", ".join(map(str, preview.shots))}'
+    if preview.skipped:
+        rows = ', '.join(map(str, preview.skipped))
+        yield 'skipped', f'training rows {rows}: the same as the row being asked about'
+    hidden = dict.fromkeys(span.origin.name for span in preview.spans if span.origin.kind == 'masked')
+    if hidden:
+        yield 'hidden', ', '.join(name or 'the answer' for name in hidden)
+    if (at := _end_of_context(preview)) is not None:
+        yield 'context', f'ends after character {at:,}'
+    yield 'size', _size(preview)
+    if preview.request is not None:
+        yield 'fingerprint', fingerprint(preview.request)
+
+
+def _counted(notes: tuple[Note, ...]) -> list[tuple[Note, int]]:
+    return list(Counter(notes).items())
+
+
+def _end_of_context(preview: Preview) -> int | None:
+    """Where a sep_token divides a text into context and answer."""
+    at = 0
+    for span in preview.spans:
+        if span.origin.kind == 'sep' and span.message is None:
+            return at
+        at += len(span.text)
+    return None
+
+
+def _size(preview: Preview) -> str:
+    places = joined(preview.spans)
+    characters = f'{sum(map(len, places.values())):,} characters'
+    if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
+        return f'{characters} in {len(preview.request)} messages'
+    return characters

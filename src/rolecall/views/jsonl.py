@@ -1,0 +1,64 @@
+"""A preview as one JSON object, for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rolecall.preview import Preview
+from rolecall.program import fingerprint
+from rolecall.prompts.multimodal import MediaUrl
+from rolecall.render.spans import Span
+
+__all__ = ['as_json', 'json_line']
+
+
+def as_json(preview: Preview) -> dict[str, Any]:
+    """Everything a preview says, in plain values (media references are written out by `json_line`)."""
+    return {
+        'dataset': preview.dataset,
+        'model': preview.model,
+        'row': preview.row,
+        'mode': preview.mode,
+        'label': preview.label,
+        'turn': preview.turn,
+        'prompt': preview.prompt,
+        'request': preview.request,
+        'spans': [_span(span) for span in preview.spans],
+        'notes': [{'kind': note.kind, 'message': note.message, 'text': note.text} for note in preview.notes],
+        'shots': preview.shots,
+        'skipped': preview.skipped,
+        'fingerprint': None if preview.request is None else fingerprint(preview.request),
+    }
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """A value on one line, readable in any script.
+
+    >>> json_line({'prompt': '你好\\n'})
+    '{"prompt": "你好\\\\n"}'
+    """
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _span(span: Span) -> dict[str, Any]:
+    origin = span.origin
+    return {
+        'text': span.text,
+        'kind': origin.kind,
+        'name': origin.name,
+        'shot': origin.shot,
+        'role': origin.role,
+        'fallback': origin.fallback,
+        'message': span.message,
+        'part': span.part,
+        'token': span.token,
+    }
+
+
+def _plain(value: object) -> object:
+    """Media references and mappings of other classes as JSON has them; labels of other types as text."""
+    if isinstance(value, MediaUrl):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else str(value)

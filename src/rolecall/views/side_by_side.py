@@ -1,0 +1,63 @@
+"""Two requests beside each other on a terminal, or one below the other where it is narrow."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rolecall.preview import Preview
+from rolecall.views.differences import Change, Pieces, compare, request_lines
+from rolecall.views.facts import title_of
+from rolecall.views.visible import blanks_shown, safe
+
+__all__ = ['show_diff']
+
+_NARROW = 100
+_LEFT = 'bold reverse #d55e00'
+_RIGHT = 'bold reverse #56b4e9'
+
+
+def show_diff(left: Preview, right: Preview, to: Console, *, whitespace: bool = False) -> None:
+    """Print two requests with their differences marked."""
+    changes = compare(request_lines(left), request_lines(right))
+    titles = [Text(safe(title_of(one)), 'bold') for one in (left, right)]
+    if to.width >= _NARROW:
+        to.print(_table(changes, titles, whitespace))
+    else:
+        to.print(Text('- ', _LEFT) + titles[0])
+        to.print(Text('+ ', _RIGHT) + titles[1])
+        _print_unified(changes, to, whitespace)
+    differing = sum(not change.same for change in changes)
+    to.print(Text('the same' if not differing else f'{differing} of {len(changes)} lines differ', 'bold'))
+
+
+def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False)
+    table.add_column(titles[0], ratio=1, overflow='fold')
+    table.add_column('', width=1)
+    table.add_column(titles[1], ratio=1, overflow='fold')
+    for change in changes:
+        mark = ' ' if change.same else '<' if change.right is None else '>' if change.left is None else '≠'
+        left, right = (_drawn(side, style, whitespace) for side, style in ((change.left, _LEFT), (change.right, _RIGHT)))
+        table.add_row(left, Text(mark, 'bold'), right)
+    return table
+
+
+def _print_unified(changes: list[Change], to: Console, whitespace: bool) -> None:
+    for change in changes:
+        if change.same:
+            to.print(Text('  ') + _drawn(change.left, '', whitespace))
+            continue
+        for sign, side, style in (('-', change.left, _LEFT), ('+', change.right, _RIGHT)):
+            if side is not None:
+                to.print(Text(f'{sign} ', style) + _drawn(side, style, whitespace))
+
+
+def _drawn(pieces: Pieces | None, style: str, whitespace: bool) -> Text:
+    text = Text(overflow='fold')
+    for words, differs in pieces or ():
+        shown = safe(words)
+        text.append(blanks_shown(shown) if whitespace else shown, style if differs else '')
+    return text

@@ -1,0 +1,280 @@
+"""Templates written to hang, to eat the memory or to get out: each ends in a RenderError, and soon."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from rolecall.errors import RenderError
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.sandbox import ENVIRONMENT
+
+MESSAGES = [{'role': 'user', 'content': 'Hi', 'extra': {'list': [1]}}]
+
+
+def repeated(value: str, start: str = "'a'") -> str:
+    return '{% set ns = namespace(s=' + start + ') %}{% for i in range(99) %}{% set ns.s = ' + value + ' %}{% endfor %}'
+
+
+DOUBLED = {
+    'concatenation': repeated('ns.s ~ ns.s'),
+    'addition': repeated('ns.s + ns.s'),
+    'lists': repeated('ns.s + ns.s', '[1]'),
+    'join filter': repeated('[ns.s, ns.s]|join'),
+    'join method': repeated("''.join([ns.s, ns.s])"),
+    'format method': repeated("'{0}{0}'.format(ns.s)"),
+    'percent': repeated("'%s%s' % (ns.s, ns.s)"),
+    'replace method': repeated("ns.s.replace('a', 'aa')"),
+    'replace filter': repeated("ns.s|replace('a', 'aa')"),
+    'escaping': '{% autoescape true %}' + repeated('ns.s ~ ns.s', "'<'") + '{% endautoescape %}',
+    'macro': '{% macro d(x) %}{{ x }}{{ x }}{% endmacro %}' + repeated('d(ns.s)'),
+    'block': "{% set ns = namespace(s='a') %}{% for i in range(99) %}"
+    '{% set x %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = x %}{% endfor %}',
+    'squares': repeated('ns.s * ns.s', '3'),
+    'powers': repeated('ns.s ** ns.s', '3'),
+}
+
+# A value of sixty small lists that looks like one of 2**60 items.
+FOLDED = (
+    '{% set ns = namespace(x=[1], y=[1], t=(1,), n=1, d={}) %}{% for i in range(60) %}'
+    '{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% set ns.t = (ns.t, ns.t) %}'
+    '{% set ns.n = namespace(a=ns.n, b=ns.n) %}{% set ns.d = {1: ns.d, 2: ns.d} %}{% endfor %}'
+)
+UNFOLDED = [
+    '{{ ns.x }}',
+    '{{ ns.x|tojson }}',
+    '{{ ns.x|string|length }}',
+    '{{ ns.x|upper }}',
+    "{{ (ns.x ~ '')|length }}",
+    "{{ ('%s' % ns.x)|length }}",
+    "{{ '{}'.format(ns.x)|length }}",
+    '{{ [ns.x]|join|length }}',
+    '{{ ns.x == ns.y }}',
+    '{{ ns.x in [ns.y] }}',
+    '{{ ns.x is eq ns.y }}',
+    "{{ [ns.x]|select('eq', ns.y)|list|length }}",
+    '{{ [ns.x].index(ns.y) }}',
+    '{{ [ns.x, ns.y]|sort|length }}',
+    '{% for i in [ns.x, ns.y] %}{{ loop.changed(i) }}{% endfor %}',
+    '{{ {ns.t: 1}|length }}',
+    '{{ {}[ns.t] }}',
+    '{{ {}.get(ns.t) }}',
+    '{{ ns.t in {} }}',
+    '{{ [ns.t]|unique|list|length }}',
+    '{{ dict([(ns.t, 1)])|length }}',
+    '{{ ns.n }}',
+    '{{ ns.n|upper }}',
+    '{{ ns.d.values() }}',
+]
+
+ENDLESS = {
+    'nested ranges': '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}',
+    'ranges that pass nothing on': '{% for a in range(99999) %}{% for b in range(99999) if false %}{% endfor %}{% endfor %}',
+    'macro that calls itself': '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}',
+    'macro that calls itself twice': '{% macro m(n) %}{% if n %}{{ m(n-1) }}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(60) }}',
+    'caller that calls twice': '{% macro m(n) %}{% set c = caller %}{% if n %}{% call m(n-1) %}{{ c() }}{{ c() }}{% endcall %}'
+    '{% else %}{{ caller() }}{% endif %}{% endmacro %}{% call m(60) %}z{% endcall %}',
+    'block that prints itself': '{% block b %}{{ self.b() }}{{ self.b() }}{% endblock %}',
+    'loop that loops': '{% for x in [1, 1] recursive %}{% if loop.depth < 60 %}{{ loop([1, 1]) }}{% endif %}{% endfor %}',
+    'many arguments': '{% macro m() %}{{ varargs|length }}{% endmacro %}{% for i in range(99999) %}{{ m(*range(99999)) }}{% endfor %}',
+    'much text': '{% for i in range(99999) %}' + 'x' * 100_000 + '{% endfor %}',
+    'much output': "{% set s = 'x' * 100000 %}{% for i in range(99999) %}{{ s }}{% endfor %}",
+    'many statements': '{% for i in range(99999) %}' + '{% if a %}x{% endif %}' * 3000 + '{% endfor %}',
+    'kept texts': repeated('ns.s + [x ~ i]', '[]').replace('{% for', "{% set x = 'x' * 100000 %}{% for"),
+    'number that grows by addition': repeated('ns.s + ns.s', '3').replace('99', '99999'),
+    'slow': "{% set s = 'ab ' * 9999 %}{% for i in range(99999) %}{% set x = s|title %}{% endfor %}",
+    'groups': "{% for i in range(9999) %}{% set x = ([{'a': 1}] * 9999)|groupby('a') %}{% endfor %}",
+    'path': "{% set ns = namespace() %}{% set ns.a = ns %}{{ ([ns] * 9999)|map(attribute='a' ~ ('.a' * 9999))|list|length }}",
+    'sorting path': "{% set ns = namespace() %}{% set ns.a = ns %}{{ ([ns] * 9999)|sort(attribute='a' ~ ('.a' * 9999)) }}",
+    'length of a lazy list': "{% for i in range(999) %}{% for j in range(99999)|map('string') %}{{ loop.length }}{% break %}{% endfor %}{% endfor %}",
+}
+ENDLESS |= {
+    expression: '{% set s = "x" * 99999 %}{% set t = "x" * 99998 ~ "x" %}{% for i in range(99999) %}{% set x = '
+    + expression
+    + ' %}{% endfor %}'
+    for expression in (
+        'range(99999)|sum',
+        'range(99999)|list',
+        'range(99999)|sort',
+        "'a' in range(99999)",
+        'range(99999)|reject("defined")|list',
+        'range(99999)|map(" tick")|list',
+        '[-999999]|map(" tick", -999999)|list',
+        's[1:]',
+        "'y' in s",
+        's == t',
+        's is eq t',
+        's|upper',
+        's.upper()',
+        's|e|e|e|forceescape',
+        's|urlencode',
+        's|wordcount',
+        's|truncate',
+        's.find("y")',
+        'namespace(a=1)',
+        "{'a': 1}.items()|list",
+    )
+}
+
+HUGE = [
+    "'a' * 10**9",
+    "10**9 * 'a'",
+    '[0] * 10**9',
+    "'a' * 1000000000",
+    '(10**1000)**1000',
+    '9**(9**9)',
+    "'a'|center(10**9)",
+    "'a'|center(1000000000)",
+    "'a'|center(width=1000000000)",
+    "'a'.center(1000000000)",
+    "'a'.ljust(1000000000)",
+    "'a'.rjust(1000000000)",
+    "'a'.zfill(1000000000)",
+    "'\\t'.expandtabs(1000000000)",
+    "('a' * 99999).join(range(99999)|map('string'))",
+    "('a' * 99999).join(range(99999)|map('string')|list|reverse)",
+    "range(99999)|join('a' * 99999)",
+    "range(99999)|list|reverse|join('a' * 99999)",
+    "('a' * 99999).translate({97: 'b' * 99999})",
+    "'a'.encode().center(1000000000)",
+    "(5).to_bytes(1000000000, 'big')",
+    "'{:1000000000}'.format(1)",
+    "'{:{}}'.format(1, 1000000000)",
+    "'{:{w}>1000000000}'.format(1, w='a')",
+    "'{a:1000000000}'.format_map({'a': 1})",
+    "'%1000000000d' % 1",
+    "'%*d' % (1000000000, 1)",
+    "'%.1000000000f' % 1",
+    "'%1000000000d'|format(1)",
+    "('{:1000000000}'|attr('format'))(1)",
+    "'{:1000000000}'['format'](1)",
+    "['%1000000000d']|map('format', 1)|list",
+    "'a\\nb'|indent(1000000000)",
+    "'a\\nb'|indent(width=1000000000)",
+    "('a ' * 9999)|wordwrap(1, wrapstring='b' * 99999)",
+    '[[1]]|tojson(indent=1000000000)',
+    "(range(9999)|list)|tojson(separators=('a' * 99999, ':'))",
+    '[1]|slice(1000000000)|list',
+    "[1]|batch(1000000000, 'x')|list",
+    "1.5|round(1000000000, 'ceil')",
+    '([[1] * 99] * 9999)|sum(start=[])',
+    'range(10**9)|list',
+    "('é ' * 999999).split()|length",
+    "('é' * 999999)|list|length",
+    "('<!---->' * 99999)|striptags",
+    "(('<!---->' * 99999)|safe).striptags()",
+    "('a.com ' * 99999)|urlize",
+    'range(99999)|list|pprint',
+    "('f' * 4000000)|int(0, 16) * 2",
+    "strftime_now('%10000000d' * 99999)",
+    'lipsum(1000000000)',
+]
+
+ESCAPES = [
+    "''.__class__.__mro__[1].__subclasses__()",
+    "(''|attr('__class__')).__mro__",
+    "''['__class__']['__mro__']",
+    "'{0.__class__.__mro__}'.format('')",
+    "('{0.__class__.__mro__}'|attr('format'))('')",
+    'raise_exception.__globals__.x',
+    'namespace.__init__.__globals__',
+    "cycler.__init__.__globals__.os.popen('id').read()",
+    'self._TemplateReference__context.x',
+    'strftime_now.__closure__[0]',
+    "messages[0].update({'role': 'x'})",
+    'messages.append(1)',
+    'messages[0].extra.list.append(2)',
+    "dict.update(messages[0], {'role': 'x'})",
+    "dict.pop(messages[0], 'role')",
+    "messages[0]|attr('clear')()",
+]
+
+LONG = {
+    'characters': 'a' * 10**7,
+    'number': '{{ ' + '9' * 100_000 + ' }}',
+    'parentheses': '{{ ' + '(' * 50_000 + '1' + ')' * 50_000 + ' }}',
+    'sum': '{{ ' + '+'.join(['a'] * 9000) + ' }}',
+    'concatenation': '{{ ' + '~'.join(['a'] * 30_000) + ' }}',
+    'filters': '{{ a' + '|e' * 9000 + ' }}',
+    'conditions': '{% if a %}' + '{% elif b %}x' * 5000 + '{% endif %}{{ a.b }}',
+    'nested conditions': '{% if a %}' * 5000 + '{% endif %}' * 5000,
+    'nested loops': '{% for a in b %}' * 50 + '{% endfor %}' * 50,
+}
+
+DEEP = {
+    'tuples as a key': '{% set ns = namespace(x=(1,)) %}{% for i in range(9999) %}{% set ns.x = (ns.x,) %}{% endfor %}{{ {ns.x: 1} }}',
+    'lists as text': '{% set ns = namespace(x=[1]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}',
+}
+
+GREEDY = [
+    *(pytest.param(source, id=f'doubled: {name}') for name, source in DOUBLED.items()),
+    *(pytest.param(FOLDED + use, id=f'unfolded: {use}') for use in UNFOLDED),
+    *(pytest.param(source, id=f'endless: {name}') for name, source in ENDLESS.items()),
+    *(pytest.param('{% set x = ' + value + ' %}{{ x is defined }}', id=f'huge: {value}') for value in HUGE),
+    *(pytest.param(source, id=f'deep: {name}') for name, source in DEEP.items()),
+]
+
+
+@pytest.mark.parametrize('source', GREEDY)
+def test_a_greedy_template_is_stopped(source: str) -> None:
+    with pytest.raises(RenderError, match=r'is stopped|Range too big|another text'):
+        ChatTemplate(source, max_steps=100_000, max_chars=1 << 22).render(MESSAGES)
+
+
+@pytest.mark.parametrize('way', ESCAPES)
+def test_a_template_can_neither_get_out_nor_change_what_it_was_given(way: str) -> None:
+    messages = copy.deepcopy(MESSAGES)
+    with pytest.raises(RenderError, match=r'unsafe|not there|no attribute|unexpected'):
+        ChatTemplate('{{ ' + way + ' }}').render(messages)
+    assert messages == MESSAGES
+
+
+@pytest.mark.parametrize('source', LONG.values(), ids=LONG)
+def test_a_template_that_is_too_long_or_too_nested_is_refused(source: str) -> None:
+    with pytest.raises(RenderError):
+        ChatTemplate(source).render(MESSAGES)
+
+
+@pytest.mark.parametrize('name', ['nested ranges', 'loop that loops', 'macro that calls itself twice'])
+def test_the_default_bounds_stop_it_too(name: str) -> None:
+    with pytest.raises(RenderError, match='takes more than 2,000,000 steps'):
+        ChatTemplate(ENDLESS[name]).render(MESSAGES)
+
+
+def test_a_template_is_stopped_at_the_same_place_every_time() -> None:
+    source = '{% for i in range(n) %}{{ i }} {{ messages[0].content ~ i }}{% endfor %}'
+
+    def reaches(n: int) -> bool:
+        try:
+            ChatTemplate(source, max_steps=5000).render(MESSAGES, variables={'n': n})
+        except RenderError:
+            return False
+        return True
+
+    assert [reaches(n) for n in range(0, 2000, 10)] == [reaches(n) for n in range(0, 2000, 10)]
+    assert reaches(100)
+    assert not reaches(1990)
+
+
+def test_random_texts_are_refused_because_a_prompt_must_be_the_same_each_time() -> None:
+    with pytest.raises(RenderError, match='another text each time'):
+        ChatTemplate('{{ [1, 2]|random }}').render(MESSAGES)
+
+
+def test_every_filter_and_test_of_the_environment_is_charged() -> None:
+    untouched = {
+        name
+        for name, filter_ in ENVIRONMENT.filters.items()
+        if filter_.__module__.startswith('jinja2') and not hasattr(filter_, '__wrapped__')
+    }
+    assert untouched == set()
+
+
+def test_a_long_conversation_stays_far_below_the_bounds() -> None:
+    source = (
+        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content|trim }}{% if not loop.last and messages[loop.index0 + 1].role == 'user' %}"
+        "{{ '\n' }}{% endif %}{% endfor %}"
+    )
+    messages = [{'role': role, 'content': 'word ' * 200} for _ in range(1000) for role in ('user', 'assistant')]
+    assert len(ChatTemplate(source, max_steps=200_000, max_chars=1 << 24).render(messages)) > 1_900_000
