@@ -66,7 +66,12 @@ def config(
         'reader_cfg': {'input_columns': columns or ['question'], 'output_column': output},
         'infer_cfg': infer,
     }
-    side = model or {'abbr': 'm', 'type': 'OpenAI' if api else 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': meta}
+    side = model or {
+        'abbr': 'm',
+        'type': 'OpenAI' if api else 'HuggingFaceCausalLM',
+        'path': 'none',
+        'meta_template': meta,
+    }
     return {'datasets': [entry], 'models': [side]}
 
 

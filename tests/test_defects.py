@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from helpers import API, LM, bot, config, human, requests, shown, system, template
 
+from helpers import API, LM, bot, config, human, requests, shown, system, template
 from rolecall import ConfigError, PromptList, RenderError, TemplateError
 from rolecall.preview import preview
 
@@ -85,12 +85,19 @@ def test_09_the_sep_token_is_gone_from_examples() -> None:
 
 def test_10_an_empty_ice_token_is_refused() -> None:
     with pytest.raises(ConfigError, match='ice_token is empty'):
-        requests(QA, template('Q:{question}', ice_token=''), template('[{question}]'), [{'question': 't', 'answer': 'x'}])
+        requests(
+            QA, template('Q:{question}', ice_token=''), template('[{question}]'), [{'question': 't', 'answer': 'x'}]
+        )
 
 
 def test_11_string_examples_in_a_dialogue_reach_an_api() -> None:
     written = {'begin': ['Intro text', '</E>'], 'round': [human('{question}'), bot('{answer}')]}
-    args = (QA, template(written, ice_token='</E>'), template('{question}={answer}'), [{'question': 't', 'answer': 'x'}])
+    args = (
+        QA,
+        template(written, ice_token='</E>'),
+        template('{question}={answer}'),
+        [{'question': 't', 'answer': 'x'}],
+    )
     assert requests(*args, meta=LM) == ['Intro textt=x\n<H>q</H><B>']
     (one,) = shown(*args, meta=API, api=True)
     assert one.request == [{'role': 'user', 'content': 'Intro text\nt=x\nq'}]
@@ -137,7 +144,11 @@ def test_17_labels_keep_their_order_whatever_the_hash_seed() -> None:
     )
     seen = {
         subprocess.run(
-            [sys.executable, '-c', code], env={**os.environ, 'PYTHONHASHSEED': seed}, capture_output=True, text=True, check=True
+            [sys.executable, '-c', code],
+            env={**os.environ, 'PYTHONHASHSEED': seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ('1', '2')
     }
@@ -226,7 +237,10 @@ def test_27_without_a_meta_template_an_empty_speech_leaves_no_line() -> None:
 
 
 def test_28_raw_messages_work_with_a_text_model() -> None:
-    raw = {'type': 'RawPromptTemplate', 'messages': [{'role': 'system', 'content': 's'}, {'role': 'user', 'content': '{question}'}]}
+    raw = {
+        'type': 'RawPromptTemplate',
+        'messages': [{'role': 'system', 'content': 's'}, {'role': 'user', 'content': '{question}'}],
+    }
     assert requests(QA, raw) == ['s\nq']
     assert requests(QA, raw, meta=LM) == ['<H>s</H><H>q</H><B>']
 
@@ -247,16 +261,19 @@ def test_30_a_misspelt_placeholder_is_refused(entry: Any) -> None:
 
 
 def test_30_a_missing_column_of_messages_is_told() -> None:
-    raw = {'type': 'RawPromptTemplate', 'messages': [{'expand_column': 'history'}, {'role': 'user', 'content': '{question}'}]}
+    raw = {
+        'type': 'RawPromptTemplate',
+        'messages': [{'expand_column': 'history'}, {'role': 'user', 'content': '{question}'}],
+    }
     with pytest.raises(RenderError, match="row 0: expand_column 'history' needs a list of messages"):
         requests([{'question': 'q', 'hist': []}], raw, api=True)
 
 
 def test_31_text_that_mentions_role_and_content_is_text() -> None:
     meta = [{'role': 'user', 'content': 'extra '}]
-    assert requests([{'question': 'The role of content', 'answer': ''}], template('{question}'), meta=meta, api=True) == [
-        [{'role': 'user', 'content': 'extra The role of content'}]
-    ]
+    assert requests(
+        [{'question': 'The role of content', 'answer': ''}], template('{question}'), meta=meta, api=True
+    ) == [[{'role': 'user', 'content': 'extra The role of content'}]]
 
 
 def test_32_a_list_plus_a_prompt_list_is_a_prompt_list() -> None:
@@ -303,7 +320,9 @@ def test_50_and_51_a_dialogue_keeps_its_gold_answers_and_does_not_mix_with_other
         {'question': ['B1', 'B2'], 'answer': ['6', '8']},
     ]
     before = json.dumps(rows)
-    asked = shown(rows, template(ROUND), meta=API, api=True, inferencer={'type': 'ChatInferencer', 'infer_mode': 'every_with_gt'})
+    asked = shown(
+        rows, template(ROUND), meta=API, api=True, inferencer={'type': 'ChatInferencer', 'infer_mode': 'every_with_gt'}
+    )
     assert [(one.row, one.turn, [m['content'] for m in one.request]) for one in asked] == [  # type: ignore[union-attr]
         (0, 0, ['A1']),
         (0, 1, ['A1', '2', 'A2']),
@@ -314,7 +333,9 @@ def test_50_and_51_a_dialogue_keeps_its_gold_answers_and_does_not_mix_with_other
 
 
 def test_59_a_config_is_not_changed_by_looking_at_it() -> None:
-    whole = config(QA, template('</E>{question}', ice_token='</E>'), template('{question}'), [{'question': 't', 'answer': 'x'}])
+    whole = config(
+        QA, template('</E>{question}', ice_token='</E>'), template('{question}'), [{'question': 't', 'answer': 'x'}]
+    )
     before = json.dumps(whole)
     list(preview(whole))
     assert json.dumps(whole) == before
@@ -341,7 +362,11 @@ MEDIA = {
 
 
 def test_66_tags_may_stand_in_any_column_and_other_fields_are_filled() -> None:
-    row = {'hint': 'h', 'question': '<AIS_TEXT_START>hi<AIS_CONTENT_TAG><AIS_IMAGE_START>a.jpg<AIS_CONTENT_TAG>', 'answer': ''}
+    row = {
+        'hint': 'h',
+        'question': '<AIS_TEXT_START>hi<AIS_CONTENT_TAG><AIS_IMAGE_START>a.jpg<AIS_CONTENT_TAG>',
+        'answer': '',
+    }
     picture = {'type': 'image_url', 'image_url': {'url': 'file://a.jpg'}}
     (asked,) = requests([row], MEDIA, api=True, columns=['hint', 'question'])
     assert asked[0]['content'] == [{'type': 'text', 'text': 'h hi'}, picture]

@@ -26,12 +26,32 @@ from rolecall.render.spans import joined, texts_of
 
 COLUMNS = ['question', 'answer', 'option A', '题目', 'a.b']
 NASTY = st.sampled_from(
-    ['{question}', '{answer}', '</E>', '<|im_end|>', '{', '}', '{}', '\n', ' ', '', '<H>', '你好', '\\frac{1}{2}', '{missing}', '\ue0000.']
+    [
+        '{question}',
+        '{answer}',
+        '</E>',
+        '<|im_end|>',
+        '{',
+        '}',
+        '{}',
+        '\n',
+        ' ',
+        '',
+        '<H>',
+        '你好',
+        '\\frac{1}{2}',
+        '{missing}',
+        '\ue0000.',
+    ]
 )
 values = st.lists(NASTY | st.text(max_size=8), max_size=4).map(''.join)
-rows = st.fixed_dictionaries({column: values | st.integers() | st.none() | st.lists(values, max_size=2) for column in COLUMNS})
+rows = st.fixed_dictionaries(
+    {column: values | st.integers() | st.none() | st.lists(values, max_size=2) for column in COLUMNS}
+)
 wordings = st.lists(
-    st.sampled_from(['Q: ', '\n', '{question}', '{answer}', '{option A}', '{题目}', '{a.b}', '{missing}', '{ question }', '{{']),
+    st.sampled_from(
+        ['Q: ', '\n', '{question}', '{answer}', '{option A}', '{题目}', '{a.b}', '{missing}', '{ question }', '{{']
+    ),
     max_size=5,
 ).map(''.join)
 roles = st.sampled_from(['HUMAN', 'BOT', 'SYSTEM'])
@@ -73,7 +93,11 @@ def metas(draw: st.DrawFn, *, api: bool = False) -> MetaTemplate:
 
     round_: list[Any] = [role('HUMAN')]
     if draw(st.booleans()):
-        round_.append('~' if draw(st.booleans()) else role('THOUGHT', prompt='hm {question}', **({'api_role': 'BOT'} if api else {})))
+        round_.append(
+            '~'
+            if draw(st.booleans())
+            else role('THOUGHT', prompt='hm {question}', **({'api_role': 'BOT'} if api else {}))
+        )
     round_.append(role('BOT', generate=draw(st.booleans())))
     meta: dict[str, Any] = {'round': round_}
     if draw(st.booleans()):
@@ -157,7 +181,9 @@ def test_filling_is_a_single_pass(parts: list[tuple[str, str]], row: dict[str, A
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_every_request_begins_with_the_prefix(data: st.DataObject) -> None:
-    program = compile(Wording(PromptTemplate(data.draw(dialogues() | wordings)), output_column='answer'), data.draw(sides))
+    program = compile(
+        Wording(PromptTemplate(data.draw(dialogues() | wordings)), output_column='answer'), data.draw(sides)
+    )
     for _ in range(3):
         request = program(data.draw(rows))
         assert request[: len(program.prefix)] == program.prefix

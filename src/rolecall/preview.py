@@ -254,3 +254,6 @@ def fitting(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Na
         names = [one.abbr for one in named]
         raise ConfigError(Problem(f'{what}s', f'no {what} fits {pattern!r}.', did_you_mean(pattern, names)))
     return fits
+
+
+_picked = fitting

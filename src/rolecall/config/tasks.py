@@ -166,10 +166,15 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
         what = f'the template has a prompt for each label, but {asks.name} asks with one prompt.'
         problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
         return
+    if not _picks_shots(task.retriever):
+        return
+    if task.wording.ice_template is None:
+        what = 'the retriever picks examples, but there is no ice_template to word them.'
+        problems.add(at, what, 'Add an ice_template, or use ZeroRetriever.')
+        return
     with problems.inside(at):
-        if _picks_shots(task.retriever) and not problems.found:
-            for label in task.labels if asks.kind == 'label' else (None,):
-                task.wording.check_place(template.script(label))
+        for label in task.labels if asks.kind == 'label' else (None,):
+            task.wording.check_place(template.script(label))
 
 
 def _picks_shots(retriever: Retriever) -> bool:

@@ -5,7 +5,8 @@ Everything here is handed in: rules read no files and ask no model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -16,16 +17,23 @@ from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.arrange import Note
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate, Role
-from rolecall.render.spans import Request, Span, texts_of
+from rolecall.render.spans import Request, Span, joined, texts_of
 
 __all__ = ['Asked', 'Level', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
+
+_CONTROL = re.compile(
+    r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
+    r'|</?[A-Za-z_][\w-]*>'  # <s>, </s>, <start_of_turn>
+    r'|\[/?[A-Z_]{2,}\]'  # [INST]
+    r'|<</?[A-Z]+>>'  # <<SYS>>
+)
 
 Level = Literal['dataset', 'model', 'pair']
 """What a rule depends on: the dataset alone, the model alone, or how the two go together."""
 
 
 class Tokenizer(Protocol):
-    """A model's tokenizer, as far as rules need it."""
+    """A model's tokenizer, as far as rules need it. `adds_bos`: where it is used, it puts a BOS token first."""
 
     @property
     def bos_id(self) -> int | None: ...
@@ -37,7 +45,7 @@ class Tokenizer(Protocol):
     def special_tokens(self) -> Mapping[str, int]: ...
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """Token ids; with `special`, those that the tokenizer puts around a text as well."""
+        """The ids of a text; nothing is added. With `special`, control tokens written in it are those tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,8 @@ class Subject:
     """How many examples each row asks for."""
     same_rows: bool = False
     """Examples are picked from the rows that are asked about."""
+    rows_missing: str = ''
+    """Why there are no rows to look at."""
     postprocessor: Postprocessor | None = None
 
     meta: MetaTemplate | None = None
@@ -113,15 +123,14 @@ class Subject:
         return tuple(dict.fromkeys(mark for mark in found if mark))
 
     @cached_property
-    def markers(self) -> tuple[str, ...]:
-        """Everything that the meta template writes around speeches."""
-        if self.meta is None:
-            return ()
-        roles = [role for role in (*(self.meta.round or ()), *self.meta.reserved) if isinstance(role, Role)]
-        strings = [item.text for item in self.meta.round or () if isinstance(item, Text)]
-        affixes: list[Pieces] = [self.meta.begin, self.meta.end]
-        affixes += [affix for role in roles for affix in (role.begin, role.end)]
-        return (*strings, *(piece.text for affix in affixes for piece in affix if isinstance(piece, Text)))
+    def control_tokens(self) -> tuple[str, ...]:
+        """What the model side writes between speeches: from the meta template, the chat template and the tokenizer."""
+        found = [
+            *(_tokens_in_markers(self.meta) if self.meta else ()),
+            *(_tokens_in_template(self.chat_template) if self.chat_template else ()),
+            *(self.tokenizer.special_tokens if self.tokenizer else ()),
+        ]
+        return tuple(dict.fromkeys(token for token in found if len(token.strip()) >= 3))
 
     @cached_property
     def _scripts(self) -> list[Script]:
@@ -144,7 +153,7 @@ class Prompt:
     @property
     def text(self) -> str:
         """The prompt read as one text."""
-        return ''.join(str(span.text) for span in self.spans)
+        return '\n'.join(joined(self.spans).values())
 
     @property
     def own(self) -> tuple[Span, ...]:
@@ -174,6 +183,8 @@ class Asked:
     """Its prompts before the model side."""
     sent: tuple[Prompt, ...] = ()
     """Its prompts as the model receives them; nothing where no model is looked at."""
+    failed: str = ''
+    """Why there is no prompt for this row."""
     with_shots: Callable[[int], Sequence[Prompt]] = field(default=lambda _: (), repr=False)
     """The prompts as they would be sent with only so many examples."""
 
@@ -183,3 +194,22 @@ def _filled(scripts: Sequence[Script]) -> tuple[str, ...]:
     messages = {item.column for script in scripts for item in script.items if isinstance(item, Expand)}
     columns = {column for script in scripts for column in script.columns}
     return tuple(sorted(columns - messages))
+
+
+def _tokens_in_markers(meta: MetaTemplate) -> Iterator[str]:
+    """The tokens in what a meta template writes, and its markers as a whole where they are no ordinary words."""
+    roles = [role for role in (*(meta.round or ()), *meta.reserved) if isinstance(role, Role)]
+    affixes: list[Pieces] = [meta.begin, meta.end, tuple(item for item in meta.round or () if isinstance(item, Text))]
+    affixes += [affix for role in roles for affix in (role.begin, role.end)]
+    for piece in (piece for affix in affixes for piece in affix if isinstance(piece, Text)):
+        yield from _CONTROL.findall(piece.text)
+        bare = piece.text.strip()
+        if len(bare) > 3 and not bare.isalnum():
+            yield bare
+
+
+def _tokens_in_template(template: ChatTemplate) -> Iterator[str]:
+    """The tokens that a chat template names or writes."""
+    for value in (template.bos_token, template.eos_token, *template.tokens.values()):
+        yield from [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
+    yield from _CONTROL.findall(template.source)

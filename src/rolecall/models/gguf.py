@@ -27,12 +27,8 @@ LONGEST_ARRAY = 1 << 24
 DEEPEST_ARRAY = 4
 
 _NUMBERS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: 'B', 10: 'Q', 11: 'q', 12: 'd'}
-_NAMES = dict(
-    enumerate(
-        ('uint8', 'int8', 'uint16', 'int16', 'uint32', 'int32', 'float32', 'bool')
-        + ('string', 'array', 'uint64', 'int64', 'float64')
-    )
-)
+_NAMES: dict[int, str] = {0: 'uint8', 1: 'int8', 2: 'uint16', 3: 'int16', 4: 'uint32', 5: 'int32', 6: 'float32'}
+_NAMES |= {7: 'bool', 8: 'string', 9: 'array', 10: 'uint64', 11: 'int64', 12: 'float64'}
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 
 

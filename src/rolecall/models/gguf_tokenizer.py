@@ -109,7 +109,6 @@ _FAMILIES: tuple[tuple[str, Split], ...] = (
     ('qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2', _QWEN2),
     ('qwen35', Split((_words(r'\p{N}', letters=r'\p{L}\p{M}', not_other=r'\s\p{L}\p{M}\p{N}'),))),
     ('falcon', Split((r'[\p{P}\$\+<=>\^~\|`]+', _GPT2, r'[0-9][0-9][0-9]'))),
-    ('deepseek-coder', Split((r'[\r\n]', r'\s?\p{L}+', r'\s?\p{P}+', '[一-龥ࠀ-一가-\ud7ff]+', r'\p{N}'))),
     ('deepseek-v3 hunyuan-dense joyai-llm', Split((r'\p{N}{1,3}', '[一-龥぀-ゟ゠-ヿ]+', _DEEPSEEK))),
     ('gpt-4o llama4 kanana2 minimax-m2', Split((_cased(r'\p{N}{1,3}', f'{_ENDINGS}?'),))),
     ('tekken', Split((_cased(r'\p{N}', ''),), whole_words=True, adds_bos=True)),

@@ -94,7 +94,8 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
     """The tokenizer of a model entry if it is on this machine, else None. Nothing is downloaded.
 
     Looks at `tokenizer_path`, `tokenizer`, `path` and `model` for files, then for the name of an OpenAI model in
-    `model` (and, in an entry whose type says OpenAI, in the others). A tokenizer that is there but broken is a `DataError`.
+    `model` (and, in an entry whose type says OpenAI, in the others).
+    A tokenizer that is there but broken is a `DataError`.
 
     >>> find_tokenizer({'type': 'HuggingFaceCausalLM', 'path': 'none'}) is None
     True

@@ -7,12 +7,21 @@ from typing import Any
 
 from rolecall.errors import PrompterError
 from rolecall.prompters.sharing import copied
-from rolecall.prompters.tokens import Tokens
+from rolecall.prompters.tokens import AROUND, Tokens
 from rolecall.prompters.vendors import Message, calls_of, openai_messages
 from rolecall.prompts.pieces import Origin, Text, fold
 from rolecall.prompts.values import text_of
 
-__all__ = ['ROLES', 'has_messages', 'messages_in', 'numbered_messages', 'origin_of', 'read_message', 'written_pieces']
+__all__ = [
+    'check_history',
+    'history_text',
+    'messages_in',
+    'numbered_messages',
+    'origin_of',
+    'plain_text',
+    'read_message',
+    'written_pieces',
+]
 
 ROLES = frozenset(('system', 'developer', 'user', 'assistant', 'tool'))
 
@@ -21,11 +30,6 @@ def check_history(history: Any) -> None:
     """Refuse what is no list at all."""
     if not isinstance(history, (list, tuple)):
         raise PrompterError(f'history is a list of pairs or of messages; got {history!r:.60}.')
-
-
-def has_messages(history: Iterable[Any]) -> bool:
-    """Whether any turn is a message rather than a pair."""
-    return any(isinstance(item, Mapping) for item in history)
 
 
 def messages_in(history: Iterable[Any]) -> list[Message]:
@@ -86,10 +90,9 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
     return openai_messages(copied(message))
 
 
-def history_text(history: Iterable[Any], tokens: Tokens) -> str:
+def history_text(history: Iterable[Any], tokens: Tokens, *, takes_messages: bool) -> str:
     """The history as one text between the model's tokens."""
-    before, after = tokens.around('user')
-    to_answer, end = after + tokens.soa, tokens.eoa
+    before, to_answer, end = tokens.soh, tokens.eoh + tokens.soa, tokens.eoa
     texts: list[str] = []
     for item in history:
         if item.__class__ is list and len(item) == 2:
@@ -97,6 +100,10 @@ def history_text(history: Iterable[Any], tokens: Tokens) -> str:
             if asked.__class__ is str and answered.__class__ is str:  # the usual pair, without detours
                 texts += (before, asked, to_answer, answered, end)
                 continue
+        if isinstance(item, Mapping) and not takes_messages:
+            raise PrompterError(
+                'history given as messages needs return_dict=True (or a prompter that is bound to a model).'
+            )
         texts.append(fold(written_pieces([item], tokens)))
     return ''.join(texts)
 
@@ -105,16 +112,16 @@ def written_pieces(history: Iterable[Any], tokens: Tokens) -> Iterator[Text]:
     """The history between the model's tokens, with the origin of each piece."""
     for number, message in numbered_messages(history):
         role, said = message['role'], origin_of(message, number)
-        before, after = tokens.around(role)
-        if role == 'tool' and not before:
+        before, after = AROUND[role]
+        if role == 'tool' and not tokens.soe:
             raise PrompterError("history has the result of a tool; the model's tokens have no soe to write it with.")
-        yield Text(before, Origin('marker', 'before', role=role))
+        yield Text(getattr(tokens, before), Origin('marker', before, role=role))
         yield Text(plain_text(message), said)
         for name, arguments in calls_of(message):
             if not tokens.tool_start:
                 raise PrompterError("history has a call of a tool; the model's tokens have no tool_start for it.")
             yield Text(tokens.call(name, arguments), said)
-        yield Text(after, Origin('marker', 'after', role=role))
+        yield Text(getattr(tokens, after), Origin('marker', after, role=role))
 
 
 def plain_text(message: Mapping[str, Any]) -> str:

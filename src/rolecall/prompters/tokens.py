@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from rolecall.errors import PrompterError, did_you_mean
 
-__all__ = ['DEFAULT_SYSTEM', 'DEFAULT_TOKENS', 'Tokens']
+__all__ = ['AROUND', 'DEFAULT_SYSTEM', 'DEFAULT_TOKENS', 'MARKERS', 'TOKEN_NAMES', 'Tokens']
 
 DEFAULT_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
 
@@ -28,8 +28,8 @@ class Tokens:
 
     `system` is what the model is told about itself.
 
-    >>> Tokens(soh='<user>', eoh='</user>').around('user')
-    ('<user>', '</user>')
+    >>> Tokens(soh='<user>', eoh='</user>', soa='<model>').soa
+    '<model>'
     """
 
     sos: str = ''
@@ -63,11 +63,6 @@ class Tokens:
             raise PrompterError(f'unknown token {unknown[0]!r}. {did_you_mean(unknown[0], TOKEN_NAMES)}')
         return cls(**given)
 
-    def around(self, role: str) -> tuple[str, str]:
-        """What stands before and after a speech of a role."""
-        before, after = _AROUND[role]
-        return getattr(self, before), getattr(self, after)
-
     def call(self, name: str, arguments: str) -> str:
         """One call of a tool, as the model writes it. `arguments` is JSON.
 
@@ -85,13 +80,14 @@ class Tokens:
 
 TOKEN_NAMES = tuple(one.name for one in fields(Tokens))
 MARKERS = TOKEN_NAMES[:-1]
-_AROUND = {
+AROUND = {
     'system': ('sos', 'eos'),
     'developer': ('sos', 'eos'),
     'user': ('soh', 'eoh'),
     'assistant': ('soa', 'eoa'),
     'tool': ('soe', 'eoe'),
 }
+"""The tokens before and after a speech of each role."""
 
 DEFAULT_TOKENS = Tokens(sos='<|start_system|>', eos='<|end_system|>', soh='<|Human|>:', soa='<|Assistant|>:')
 """Stand in until a prompter is bound to a model."""

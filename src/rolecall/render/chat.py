@@ -111,7 +111,10 @@ class ChatLayout:
         """Where each message's content stands in the text: (message, start, stop), or None if it cannot be told."""
         marks = _Marks.unused_in(text)
         marked = [marks.put(i, message, trim=trim) for i, message in enumerate(messages)]
-        return marks.find(self._write(marked), text)
+        found = marks.find(self._write(marked), text)
+        if found is None or any(text[start:stop] not in str(messages[i]['content']) for i, start, stop in found):
+            return None
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ bounds what it may do; whatever goes wrong inside it is a `RenderError` that quo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,8 +17,8 @@ from jinja2 import Template, meta
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from rolecall.errors import RenderError, did_you_mean
-from rolecall.render.metering import WorkExceededError, spend
-from rolecall.render.sandbox import ENVIRONMENT, RefusedError, compile_template, metered
+from rolecall.render.metering import Meter, WorkExceededError, spend
+from rolecall.render.sandbox import ENVIRONMENT, RefusedError, compile_template
 
 __all__ = ['ChatTemplate']
 
@@ -187,11 +186,13 @@ class ChatTemplate:
             return None
 
     def _compiled(self, source: str) -> Template:
-        with self._guarded():
-            code = compile_template(source)
-            return Template.from_code(
-                ENVIRONMENT, code, ENVIRONMENT.make_globals({'strftime_now': _strftime_of(self.now)})
-            )
+        try:
+            with Meter(self.max_steps, self.max_chars):
+                code = compile_template(source)
+        except _TEMPLATE_FAULTS as fault:
+            raise RenderError(_sentence(fault)) from fault
+        known = ENVIRONMENT.make_globals({'strftime_now': _strftime_of(self.now)})
+        return Template.from_code(ENVIRONMENT, code, known)
 
     def _text(
         self,
@@ -209,14 +210,9 @@ class ChatTemplate:
             **self._tokens,
             **(variables or {}),
         }
-        with self._guarded():
-            return ''.join(template.root_render_func(template.new_context(given)))
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
         try:
-            with metered(self.max_steps, self.max_chars):
-                yield
+            with Meter(self.max_steps, self.max_chars):
+                return ''.join(template.root_render_func(template.new_context(given)))
         except _TEMPLATE_FAULTS as fault:
             raise RenderError(_sentence(fault)) from fault
 

@@ -31,13 +31,19 @@ class WorkExceededError(TemplateRuntimeError):
 
 
 class Meter:
-    """What is left to one rendering."""
+    """What is left to one rendering: all that happens inside `with Meter(…):` is charged to it."""
 
-    __slots__ = ('chars', 'max_chars', 'max_steps', 'steps')
+    __slots__ = ('_outer', 'chars', 'max_chars', 'max_steps', 'steps')
 
     def __init__(self, max_steps: int, max_chars: int) -> None:
         self.steps = self.max_steps = max_steps
         self.chars = self.max_chars = max_chars
+
+    def __enter__(self) -> None:
+        self._outer = METER.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        METER.reset(self._outer)
 
     def spend(self, chars: int, steps: int) -> None:
         """Take `chars` characters and `steps` steps away, or refuse."""
@@ -63,10 +69,9 @@ def spend(chars: int, steps: int = 2) -> None:
 def size(value: object) -> int:
     """How many characters the text of a value takes, about. Each item inside it costs a step.
 
-    >>> token = METER.set(Meter(1000, 1000))
-    >>> size('four'), size(['four', {'a': 1}])
+    >>> with Meter(1000, 1000):
+    ...     size('four'), size(['four', {'a': 1}])
     (4, 46)
-    >>> METER.reset(token)
     """
     if isinstance(value, (str, bytes)):
         return len(value)

@@ -7,9 +7,8 @@ template is rewritten so that each turn of a loop, each macro and each growing v
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import partial, reduce, wraps
 from types import BuiltinMethodType, CodeType, GeneratorType
 from typing import Any, NoReturn, cast
 
@@ -22,19 +21,23 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from rolecall.render import metering
-from rolecall.render.metering import METER, Meter, WorkExceededError, spend
+from rolecall.render.charging import (
+    COPY,
+    LOOK,
+    SCAN,
+    STEPS_PER_CALL,
+    SUM,
+    TEXT,
+    TICK,
+    everything_in,
+    put_charges_in,
+)
+from rolecall.render.metering import METER, WorkExceededError, spend
 
-__all__ = ['ENVIRONMENT', 'RefusedError', 'compile_template', 'metered']
+__all__ = ['ENVIRONMENT', 'RefusedError', 'compile_template']
 
 MAX_SOURCE = 1 << 17
 MAX_NODES = 20_000
-
-# Names that no template can write. Reached as text (through `map`, say) they only charge.
-TICK = ' tick'
-TEXT = ' text'
-COPY = ' copy'
-LOOK = ' look'
-SCAN = ' scan'
 
 _CONSTANT_TIME_TESTS = frozenset(
     {
@@ -56,23 +59,11 @@ _CONSUMING_FILTERS = frozenset(
     {'batch', 'groupby', 'join', 'list', 'max', 'min', 'reverse', 'slice', 'sort', 'sum', 'unique'}
 )
 _LAZY_FILTERS = frozenset({'map', 'select', 'reject', 'selectattr', 'rejectattr'})
-_OPERATIONS_PER_STEP = 8
 _LETTERS_PER_STEP = 16
-_STEPS_PER_CALL = 8
 
 
 class RefusedError(TemplateError):
     """The template called raise_exception."""
-
-
-@contextmanager
-def metered(max_steps: int, max_chars: int) -> Iterator[None]:
-    """Count what is done inside against these bounds."""
-    token = METER.set(Meter(max_steps, max_chars))
-    try:
-        yield
-    finally:
-        METER.reset(token)
 
 
 # --- what a template calls ---------------------------------------------------
@@ -91,7 +82,7 @@ def to_json(
 ) -> str:
     """JSON as chat templates expect it: letters as they are, nothing escaped for HTML.
 
-    >>> with metered(1000, 1000):
+    >>> with Meter(1000, 1000):
     ...     to_json({'größe': '<3>'})
     '{"größe": "<3>"}'
     """
@@ -113,7 +104,7 @@ class CountedNamespace(Namespace):
     """A namespace that pays when it is printed, since namespaces can hold each other."""
 
     def __repr__(self) -> str:
-        spend(metering.PART_CHARS, _STEPS_PER_CALL)
+        spend(metering.PART_CHARS, STEPS_PER_CALL)
         return super().__repr__()
 
 
@@ -146,19 +137,25 @@ def _charged_text(value: Any) -> Any:
     return value
 
 
-def _charged_sum(first: Any, *rest: Any) -> Any:
+def _charged_sum(*parts: Any) -> Any:
     """`a + b + c` at once: texts are joined, anything else is added one by one."""
-    try:
-        text = ''.join((first, *rest)) if type(first) is str else None
-    except TypeError:
-        text = None
-    if text is None:
-        return reduce(_charged_addition, rest, first)
-    return _charged_text(text)
+    if set(map(type, parts)) != {str}:
+        return reduce(partial(_charged_operation, '+'), parts)
+    chars = sum(map(len, parts))
+    meter = METER.get()
+    meter.chars -= chars
+    meter.steps -= 1 + (chars >> 6)
+    if meter.chars < 0 or meter.steps < 0:
+        meter.refuse()
+    return ''.join(parts)
 
 
-def _charged_addition(left: Any, right: Any) -> Any:
-    return ENVIRONMENT.add(left, right)
+def _charged_operation(symbol: str, left: Any, right: Any) -> Any:
+    spend(_cost_of_operator(symbol, left, right))
+    result = MeteredEnvironment.default_binop_table[symbol](left, right)
+    if isinstance(result, int) and result.bit_length() > metering.MAX_BITS:
+        raise WorkExceededError(f'it computes a number of more than {metering.MAX_BITS:,} bits')
+    return result
 
 
 def _charged_copy(value: Any) -> Any:
@@ -190,9 +187,9 @@ def _charged_filter(name: str, original: Callable[..., Any]) -> Callable[..., An
         metering.charge_filter(name, given, kwargs)
         dots = sum(word.count('.') for word in (*given[1:], *kwargs.values()) if type(word) is str)
         if given and given[0] and name in _LAZY_FILTERS:
-            given[0] = metering.counted(given[0], _STEPS_PER_CALL * (1 + dots))
+            given[0] = metering.counted(given[0], STEPS_PER_CALL * (1 + dots))
         elif dots:
-            spend(0, _STEPS_PER_CALL * dots * metering.breadth(given[0]))
+            spend(0, STEPS_PER_CALL * dots * metering.breadth(given[0]))
         result = original(*before, *given, **kwargs)
         return metering.counted(result) if type(result) is GeneratorType else result
 
@@ -230,14 +227,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if type(left) is str and operator == '+':
-            spend(len(left) + (len(right) if type(right) is str else 1))
-            return left + right
-        spend(_cost_of_operator(operator, left, right))
-        result = self.binop_table[operator](left, right)
-        if isinstance(result, int) and result.bit_length() > metering.MAX_BITS:
-            raise WorkExceededError(f'it computes a number of more than {metering.MAX_BITS:,} bits')
-        return result
+        return _charged_operation(operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         owner = getattr(__obj, '__self__', None)
@@ -245,7 +235,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
             args = tuple(map(metering.settled, args))
             metering.charge_method(owner, __obj.__name__, args, _own_arguments(kwargs))
         else:
-            spend(metering.NODE_CHARS * (len(args) + len(kwargs)), _STEPS_PER_CALL)
+            spend(metering.NODE_CHARS * (len(args) + len(kwargs)), STEPS_PER_CALL)
         return super().call(__context, __obj, *args, **kwargs)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -294,7 +284,6 @@ def _environment() -> MeteredEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[GenerationBlock, loopcontrols],
-        finalize=_charged_text,
     )
     env.filters = {name: _charged_filter(name, original) for name, original in env.filters.items()}
     env.filters |= {
@@ -303,6 +292,7 @@ def _environment() -> MeteredEnvironment:
         COPY: _charged_copy,
         LOOK: _charged_look,
         SCAN: _charged_scan,
+        SUM: _charged_sum,
         'tojson': to_json,
     }
     env.filters['random'] = _unpredictable('the filter random')
@@ -317,97 +307,6 @@ def _environment() -> MeteredEnvironment:
     return env
 
 
-# --- the rewriting -----------------------------------------------------------
-
-
-_SMALL = (nodes.Const, nodes.Compare, nodes.Test, nodes.Not)
-
-
-def put_charges_in(tree: nodes.Template) -> None:
-    """Add a charge wherever a template repeats itself or makes a value grow without an operator."""
-    for node in list(tree.find_all(tuple(_CHARGES))):
-        _CHARGES[type(node)](node)
-
-
-def _charge_loop(node: nodes.For) -> None:
-    if node.test is not None:
-        node.test = nodes.And(_tick_expression([node.test], node.lineno), node.test, lineno=node.lineno)
-    _charge_body(node)
-
-
-def _charge_body(node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> None:
-    node.body.insert(0, nodes.ExprStmt(_tick_expression(node.body, node.lineno), lineno=node.lineno))
-
-
-def _charge_concatenation(node: nodes.Concat) -> None:
-    node.nodes = [_charged(TEXT, part) for part in node.nodes]
-
-
-def _charge_slice(node: nodes.Getitem) -> None:
-    if isinstance(node.arg, nodes.Slice):
-        node.node = _charged(COPY, node.node)
-
-
-def _charge_keys(node: nodes.Dict) -> None:
-    for pair in node.items:
-        pair.key = _charged(TEXT, pair.key)
-
-
-def _charge_comparison(node: nodes.Compare) -> None:
-    """Next to a constant a comparison ends at once; a search goes along the items; the rest looks into them."""
-    constant = len(node.ops) == 1 and isinstance(node.expr, nodes.Const)
-    for operand in node.ops:
-        searched = operand.op in ('in', 'notin')
-        if searched and constant:
-            operand.expr = _charged(SCAN, operand.expr)
-        elif (searched and not _is_list_of_constants(operand.expr)) or not (constant or _is_constant(operand.expr)):
-            node.expr = _charged(LOOK, node.expr)
-            operand.expr = _charged(LOOK, operand.expr)
-
-
-def _is_constant(value: nodes.Expr) -> bool:
-    return isinstance(value, nodes.Const) or _is_list_of_constants(value)
-
-
-def _is_list_of_constants(value: nodes.Expr) -> bool:
-    return isinstance(value, (nodes.List, nodes.Tuple)) and all(isinstance(item, nodes.Const) for item in value.items)
-
-
-_CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
-    nodes.For: _charge_loop,
-    nodes.Macro: _charge_body,
-    nodes.CallBlock: _charge_body,
-    nodes.Block: _charge_body,
-    nodes.Concat: _charge_concatenation,
-    nodes.Getitem: _charge_slice,
-    nodes.Dict: _charge_keys,
-    nodes.Compare: _charge_comparison,
-}
-
-
-def _charged(name: str, value: nodes.Expr) -> nodes.Expr:
-    if isinstance(value, _SMALL) or (isinstance(value, nodes.Filter) and value.name == name):
-        return value
-    return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
-
-
-def _tick_expression(body: Sequence[nodes.Node], line: int) -> nodes.Filter:
-    """A charge for one turn: the steps the body takes, and the characters of its own that it prints."""
-    operations = chars = 0
-    for node in _everything_in(body):
-        operations += _STEPS_PER_CALL * _OPERATIONS_PER_STEP if isinstance(node, nodes.For) else 1
-        chars += len(node.data) if isinstance(node, nodes.TemplateData) else 0
-    steps = nodes.Const(operations // _OPERATIONS_PER_STEP)
-    return nodes.Filter(steps, TICK, [nodes.Const(chars)], [], None, None, lineno=line)
-
-
-def _everything_in(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
-    waiting = list(body)
-    while waiting:
-        yield (node := waiting.pop())
-        waiting.extend(node.iter_child_nodes())
-
-
 ENVIRONMENT = _environment()
 
 
@@ -416,7 +315,7 @@ def compile_template(source: str) -> CodeType:
     if len(source) > MAX_SOURCE:
         raise WorkExceededError(f'it is longer than {MAX_SOURCE:,} characters')
     tree = ENVIRONMENT.parse(source)
-    if sum(1 for _ in _everything_in([tree])) > MAX_NODES:
+    if sum(1 for _ in everything_in([tree])) > MAX_NODES:
         raise WorkExceededError(f'it has more than {MAX_NODES:,} expressions')
     put_charges_in(tree)
     return ENVIRONMENT.compile(tree)

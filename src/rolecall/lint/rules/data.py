@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
-from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Span
 
-__all__ = ['DATA_RULES', 'special_tokens']
+__all__ = ['DATA_RULES']
 
 _FIELD = re.compile(r'\{([^{}]+)\}')
-_TOKEN = re.compile(
-    r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
-    r'|</?[A-Za-z_][\w-]*>'  # <s>, </s>, <start_of_turn>
-    r'|\[/?[A-Z_]{2,}\]'  # [INST]
-    r'|<</?[A-Z]+>>'  # <<SYS>>
-)
-_SHORTEST_MARKER = 4
 
 
 def looks_like_field(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -41,37 +32,13 @@ def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Values with a control token of the model in them."""
-    known = special_tokens(subject)
+    known = subject.control_tokens
     firsts = {token[0] for token in known}
     for span in _values(asked) if known else ():
         if any(first in span.text for first in firsts):
             for token in known:
                 if token in span.text:
                     yield _hit(span, token, 'is a control token of the model')
-
-
-def special_tokens(subject: Subject) -> tuple[str, ...]:
-    """What the model side writes between speeches: from the meta template, the chat template and the tokenizer."""
-    vocabulary = tuple(subject.tokenizer.special_tokens) if subject.tokenizer else ()
-    return _special_tokens(subject.markers, subject.chat_template, vocabulary)
-
-
-@lru_cache(maxsize=64)
-def _special_tokens(
-    markers: tuple[str, ...], template: ChatTemplate | None, vocabulary: tuple[str, ...]
-) -> tuple[str, ...]:
-    written = [found for marker in markers for found in (*_TOKEN.findall(marker), *_as_a_whole(marker))]
-    if template:
-        written += _TOKEN.findall(template.source)
-        for value in (template.bos_token, template.eos_token, *template.tokens.values()):
-            written += [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
-    return tuple(dict.fromkeys(token for token in (*written, *vocabulary) if token.strip()))
-
-
-def _as_a_whole(marker: str) -> tuple[str, ...]:
-    """The marker itself, if it is long and odd enough not to occur in ordinary text."""
-    bare = marker.strip()
-    return (bare,) if len(bare) >= _SHORTEST_MARKER and not bare.isalnum() else ()
 
 
 def _values(asked: Asked) -> Iterator[Span]:

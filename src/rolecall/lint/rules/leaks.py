@@ -26,7 +26,7 @@ _ENOUGH_ROWS = 5
 _LONG, _LONG_PHRASE = 20, 12
 _ALIKE, _DISTINCT_WORDS = 0.9, 8
 _QUOTED_QUESTION = 24
-_OPTION_COLUMN = re.compile(r'^(.*?)[ _-]?([A-Za-z]|\d+)$')
+_OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
 _OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
 
 
@@ -36,25 +36,33 @@ def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
     if column is None or subject.asks == 'whole' or column not in asked.values:
         return
     options = _option_columns(subject.columns)
+    looked_at = set()
     for prompt in asked.spoken:
         answer = _answer(asked.values[column], prompt.turn)
-        if not answer.strip():
-            continue
-        for span in prompt.own:
-            if span.origin.kind == 'field' and span.origin.name not in options and isinstance(span.text, str):
-                yield from _visible_in(span, answer, asked.values)
+        for span in prompt.own if answer.strip() else ():
+            name, text = span.origin.name, span.text
+            if span.origin.kind != 'field' or name in options or (answer, text) in looked_at:
+                continue
+            looked_at.add((answer, text))
+            if isinstance(text, str) and not isinstance(asked.values.get(name), (list, tuple)):
+                yield from _visible_in(span, answer)
 
 
-def _visible_in(span: Span, answer: str, row: Row) -> Iterator[Hit]:
+def _visible_in(span: Span, answer: str) -> Iterator[Hit]:
     name = span.origin.name
-    if isinstance(row.get(name), (list, tuple)) or _lists_options(span.text):
-        return
     shown, gold = plain(span.text), plain(answer)
     said = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
-    if _is_distinctive(gold) and gold in shown:
+    if _is_distinctive(gold) and gold in shown and not _lists_options(span.text):
         yield Hit(said, about=name, example=excerpt(span.text, answer.strip()), weight=1)
-    elif shown == gold or re.search(rf'(?<!\w){re.escape(gold)}\W*$', shown):
+    elif _ends_with(shown, gold):
         yield Hit(said, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
+
+
+def _ends_with(shown: str, gold: str) -> bool:
+    """Whether the last words of a text are the answer, or all of it is."""
+    shown = shown.rstrip(' .!"\'')
+    before = shown.removesuffix(gold.rstrip(' .!"\''))
+    return len(before) < len(shown) and not before[-1:].isalnum()
 
 
 def _answer(value: object, turn: int | None) -> str:
@@ -69,7 +77,7 @@ def _is_distinctive(answer: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _option_columns(columns: tuple[str, ...]) -> frozenset[str]:
-    """Columns that differ in a letter or number at the end: `A` and `B`, `opt1` and `opt2`, `choice_a` and `choice_b`."""
+    """Columns that differ only in a letter or number at the end: `A`, `B`; `opt1`, `opt2`; `choice_a`, `choice_b`."""
     stems = {column: found[1] for column in columns if (found := _OPTION_COLUMN.match(column))}
     counts = Counter(stems.values())
     return frozenset(column for column, stem in stems.items() if counts[stem] > 1)
@@ -101,16 +109,18 @@ def equal_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 def near_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Examples that ask nearly the same as the row."""
+    if not asked.shots:
+        return
     asks = _question(subject, asked.values)
-    words = bag(asks)
-    for number, shot in zip(asked.shot_ids, asked.shots, strict=True) if len(words) >= _DISTINCT_WORDS else ():
+    words = _kept_bag(asks)
+    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
         shown = _question(subject, shot)
-        if shown == asks:
+        if shown == asks or not words:
             continue
-        alike = 1.0 if plain(shown) == plain(asks) else likeness(words, _kept_bag(shown))
-        if alike >= _ALIKE:
+        alike = likeness(words, _kept_bag(shown)) if len(words) >= _DISTINCT_WORDS else 0.0
+        if alike >= _ALIKE or plain(shown) == plain(asks):
             yield Hit(
-                f'training row {number} is shown as an example and asks nearly the same ({alike:.0%} of the words).',
+                f'training row {number} is shown as an example and asks nearly the same as the row itself.',
                 example=f'{excerpt(asks)} ↔ {excerpt(shown)}',
                 weight=round(alike * 1000),
             )
@@ -164,7 +174,7 @@ LEAK_RULES = (
     Rule(
         name='example-near-row',
         severity='warning',
-        description='An example asks nearly what the row asks: the same but for case and spacing, or 90 % of the words.',
+        description='An example asks what the row asks but for case and spacing, or shares 90 % of its words.',
         remedy='Look whether it is the same question; if so, take it out of the training rows.',
         levels=('dataset',),
         each=near_examples,

@@ -102,7 +102,7 @@ SCORING_RULES = (
         name='postprocessor-mismatch',
         severity='warning',
         description='The postprocessor looks for a form of answer that the prompt never asks for.',
-        remedy='Say in the template how the answer should be given, or choose a postprocessor that reads what it asks for.',
+        remedy='Say in the template how the answer should be given, or choose a postprocessor that reads that.',
         levels=('dataset',),
         each=unmatched_postprocessor,
     ),

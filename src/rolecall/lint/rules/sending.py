@@ -66,7 +66,7 @@ SENDING_RULES = (
         name='answer-start-not-sent',
         severity='info',
         description='The dataset begins the answer for the model ("Answer: "), and these words are not sent.',
-        remedy='Set prefill=True on the inferencer, if the model can go on from there, or move the words into the question.',
+        remedy='Set prefill=True on the inferencer if the model can go on from there, or move the words up.',
         levels=('pair',),
         each=_noted(_is_answer_start),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Prompt, Subject, Tokenizer
@@ -29,13 +29,22 @@ def wrong_bos(subject: Subject, asked: Asked) -> Iterator[Hit]:
     for prompt in asked.sent:
         if prompt.sent_text is None:
             continue
-        ids = tokenizer.encode(prompt.sent_text[:_TAIL], special=subject.takes == 'text')
-        leading = next((i for i, token in enumerate(ids) if token != tokenizer.bos_id), len(ids))
         start = excerpt(prompt.sent_text[:40])
-        if leading > 1:
-            yield Hit(f'the prompt begins with {leading} BOS tokens.', about='many', example=start, severity='error')
-        elif leading == 0 and tokenizer.adds_bos:
+        written = _written_bos(tokenizer, prompt.sent_text)
+        total = written + (tokenizer.adds_bos and subject.takes == 'text')
+        if total > 1:
+            also = ', one of them added by the tokenizer' if total > written else ''
+            yield Hit(
+                f'the prompt begins with {total} BOS tokens{also}.', about='many', example=start, severity='error'
+            )
+        elif total == 0 and tokenizer.adds_bos:
             yield Hit('the tokenizer wants a BOS token, and the prompt begins without.', about='none', example=start)
+
+
+def _written_bos(tokenizer: Tokenizer, text: str) -> int:
+    """How many BOS tokens a text begins with as it is written."""
+    ids = tokenizer.encode(text[:_TAIL])
+    return next((i for i, token in enumerate(ids) if token != tokenizer.bos_id), len(ids))
 
 
 def trailing_spaces(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -58,8 +67,8 @@ def trailing_spaces(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 def _goes_on(tokenizer: Tokenizer, text: str, word: str) -> bool:
     """Whether a text keeps its tokens when a word follows."""
-    before = tokenizer.encode(text, special=False)
-    return tokenizer.encode(text + word, special=False)[: len(before)] == before
+    before = tokenizer.encode(text)
+    return tokenizer.encode(text + word)[: len(before)] == before
 
 
 def _wrote_the_end(prompt: Prompt) -> str:
@@ -78,14 +87,14 @@ def label_boundaries(subject: Subject, asked: Asked) -> Iterator[Hit]:
     contexts = [_context(prompt) for prompt in asked.sent]
     marked = [context for context in contexts if context is not None]
     if len(marked) == len(texts) and len(set(marked)) > 1:
-        here = len(commonprefix(marked))
+        here = len(_shared_start(marked))
         yield Hit(
             'the prompts of the labels differ before the label.', about='context', example=excerpt(marked[0][here:])
         )
         return
-    shared = marked[0] if len(marked) == len(texts) else _whole_words(commonprefix(texts), texts)
+    shared = marked[0] if len(marked) == len(texts) else _whole_words(_shared_start(texts), texts)
     for prompt, text in zip(asked.sent, texts, strict=True):
-        if len(set(texts)) > 1 and text == shared:
+        if (len(set(texts)) > 1 and text == shared) or _says_nothing(prompt):
             yield _nothing(prompt)
     if subject.tokenizer and all(isinstance(prompt.request, str) for prompt in asked.sent):
         yield from _token_boundaries(subject.tokenizer, asked.sent, texts, shared)
@@ -113,11 +122,21 @@ def _context(prompt: Prompt) -> str | None:
     return None
 
 
+def _shared_start(texts: Sequence[str]) -> str:
+    return ''.join(letters[0] for letters in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
+
+
 def _whole_words(shared: str, texts: Sequence[str]) -> str:
     """The shared beginning, without the first letters of words that go on differently."""
     if all(len(text) == len(shared) or not text[len(shared)].isalnum() for text in texts):
         return shared
     return shared[: len(shared) - next((i for i, c in enumerate(reversed(shared)) if not c.isalnum()), len(shared))]
+
+
+def _says_nothing(prompt: Prompt) -> bool:
+    """Whether the label has a place in the prompt, and no letters."""
+    labels = [str(span.text) for span in prompt.own if span.origin.kind == 'label']
+    return bool(labels) and not any(map(str.strip, labels))
 
 
 def _nothing(prompt: Prompt) -> Hit:
@@ -133,10 +152,10 @@ def _token_boundaries(
     tokenizer: Tokenizer, prompts: Sequence[Prompt], texts: Sequence[str], shared: str
 ) -> Iterator[Hit]:
     tail = shared[-_TAIL:]
-    context = tokenizer.encode(tail, special=False)
+    context = tokenizer.encode(tail)
     known: dict[tuple[int, ...], Prompt] = {}
     for prompt, text in zip(prompts, texts, strict=True):
-        ids = tokenizer.encode(tail + text[len(shared) :], special=False)
+        ids = tokenizer.encode(tail + text[len(shared) :])
         if text != shared and ids == context:
             yield _nothing(prompt)
         elif ids[: len(context)] != context:
@@ -173,7 +192,9 @@ def overflowing(subject: Subject, asked: Asked) -> Iterator[Hit]:
         rest = ', even without its examples' if have else ''
         yield Hit(f'{said}{rest}.', about='row', example=start, severity='error', weight=size)
     else:
-        yield Hit(f'{said}: {have - kept} of {have} examples would be dropped.', about='shots', example=start, weight=size)
+        yield Hit(
+            f'{said}: {have - kept} of {have} examples would be dropped.', about='shots', example=start, weight=size
+        )
 
 
 def _size(prompts: Sequence[Prompt], tokenizer: Tokenizer) -> int:
@@ -194,7 +215,7 @@ TOKEN_RULES = (
         name='bos',
         severity='warning',
         description='A prompt begins with two BOS tokens, or with none where the tokenizer wants one.',
-        remedy='Write the BOS token in one place: in the template if the tokenizer adds none, otherwise nowhere.',
+        remedy='Write it in one place: nowhere for a text model whose tokenizer adds it, otherwise once in the template.',
         levels=('pair',),
         each=wrong_bos,
     ),

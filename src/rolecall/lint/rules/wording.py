@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
@@ -84,9 +85,13 @@ def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
                     f"column '{column}' is filled in with {said}.",
                     about=column,
                     example=f'{one!r:.40} → {text_of(one)!r:.60}',
-                    severity='info' if isinstance(one, float) else None,
-                    weight=not isinstance(one, float),
+                    severity='info' if _is_number(one) else None,
+                    weight=0 if _is_number(one) else 1,
                 )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _odd(value: object) -> str | None:
@@ -96,20 +101,25 @@ def _odd(value: object) -> str | None:
         return 'a list, which becomes JSON'
     if isinstance(value, Mapping):
         return 'a dict, which becomes JSON'
-    return 'a float, which keeps its .0 or exponent' if isinstance(value, float) else None
+    if isinstance(value, float):
+        return 'a float, which keeps its .0 or exponent' if _is_number(value) else f'the float {value}'
+    return None
 
 
 def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Prompts without words, and rows that add nothing to theirs."""
-    for prompt in asked.sent or asked.spoken:
-        if not any(_has_words(span) for span in prompt.spans if span.origin.kind != 'masked'):
-            yield Hit('the prompt is empty.', about='prompt', example=excerpt(prompt.text), weight=1)
-            return
-    if not subject.columns or subject.asks == 'dialogue':
+    silent = next((prompt for prompt in asked.spoken if not _has_words(prompt.spans)), None)
+    if subject.level == 'pair':
+        lost = next((prompt for prompt in asked.sent if not _has_words(prompt.spans)), None)
+        if lost is not None and silent is None:
+            yield Hit('nothing of the prompt reaches the model.', about='sent', example=excerpt(asked.spoken[0].text))
         return
-    for prompt in asked.spoken:
+    if silent is not None:
+        yield Hit('the prompt is empty.', about='prompt', example=excerpt(silent.text))
+        return
+    for prompt in asked.spoken[-1:]:
         filled = [span for span in prompt.own if span.origin.kind in ('field', 'media', 'unfilled')]
-        if filled and not any(map(_has_words, filled)):
+        if filled and not _has_words(filled):
             blank = ', '.join(dict.fromkeys(span.origin.name for span in filled))
             yield Hit(
                 f'the row adds nothing to its prompt: {blank} {"are" if "," in blank else "is"} blank.',
@@ -117,12 +127,13 @@ def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 example=excerpt(prompt.text),
                 severity='warning',
             )
-            return
 
 
-def _has_words(span: Span) -> bool:
-    counts = span.origin.kind in (*_DATASET_WORDS, 'chat_template')
-    return counts and bool(str(span.text).strip())
+def _has_words(spans: Sequence[Span]) -> bool:
+    """Whether somebody says something; a chat template's own words count only if it cannot be told what they are."""
+    if len(spans) == 1 and spans[0].origin.kind == 'chat_template':
+        return True
+    return any(span.origin.kind in _DATASET_WORDS and str(span.text).strip() for span in spans)
 
 
 def lost_shots(subject: Subject) -> Iterator[Hit]:

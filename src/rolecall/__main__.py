@@ -1,0 +1,8 @@
+"""`python -m rolecall` is `rolecall`."""
+
+import sys
+
+from rolecall.cli import main
+
+if __name__ == '__main__':
+    sys.exit(main())

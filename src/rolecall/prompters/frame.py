@@ -1,0 +1,134 @@
+"""A prompter's words in their places, compiled once: the string with its openings, and the two messages of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rolecall.errors import PrompterError, did_you_mean
+from rolecall.prompters.instruction import Instruction, slots_in
+from rolecall.prompters.tokens import MARKERS, Tokens
+from rolecall.prompters.tools import Tools
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Text
+from rolecall.render.layout import TextLayout
+
+__all__ = ['HISTORY', 'INPUT', 'TOOLS', 'Frame', 'Levels', 'fields_of', 'tools_words']
+
+INPUT, HISTORY, TOOLS = '\0input', '\0history', '\0tools'
+"""Columns of a call that no slot can be called."""
+
+TEMPLATE_FIELDS = ('system', 'instruction', 'tools', 'history', 'user', 'input', *MARKERS)
+
+_INPUT = Field(INPUT, '', Origin('field', 'input'))
+_HISTORY = Field(HISTORY, '', Origin('field', 'history'))
+_TOOLS = Field(TOOLS, '', Origin('text', 'tools'))
+_TEMPLATE = Origin('marker', 'template')
+_JOINT = Text('\n', Origin('joint', 'speeches'))
+
+
+def fields_of(template: str) -> tuple[str, ...]:
+    """The fields a template uses, checked.
+
+    >>> fields_of('{system}: {input}')
+    ('system', 'input')
+    """
+    names = [piece.column for piece in slots_in(template, Origin('marker')) if isinstance(piece, Field)]
+    for name in names:
+        if name not in TEMPLATE_FIELDS:
+            raise PrompterError(f'a template has no field {name!r}. {did_you_mean(name, TEMPLATE_FIELDS)}')
+        if names.count(name) > 1 and name not in MARKERS:
+            raise PrompterError(f'a template has each field once; {name!r} is there {names.count(name)} times.')
+    return tuple(names)
+
+
+def tools_words(tools: Tools, tokens: Tokens | None) -> str:
+    """The tools as a string prompt tells of them, and how the model is to call one if it has tokens for that."""
+    words = f'### Function-call Tools. \n\n{tools.json}\n\n'
+    if tokens is None or not tokens.tool_start:
+        return words
+    return f'{words}### Function-call Format. \n\n{tokens.call("tool-name", _EXAMPLE)}\n\n'
+
+
+_EXAMPLE = '{"argument": "value"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What is said at system level, and by the user, in messages."""
+
+    system: Pieces
+    user: Pieces
+    system_layout: TextLayout = field(init=False)
+    user_layout: TextLayout = field(init=False)
+    prefix_layout: TextLayout = field(init=False)
+    asked: Pieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'system_layout', TextLayout(self.system))
+        object.__setattr__(self, "asked", (*self.user, _INPUT))
+        object.__setattr__(self, "user_layout", TextLayout(self.asked))
+        object.__setattr__(self, 'prefix_layout', TextLayout(self.user))
+
+
+class Frame:
+    """Everything about a prompter that no call can change.
+
+    `plain` are the words where they belong. `turned` are the same with the instruction said by the user: for models
+    that want words from the user where the input stands in the instruction's slots.
+    """
+
+    __slots__ = ('plain', 'slots', 'text', 'text_pieces', 'turned', 'wanted')
+
+    def __init__(
+        self,
+        template: str,
+        instruction: Instruction,
+        *,
+        tokens: Tokens,
+        system: str,
+        tools: Tools | None,
+        enable_system: bool,
+        before_user: str,
+    ) -> None:
+        self.slots = instruction.slots
+        self.wanted = frozenset(instruction.slots)
+        sentence = (Text(system, Origin('message', 'system')),) if system and '{system}' in template else ()
+        joined = (*sentence, *([_JOINT] if sentence and instruction.system else []), *instruction.system)
+        spoken = (*instruction.system, *instruction.user)
+        self.plain = Levels(joined, instruction.user) if enable_system else Levels((), spoken)
+        self.turned = Levels(sentence if enable_system else (), spoken)
+        told = (Text(tools_words(tools, tokens), Origin('text', 'tools')),) if tools else (_TOOLS,)
+        places: dict[str, Pieces] = {name: (Text(getattr(tokens, name), Origin('marker', name)),) for name in MARKERS}
+        places |= {'history': (_HISTORY,), 'input': (_INPUT,), 'tools': told, 'user': instruction.user}
+        if instruction.user:
+            places['user'] = (Text(before_user, _TEMPLATE), *instruction.user)
+        if enable_system:
+            places |= {'system': sentence, 'instruction': instruction.system}
+        else:
+            places |= {name: () for name in ('system', 'instruction', 'tools', 'sos', 'eos')}
+            places['user'] = (*instruction.system, *told, *places['user'])
+        self.text_pieces = _without_leading_breaks(_placed(template, places))
+        self.text = TextLayout(self.text_pieces)
+
+    def text_with(self, history: Pieces) -> TextLayout:
+        """The string form with the pieces of a history in their place."""
+        return TextLayout([one for piece in self.text_pieces for one in (history if piece is _HISTORY else (piece,))])
+
+
+def _placed(template: str, places: dict[str, Pieces]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for piece in slots_in(template, _TEMPLATE):
+        pieces += places[piece.column] if isinstance(piece, Field) else (piece,)
+    return pieces
+
+
+def _without_leading_breaks(pieces: list[Piece]) -> Pieces:
+    """A prompt does not begin with line breaks of the template, where what stands before them is empty."""
+    for i, piece in enumerate(pieces):
+        if isinstance(piece, Text) and piece.origin == _TEMPLATE and piece.text.strip('\n') == '':
+            continue
+        if isinstance(piece, Text) and not piece.text:
+            continue
+        if isinstance(piece, Text) and piece.origin == _TEMPLATE:
+            piece = Text(piece.text.lstrip('\n'), _TEMPLATE)
+        return (piece, *pieces[i + 1 :])
+    return ()

@@ -1,0 +1,129 @@
+"""String prompts as a model was trained on them: the conversation goes through the model's own renderer.
+
+The layout depends on the shape of a conversation alone (who speaks, in which order), so it is made once for each shape
+and filled with what is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from rolecall.errors import PrompterError
+from rolecall.prompters.asking import Asked
+from rolecall.prompters.frame import Frame, Levels, tools_words
+from rolecall.prompters.history import numbered_messages, origin_of, plain_text
+from rolecall.prompters.tools import Tools
+from rolecall.prompters.vendors import Message, parsed_arguments
+from rolecall.prompts.multimodal import raw_turn
+from rolecall.prompts.pieces import Field, Origin, Pieces, Text, bind
+from rolecall.prompts.script import Script, Turn
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.renderers import Rendered, Renderer
+
+__all__ = ['Speech']
+
+_LABEL = '\0label'
+_INPUT = Origin('field', 'input')
+Numbered = tuple[int, Message]
+
+
+class Speech:
+    """A prompter's frame, spoken to one model."""
+
+    def __init__(self, frame: Frame, renderer: Renderer) -> None:
+        self._frame = frame
+        self._renderer = renderer
+        self._takes_tools = isinstance(renderer, ChatRenderer) and renderer.template.supports_tools
+        self._shaped = lru_cache(maxsize=64)(self._render_shape)
+
+    def rendered(self, asked: Asked) -> tuple[Rendered, dict[str, Any]]:
+        """The layout for a call, and the row to fill it with."""
+        said = list(numbered_messages(asked.history))
+        row = {**asked.row, _LABEL: asked.label}
+        if asked.messages is None and all(len(message) == 2 and _is_text(message) for _, message in said):
+            shape = tuple((number, message['role']) for number, message in said)
+            row |= {f'\0{i}': message['content'] for i, (_, message) in enumerate(said)}
+            return self._shaped(shape, self._frame_is_turned(asked), asked.label is not None, asked.tools), row
+        return self._render_anew(asked, said, row), row
+
+    def _frame_is_turned(self, asked: Asked) -> bool:
+        return asked.is_silent and not self._frame.plain.user
+
+    def _render_shape(
+        self, shape: tuple[tuple[int, str], ...], turned: bool, labelled: bool, tools: Tools | None
+    ) -> Rendered:
+        turns = [
+            Turn(_role(role), (Field(f'\0{i}', '', origin_of({'role': role}, number)),))
+            for i, (number, role) in enumerate(shape)
+        ]
+        levels = self._frame.turned if turned else self._frame.plain
+        return self._render(levels, turns, [Turn('user', levels.asked)], labelled, tools)
+
+    def _render_anew(self, asked: Asked, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
+        """A conversation with more than texts in it: tool calls, results, pictures."""
+        levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
+        before = [self._turn(message, origin_of(message, number)) for number, message in said]
+        if asked.messages is None:
+            now = [Turn('user', levels.asked)]
+        else:
+            now = _with_prefix([self._turn(message, _INPUT) for message in asked.messages], bind(levels.user, row))
+        return self._render(levels, before, now, asked.label is not None, asked.tools)
+
+    def _render(
+        self, levels: Levels, before: Sequence[Turn], now: Sequence[Turn], labelled: bool, tools: Tools | None
+    ) -> Rendered:
+        system, renderer = levels.system, self._renderer
+        if tools and self._takes_tools and isinstance(renderer, ChatRenderer):
+            renderer = replace(renderer, tools=tuple(tools.openai))
+        elif tools:
+            system = (*system, Text(tools_words(tools, None), Origin('text', 'tools')))
+        turns = [*([Turn('system', system)] if system else []), *before, *now]
+        if labelled:
+            turns.append(Turn('assistant', (Field(_LABEL, '', Origin('label')),)))
+        return renderer.render(Script(tuple(turns), raw=True), 'ppl' if labelled else 'gen')
+
+    def _turn(self, message: Message, origin: Origin) -> Turn:
+        if 'tool_calls' in message:
+            if not self._takes_tools:
+                raise PrompterError('history has a call of a tool; this model has no way to write one in a prompt.')
+            message = {**message, 'tool_calls': [_with_parsed_arguments(call) for call in message['tool_calls']]}
+        if _is_text(message):
+            message = {**message, 'content': plain_text(message)}
+        turn = raw_turn(message, lambda text: (Text(text, origin),))
+        return replace(turn, role=_role(turn.role))
+
+
+def _role(role: str) -> str:
+    return 'system' if role == 'developer' else role
+
+
+def _is_text(message: Message) -> bool:
+    content = message.get('content')
+    return isinstance(content, str) or (
+        isinstance(content, list) and all(part.get('type') == 'text' for part in content)
+    )
+
+
+def _with_parsed_arguments(call: Message) -> Message:
+    """Chat templates take arguments as data, and write the JSON themselves."""
+    function = {**call['function'], 'arguments': parsed_arguments(call['function'].get('arguments'))}
+    return {**call, 'function': function}
+
+
+def _with_prefix(turns: Sequence[Turn], prefix: Pieces) -> list[Turn]:
+    """The user-level instruction in front of the user's last words, or of everything if the user says nothing."""
+    if not prefix:
+        return list(turns)
+    last = max((i for i, turn in enumerate(turns) if turn.role == 'user'), default=None)
+    if last is None:
+        return [Turn('user', prefix), *turns]
+    content = turns[last].content
+    changed = list(turns)
+    if isinstance(content, tuple):
+        changed[last] = replace(turns[last], content=(*prefix, *content))
+    else:
+        changed.insert(last, Turn('user', prefix))
+    return changed

@@ -1,0 +1,126 @@
+"""Rewrites a parsed template so that it pays for what it does: a charge in each body that may run again, and around
+each value that may grow without an operator the sandbox could watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from jinja2 import nodes
+
+__all__ = ['COPY', 'LOOK', 'SCAN', 'STEPS_PER_CALL', 'SUM', 'TEXT', 'TICK', 'everything_in', 'put_charges_in']
+
+# Filters with names that no template can write. Reached as text (through `map`, say) they only charge.
+TICK = ' tick'
+TEXT = ' text'
+COPY = ' copy'
+LOOK = ' look'
+SCAN = ' scan'
+SUM = ' sum'
+
+STEPS_PER_CALL = 8
+_OPERATIONS_PER_STEP = 8
+
+_SMALL = (nodes.Const, nodes.TemplateData, nodes.Compare, nodes.Test, nodes.Not)
+
+
+def put_charges_in(tree: nodes.Template) -> None:
+    """Add a charge wherever a template repeats itself or makes a value grow without an operator."""
+    everything = list(everything_in([tree]))
+    for node in reversed(everything):
+        for name, value in list(node.iter_fields()):
+            setattr(node, name, list(map(_sum_at_once, value)) if isinstance(value, list) else _sum_at_once(value))
+    for node in everything:
+        if charge := _CHARGES.get(type(node)):
+            charge(node)
+
+
+def _sum_at_once(value: Any) -> Any:
+    """A chain of additions as one operation; what stands inside it has been seen to before."""
+    if not isinstance(value, nodes.Add):
+        return value
+    left = value.left
+    if isinstance(left, nodes.Filter) and left.name == SUM:
+        return nodes.Filter(left.node, SUM, [*left.args, value.right], [], None, None, lineno=value.lineno)
+    return nodes.Filter(left, SUM, [value.right], [], None, None, lineno=value.lineno)
+
+
+def _charge_loop(node: nodes.For) -> None:
+    if node.test is not None:
+        node.test = nodes.And(_tick_expression([node.test], node.lineno), node.test, lineno=node.lineno)
+    _charge_body(node)
+
+
+def _charge_body(node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> None:
+    node.body.insert(0, nodes.ExprStmt(_tick_expression(node.body, node.lineno), lineno=node.lineno))
+
+
+def _charge_texts(node: nodes.Concat | nodes.Output) -> None:
+    node.nodes = [_charged(TEXT, part) for part in node.nodes]
+
+
+def _charge_slice(node: nodes.Getitem) -> None:
+    if isinstance(node.arg, nodes.Slice):
+        node.node = _charged(COPY, node.node)
+
+
+def _charge_keys(node: nodes.Dict) -> None:
+    for pair in node.items:
+        pair.key = _charged(TEXT, pair.key)
+
+
+def _charge_comparison(node: nodes.Compare) -> None:
+    """Next to a constant a comparison ends at once; a search goes along the items; the rest looks into them."""
+    constant = len(node.ops) == 1 and isinstance(node.expr, nodes.Const)
+    for operand in node.ops:
+        searched = operand.op in ('in', 'notin')
+        if searched and constant:
+            operand.expr = _charged(SCAN, operand.expr)
+        elif (searched and not _is_list_of_constants(operand.expr)) or not (constant or _is_constant(operand.expr)):
+            node.expr = _charged(LOOK, node.expr)
+            operand.expr = _charged(LOOK, operand.expr)
+
+
+def _is_constant(value: nodes.Expr) -> bool:
+    return isinstance(value, nodes.Const) or _is_list_of_constants(value)
+
+
+def _is_list_of_constants(value: nodes.Expr) -> bool:
+    return isinstance(value, (nodes.List, nodes.Tuple)) and all(isinstance(item, nodes.Const) for item in value.items)
+
+
+_CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
+    nodes.For: _charge_loop,
+    nodes.Macro: _charge_body,
+    nodes.CallBlock: _charge_body,
+    nodes.Block: _charge_body,
+    nodes.Concat: _charge_texts,
+    nodes.Output: _charge_texts,
+    nodes.Getitem: _charge_slice,
+    nodes.Dict: _charge_keys,
+    nodes.Compare: _charge_comparison,
+}
+
+
+def _charged(name: str, value: nodes.Expr) -> nodes.Expr:
+    if isinstance(value, _SMALL) or (isinstance(value, nodes.Filter) and value.name in (name, SUM)):
+        return value
+    return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
+
+
+def _tick_expression(body: Sequence[nodes.Node], line: int) -> nodes.Filter:
+    """A charge for one turn: the steps the body takes, and the characters of its own that it prints."""
+    operations = chars = 0
+    for node in everything_in(body):
+        operations += STEPS_PER_CALL * _OPERATIONS_PER_STEP if isinstance(node, nodes.For) else 1
+        chars += len(node.data) if isinstance(node, nodes.TemplateData) else 0
+    steps = nodes.Const(operations // _OPERATIONS_PER_STEP)
+    return nodes.Filter(steps, TICK, [nodes.Const(chars)], [], None, None, lineno=line)
+
+
+def everything_in(body: Sequence[nodes.Node]) -> Iterator[nodes.Node]:
+    waiting = list(body)
+    while waiting:
+        yield (node := waiting.pop())
+        waiting.extend(node.iter_child_nodes())

@@ -1,0 +1,79 @@
+"""`rolecall export requests`: every request of a config into a batch file, with progress where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.tasks import Task
+from rolecall.errors import ConfigError, Problem
+from rolecall.preview import Pair
+from rolecall.views.batch import batch_entries, remarks, write_lines
+from rolecall.views.picking import Chosen, opened
+from rolecall.views.sources import Source
+
+__all__ = ['export_requests']
+
+
+def export_requests(
+    source: Source, chosen: Chosen, output: str, *, limit: int | None = None, data: Mapping[str, str] | None = None
+) -> int:
+    """Write the requests of the chosen datasets and models and say how many there were."""
+    _refuse_without_models(chosen)
+    _refuse_same_names(chosen)
+    to = sys.stdout if output == '-' else Path(output)
+    watched = _watch() if sys.stderr.isatty() and output != '-' else None
+    count = write_lines(_entries(source, chosen, limit, data), to, heard=watched)
+    if watched is not None:
+        print('\r\x1b[K', end='', file=sys.stderr)
+    print(f'{count:,} requests{"" if output == "-" else f" in {output}"}', file=sys.stderr)
+    return count
+
+
+def _entries(
+    source: Source, chosen: Chosen, limit: int | None, data: Mapping[str, str] | None
+) -> Iterator[dict[str, Any]]:
+    pairs: Iterator[Pair] = opened(chosen, base=source.base, data=data or None, failed=_refuse)
+    for pair in pairs:
+        for remark in remarks(pair):
+            print(f'rolecall: {remark}', file=sys.stderr)
+        if pair.side is not None:
+            yield from batch_entries(pair, pair.side, limit=limit)
+
+
+def _refuse(task: Task, error: Exception) -> None:
+    if isinstance(error, ConfigError):
+        raise ConfigError(problem.inside(f'{task.where} ({task.abbr})') for problem in error.problems) from error
+    raise error
+
+
+def _refuse_without_models(chosen: Chosen) -> None:
+    if None in chosen.sides:
+        raise ConfigError(Problem('models', 'the config has no models, so there is nobody to send to.'))
+
+
+def _refuse_same_names(chosen: Chosen) -> None:
+    """Requests are told apart by the abbrs of dataset and model."""
+    named = [*chosen.tasks, *(side for side in chosen.sides if side is not None)]
+    kinds = Counter((one.where.split('[')[0], one.abbr) for one in named)
+    if twice := [f'{where}: {abbr}' for (where, abbr), count in kinds.items() if count > 1]:
+        what = f'the same abbr twice ({", ".join(twice)}), so requests could not be told apart.'
+        raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))
+
+
+def _watch() -> Callable[[int], None]:
+    """Says how many there are so far, a few times a second."""
+    told = time.monotonic()
+
+    def heard(count: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told > 0.2:
+            told = now
+            print(f'\r{count:,} requests', end='', file=sys.stderr, flush=True)
+
+    return heard
