@@ -1,6 +1,6 @@
 """Three tasks of BIG-Bench Hard: two asked in words, one weighed label by label.
 
-Eight rows of each lie beside this file; ROLECALL_DATA names a folder with the whole of it: `bbh/date_understanding.json`.
+Eight rows of each lie beside this file; ROLECALL_DATA names a folder with all of them: `bbh/date_understanding.json`.
 
     rolecall view examples/bbh.py --dataset bbh-boolean_expressions --model base
 """

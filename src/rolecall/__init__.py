@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         compile_labels,
         fingerprint,
     )
+    from rolecall.prompters.base import Prompter
+    from rolecall.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter
     from rolecall.prompts.prompt_list import PromptList
     from rolecall.prompts.template import (
         MMPromptTemplate,
@@ -42,6 +44,8 @@ _HOMES = {
         'RolecallError',
         'TemplateError',
     ),
+    'rolecall.prompters.base': ('Prompter',),
+    'rolecall.prompters.builtin': ('AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter'),
     'rolecall.prompts.prompt_list': ('PromptList',),
     'rolecall.prompts.template': (
         'MMPromptTemplate',

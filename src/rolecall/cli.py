@@ -108,7 +108,7 @@ def _add_view(commands: Any) -> None:
         '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
         '  rolecall view config.py --diff qwen llama\n'
         "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer --api\n"
-        "  rolecall view config.py --all --json | jq -r .fingerprint",
+        '  rolecall view config.py --all --json | jq -r .fingerprint',
     )
     parser.set_defaults(run=_view)
     parser.add_argument('config', nargs='?', metavar='CONFIG', help='a config file, or a file of rows with --template')
@@ -118,7 +118,9 @@ def _add_view(commands: Any) -> None:
     parser.add_argument('--all', action='store_true', help='every pair that fits, without asking')
     parser.add_argument('--label', help='only this label')
     parser.add_argument('--turn', metavar='N', type=_number, help='only this turn of dialogues, from 0')
-    parser.add_argument('--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one on each line")
+    parser.add_argument(
+        '--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one on each line"
+    )
     parser.add_argument('--diff', nargs=2, metavar=('A', 'B'), help='two models, two datasets, or two config files')
     parser.add_argument('--whitespace', action='store_true', help='make blanks and special tokens visible')
     parser.add_argument('--tokens', action='store_true', help='token ids and boundaries, counts, room in the context')

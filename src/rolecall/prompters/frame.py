@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.instruction import Instruction, slots_in
 from rolecall.prompters.tokens import MARKERS, Tokens
@@ -51,22 +49,18 @@ def tools_words(tools: Tools, tokens: Tokens | None) -> str:
 _EXAMPLE = '{"argument": "value"}'
 
 
-@dataclass(frozen=True, slots=True)
 class Levels:
     """What is said at system level, and by the user, in messages."""
 
-    system: Pieces
-    user: Pieces
-    system_layout: TextLayout = field(init=False)
-    user_layout: TextLayout = field(init=False)
-    prefix_layout: TextLayout = field(init=False)
-    asked: Pieces = field(init=False)
+    __slots__ = ('asked', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, 'system_layout', TextLayout(self.system))
-        object.__setattr__(self, "asked", (*self.user, _INPUT))
-        object.__setattr__(self, "user_layout", TextLayout(self.asked))
-        object.__setattr__(self, 'prefix_layout', TextLayout(self.user))
+    def __init__(self, system: Pieces, user: Pieces) -> None:
+        self.system = system
+        self.user = user
+        self.asked: Pieces = (*user, _INPUT)
+        self.system_layout = TextLayout(system)
+        self.user_layout = TextLayout(self.asked)
+        self.prefix_layout = TextLayout(user)
 
 
 class Frame:

@@ -9,7 +9,18 @@ from typing import Any
 
 from jinja2 import nodes
 
-__all__ = ['COPY', 'LOOK', 'SCAN', 'STEPS_PER_CALL', 'SUM', 'TEXT', 'TICK', 'everything_in', 'put_charges_in']
+__all__ = [
+    'COPY',
+    'LOOK',
+    'SCAN',
+    'STEPS_PER_CALL',
+    'SUM',
+    'SUM_TO_READ',
+    'TEXT',
+    'TICK',
+    'everything_in',
+    'put_charges_in',
+]
 
 # Filters with names that no template can write. Reached as text (through `map`, say) they only charge.
 TICK = ' tick'
@@ -18,6 +29,7 @@ COPY = ' copy'
 LOOK = ' look'
 SCAN = ' scan'
 SUM = ' sum'
+SUM_TO_READ = ' sum to read'
 
 STEPS_PER_CALL = 8
 _OPERATIONS_PER_STEP = 8
@@ -60,9 +72,11 @@ def _charge_texts(node: nodes.Concat | nodes.Output) -> None:
     node.nodes = [_charged(TEXT, part) for part in node.nodes]
 
 
-def _charge_slice(node: nodes.Getitem) -> None:
+def _charge_subscript(node: nodes.Getitem) -> None:
     if isinstance(node.arg, nodes.Slice):
         node.node = _charged(COPY, node.node)
+    else:
+        node.arg = _charged(LOOK, node.arg)
 
 
 def _charge_keys(node: nodes.Dict) -> None:
@@ -97,14 +111,18 @@ _CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
     nodes.Block: _charge_body,
     nodes.Concat: _charge_texts,
     nodes.Output: _charge_texts,
-    nodes.Getitem: _charge_slice,
+    nodes.Getitem: _charge_subscript,
     nodes.Dict: _charge_keys,
     nodes.Compare: _charge_comparison,
 }
 
 
 def _charged(name: str, value: nodes.Expr) -> nodes.Expr:
-    if isinstance(value, _SMALL) or (isinstance(value, nodes.Filter) and value.name in (name, SUM)):
+    if isinstance(value, _SMALL):
+        return value
+    if isinstance(value, nodes.Filter) and value.name == SUM and name != COPY:
+        value.name = SUM_TO_READ
+    if isinstance(value, nodes.Filter) and value.name in (name, SUM_TO_READ):
         return value
     return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.errors import RenderError
 from rolecall.prompts.pieces import Origin, Piece, Row, relabel
 from rolecall.prompts.script import Script
 from rolecall.prompts.wording import Mode
@@ -111,7 +112,10 @@ class ChatLayout:
         """Where each message's content stands in the text: (message, start, stop), or None if it cannot be told."""
         marks = _Marks.unused_in(text)
         marked = [marks.put(i, message, trim=trim) for i, message in enumerate(messages)]
-        found = marks.find(self._write(marked), text)
+        try:
+            found = marks.find(self._write(marked), text)
+        except RenderError:  # a template that looks into contents may refuse marked ones
+            return None
         if found is None or any(text[start:stop] not in str(messages[i]['content']) for i, start, stop in found):
             return None
         return found

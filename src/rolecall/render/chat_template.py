@@ -24,7 +24,7 @@ __all__ = ['ChatTemplate']
 
 Message = Mapping[str, Any]
 
-MAX_STEPS = 2_000_000
+MAX_STEPS = 1_000_000
 MAX_CHARS = 1 << 26
 
 _SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')

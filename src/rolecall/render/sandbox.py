@@ -27,6 +27,7 @@ from rolecall.render.charging import (
     SCAN,
     STEPS_PER_CALL,
     SUM,
+    SUM_TO_READ,
     TEXT,
     TICK,
     everything_in,
@@ -58,6 +59,7 @@ _CONSTANT_TIME_TESTS = frozenset(
 _CONSUMING_FILTERS = frozenset(
     {'batch', 'groupby', 'join', 'list', 'max', 'min', 'reverse', 'slice', 'sort', 'sum', 'unique'}
 )
+_FILTERS_OF_A_TEXT = frozenset({'capitalize', 'count', 'length', 'lower', 'safe', 'string', 'trim', 'upper'})
 _LAZY_FILTERS = frozenset({'map', 'select', 'reject', 'selectattr', 'rejectattr'})
 _LETTERS_PER_STEP = 16
 
@@ -82,6 +84,7 @@ def to_json(
 ) -> str:
     """JSON as chat templates expect it: letters as they are, nothing escaped for HTML.
 
+    >>> from rolecall.render.metering import Meter
     >>> with Meter(1000, 1000):
     ...     to_json({'größe': '<3>'})
     '{"größe": "<3>"}'
@@ -150,6 +153,12 @@ def _charged_sum(*parts: Any) -> Any:
     return ''.join(parts)
 
 
+def _charged_sum_to_read(*parts: Any) -> Any:
+    """The same, when the result is printed or looked into; a text was paid for when it was made."""
+    total = _charged_sum(*parts)
+    return total if type(total) is str else _charged_text(total)
+
+
 def _charged_operation(symbol: str, left: Any, right: Any) -> Any:
     spend(_cost_of_operator(symbol, left, right))
     result = MeteredEnvironment.default_binop_table[symbol](left, right)
@@ -181,6 +190,9 @@ def _charged_filter(name: str, original: Callable[..., Any]) -> Callable[..., An
 
     @wraps(original)
     def charged(*args: Any, **kwargs: Any) -> Any:
+        if name in _FILTERS_OF_A_TEXT and len(args) == leading + 1 and type(args[leading]) is str and not kwargs:
+            spend(len(args[leading]))
+            return original(*args)
         before, given = args[:leading], list(args[leading:])
         if given and name in _CONSUMING_FILTERS:
             given[0] = metering.settled(given[0])
@@ -238,11 +250,6 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
             spend(metering.NODE_CHARS * (len(args) + len(kwargs)), STEPS_PER_CALL)
         return super().call(__context, __obj, *args, **kwargs)
 
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        if type(argument) is tuple:
-            spend(metering.size(argument))
-        return super().getitem(obj, argument)
-
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         fill = super().wrap_str_format(value)
         if fill is None:
@@ -293,6 +300,7 @@ def _environment() -> MeteredEnvironment:
         LOOK: _charged_look,
         SCAN: _charged_scan,
         SUM: _charged_sum,
+        SUM_TO_READ: _charged_sum_to_read,
         'tojson': to_json,
     }
     env.filters['random'] = _unpredictable('the filter random')

@@ -152,7 +152,7 @@ def _complete(path: Path) -> Iterator[IO[str]]:
     opens = gzip.open if path.suffix == '.gz' else open
     try:
         with opens(unfinished, 'wt', encoding='utf-8', errors='backslashreplace', newline='\n') as stream:
-            yield stream  # type: ignore[misc]  # text mode: both give a text stream
+            yield stream
         unfinished.replace(path)
     except OSError as error:
         raise RolecallError(f'{path}: cannot be written: {error.strerror or error}.') from error

@@ -1,11 +1,15 @@
-"""Two requests compared: line by line, and inside changed lines word by word."""
+"""Two requests compared word by word, and laid out in rows that end where both have a line break.
+
+Long requests are cut at lines they share first, so that the time stays near linear.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby, takewhile
 from typing import Any
 
 from rolecall.preview import Preview
@@ -13,27 +17,33 @@ from rolecall.render.spans import joined
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.facts import title_of
 from rolecall.views.jsonl import as_json
-from rolecall.views.visible import blanks_shown, safe
+from rolecall.views.visible import SPECIAL_TOKEN, blanks_shown, safe
 
 __all__ = ['Change', 'Pieces', 'compare', 'diff_as_json', 'plain_diff', 'request_lines']
 
-_WORD = re.compile(r'[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|.', re.DOTALL)
-"""A word, or one character of a script that writes words without spaces, or anything else."""
+_UNSPACED = '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af'
+_WORD = re.compile(rf'(?:{SPECIAL_TOKEN.pattern})|(?m:^── [^\n]+ ──$)|[^\W{_UNSPACED}]+ ?|.', re.DOTALL)
+"""A special token, a word with the space after it, or any one character (of scripts without spaces, too)."""
+_LONG = 40_000
+_JUNK_FROM = 1000
 
 Pieces = tuple[tuple[str, bool], ...]
-"""A line cut into stretches; the flag says which of them differ."""
+"""Words cut into stretches; the flag says which of them differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of one request beside the line of the other; None where the other has no such line."""
+    """Words of one request beside those of the other; None where one has nothing there.
+
+    A row of differing words may hold line breaks.
+    """
 
     left: Pieces | None
     right: Pieces | None
 
     @property
     def same(self) -> bool:
-        """Whether the two lines are equal."""
+        """Whether both sides say the same."""
         return self.left == self.right
 
 
@@ -42,7 +52,7 @@ def request_lines(preview: Preview) -> list[str]:
     lines: list[str] = []
     for block in blocks_of(preview):
         if is_messages(preview):
-            lines.append(f'[{block.heading}]')
+            lines.append(f'── {block.heading} ──')
         lines += ''.join(joined(block.spans).values()).split('\n')
         lines += [block.extra] if block.extra else []
     return lines
@@ -51,62 +61,114 @@ def request_lines(preview: Preview) -> list[str]:
 def compare(left: Sequence[str], right: Sequence[str]) -> list[Change]:
     """The lines of two requests, aligned.
 
-    >>> compare(['Q: 1+1=?'], ['Q: 1+2=?'])
-    [Change(left=(('Q: 1+', False), ('1', True), ('=?', False)), right=(('Q: 1+', False), ('2', True), ('=?', False)))]
+    >>> for change in compare(['Q: 1+1=?', 'A:'], ['Q: 1+2=?', 'A:']):
+    ...     print(change.left, change.right)
+    (('Q: 1+', False), ('1', True), ('=?', False)) (('Q: 1+', False), ('2', True), ('=?', False))
+    (('A:', False),) (('A:', False),)
     """
-    changes: list[Change] = []
-    for op, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if op == 'equal':
-            changes += [Change(((line, False),), ((line, False),)) for line in left[a:b]]
-        else:
-            changes += _aligned(left[a:b], right[c:d])
-    return changes
+    one, other = '\n'.join(left), '\n'.join(right)
+    runs = _by_words(one, other) if len(one) + len(other) < _LONG else _by_lines(left, right)
+    return list(_rows(runs))
 
 
-def _aligned(left: Sequence[str], right: Sequence[str]) -> Iterator[Change]:
-    """Changed lines beside each other; those that have no counterpart stand alone."""
-    for one, other in zip(left, right, strict=False):
-        yield _by_words(one, other)
-    for line in left[len(right) :]:
-        yield Change(((line, True),), None)
-    for line in right[len(left) :]:
-        yield Change(None, ((line, True),))
+Runs = Iterable[tuple[str, str]]
+"""Stretches of both texts, one after the other; those that are equal on both sides are shared."""
 
 
-def _by_words(left: str, right: str) -> Change:
-    one, other = _WORD.findall(left), _WORD.findall(right)
-    shown_left: list[tuple[str, bool]] = []
-    shown_right: list[tuple[str, bool]] = []
+def _by_lines(left: Sequence[str], right: Sequence[str]) -> Runs:
+    one, other = ([f'{line}\n' for line in side[:-1]] + list(side[-1:]) for side in (left, right))
     for op, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        if a < b:
-            shown_left.append((''.join(one[a:b]), op != 'equal'))
-        if c < d:
-            shown_right.append((''.join(other[c:d]), op != 'equal'))
-    return Change(tuple(shown_left), tuple(shown_right))
+        before, after = ''.join(one[a:b]), ''.join(other[c:d])
+        yield from [(before, after)] if op == 'equal' else _by_words(before, after)
+
+
+def _by_words(left: str, right: str) -> Runs:
+    one, other = _WORD.findall(left), _WORD.findall(right)
+    forgiving = max(len(one), len(other)) > _JUNK_FROM
+    for op, a, b, c, d in SequenceMatcher(None, one, other, autojunk=forgiving).get_opcodes():
+        before, after = ''.join(one[a:b]), ''.join(other[c:d])
+        yield from [(before, after)] if op == 'equal' else _trimmed(before, after)
+
+
+def _trimmed(left: str, right: str) -> Runs:
+    """Two differing stretches without the characters they begin and end with in common."""
+    start = min(_outside(text, _alike(left, right)) for text in (left, right))
+    stop = _alike(left[start:][::-1], right[start:][::-1])
+    stop = min(len(text) - _outside(text, len(text) - stop, after=True) for text in (left, right))
+    middle = left[start : len(left) - stop], right[start : len(right) - stop]
+    return [(left[:start], left[:start]), middle, (left[len(left) - stop :], right[len(right) - stop :])]
+
+
+def _outside(text: str, at: int, *, after: bool = False) -> int:
+    """The place, or if it lies inside a special token, the place before (or after) that token."""
+    for found in SPECIAL_TOKEN.finditer(text):
+        if found.start() < at < found.end():
+            return found.end() if after else found.start()
+    return at
+
+
+def _alike(left: str, right: str) -> int:
+    """How many characters two texts begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+
+
+def _rows(runs: Runs) -> Iterator[Change]:
+    """Rows that end where both sides have the same line break."""
+    left: list[tuple[str, bool]] = []
+    right: list[tuple[str, bool]] = []
+    for before, after in runs:
+        if before != after:
+            left += [(before, True)] if before else []
+            right += [(after, True)] if after else []
+            continue
+        for number, line in enumerate(before.split('\n')):
+            if number:
+                yield _row(left, right)
+                left, right = [], []
+            left += [(line, False)] if line else []
+            right += [(line, False)] if line else []
+    yield _row(left, right)
+
+
+def _row(left: list[tuple[str, bool]], right: list[tuple[str, bool]]) -> Change:
+    if left and not right:
+        return Change(_joined(left), None)
+    return Change(None, _joined(right)) if right and not left else Change(_joined(left), _joined(right))
+
+
+def _joined(pieces: list[tuple[str, bool]]) -> Pieces:
+    """The pieces with neighbours of the same kind put together."""
+    groups = groupby(pieces, key=lambda piece: piece[1])
+    return tuple((''.join(text for text, _ in group), differs) for differs, group in groups)
 
 
 def plain_diff(left: Preview, right: Preview, *, whitespace: bool = False) -> Iterator[str]:
-    """Both requests in one column: lines of the left with `-`, of the right with `+`, changed words in brackets."""
+    """Both requests in one column: what the left says with `-`, the right with `+`, changed words in brackets."""
     yield f'--- {safe(title_of(left))}'
     yield f'+++ {safe(title_of(right))}'
-    changes = compare(request_lines(left), request_lines(right))
     waiting: list[str] = []
-    for change in changes:
+    for change in compare(request_lines(left), request_lines(right)):
         if change.same:
             yield from waiting
             waiting = []
-            yield f'  {_plain(change.left or (), "", "", whitespace)}'
+            yield f'  {_plain(change.left or (), ("", ""), whitespace)}'
             continue
         if change.left is not None:
-            yield f'- {_plain(change.left, "[-", "-]", whitespace, alone=change.right is None)}'
+            marks = ('[-', '-]') if change.right is not None else ('', '')
+            yield from (f'- {line}' for line in _plain(change.left, marks, whitespace).split('\n'))
         if change.right is not None:
-            waiting.append(f'+ {_plain(change.right, "{+", "+}", whitespace, alone=change.left is None)}')
+            marks = ('{+', '+}') if change.left is not None else ('', '')
+            waiting += [f'+ {line}' for line in _plain(change.right, marks, whitespace).split('\n')]
     yield from waiting
 
 
-def _plain(pieces: Pieces, before: str, after: str, whitespace: bool, *, alone: bool = False) -> str:
+def _plain(pieces: Pieces, marks: tuple[str, str], whitespace: bool) -> str:
     shown = ((blanks_shown(safe(text)) if whitespace else safe(text), differs) for text, differs in pieces)
-    return ''.join(f'{before}{text}{after}' if differs and not alone else text for text, differs in shown)
+    return ''.join(_marked_lines(text, marks) if differs else text for text, differs in shown)
+
+
+def _marked_lines(text: str, marks: tuple[str, str]) -> str:
+    return '\n'.join(f'{marks[0]}{line}{marks[1]}' if line else '' for line in text.split('\n'))
 
 
 def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
@@ -116,9 +178,9 @@ def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
         'same': left.request == right.request if left.request is not None else left.prompt == right.prompt,
         'left': as_json(left),
         'right': as_json(right),
-        'changes': [{'left': _marked(change.left), 'right': _marked(change.right)} for change in changes],
+        'changes': [{'left': _as_json(change.left), 'right': _as_json(change.right)} for change in changes],
     }
 
 
-def _marked(pieces: Pieces | None) -> list[dict[str, Any]] | None:
+def _as_json(pieces: Pieces | None) -> list[dict[str, Any]] | None:
     return None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]

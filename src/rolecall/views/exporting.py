@@ -58,9 +58,9 @@ def _refuse_without_models(chosen: Chosen) -> None:
 
 def _refuse_same_names(chosen: Chosen) -> None:
     """Requests are told apart by the abbrs of dataset and model."""
-    named = [*chosen.tasks, *(side for side in chosen.sides if side is not None)]
-    kinds = Counter((one.where.split('[')[0], one.abbr) for one in named)
-    if twice := [f'{where}: {abbr}' for (where, abbr), count in kinds.items() if count > 1]:
+    datasets = Counter(task.abbr for task in chosen.tasks)
+    models = Counter(side.abbr for side in chosen.sides if side is not None)
+    if twice := [abbr for counts in (datasets, models) for abbr, count in counts.items() if count > 1]:
         what = f'the same abbr twice ({", ".join(twice)}), so requests could not be told apart.'
         raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))
 

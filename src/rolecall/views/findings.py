@@ -33,7 +33,11 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 def _rows(finding: Finding) -> str:
     if finding.row is None:
         return ''
-    return f' ({finding.count} of {finding.seen} rows, e.g. row {finding.row})' if finding.seen else f' (row {finding.row})'
+    return (
+        f' ({finding.count} of {finding.seen} rows, e.g. row {finding.row})'
+        if finding.seen
+        else f' (row {finding.row})'
+    )
 
 
 def findings_as_json(findings: Sequence[Finding]) -> Iterator[str]:

@@ -26,11 +26,11 @@ def show_diff(left: Preview, right: Preview, to: Console, *, whitespace: bool = 
     if to.width >= _NARROW:
         to.print(_table(changes, titles, whitespace))
     else:
-        to.print(Text('- ', _LEFT) + titles[0])
-        to.print(Text('+ ', _RIGHT) + titles[1])
+        to.print(Text.assemble(('- ', _LEFT), titles[0]))
+        to.print(Text.assemble(('+ ', _RIGHT), titles[1]))
         _print_unified(changes, to, whitespace)
     differing = sum(not change.same for change in changes)
-    to.print(Text('the same' if not differing else f'{differing} of {len(changes)} lines differ', 'bold'))
+    to.print(Text('the same' if not differing else f'{differing} of {len(changes)} rows differ', 'bold'))
 
 
 def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table:
@@ -40,7 +40,9 @@ def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table
     table.add_column(titles[1], ratio=1, overflow='fold')
     for change in changes:
         mark = ' ' if change.same else '<' if change.right is None else '>' if change.left is None else '≠'
-        left, right = (_drawn(side, style, whitespace) for side, style in ((change.left, _LEFT), (change.right, _RIGHT)))
+        left, right = (
+            _drawn(side, style, whitespace) for side, style in ((change.left, _LEFT), (change.right, _RIGHT))
+        )
         table.add_row(left, Text(mark, 'bold'), right)
     return table
 
@@ -48,11 +50,11 @@ def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table
 def _print_unified(changes: list[Change], to: Console, whitespace: bool) -> None:
     for change in changes:
         if change.same:
-            to.print(Text('  ') + _drawn(change.left, '', whitespace))
+            to.print(Text.assemble('  ', _drawn(change.left, '', whitespace)))
             continue
         for sign, side, style in (('-', change.left, _LEFT), ('+', change.right, _RIGHT)):
-            if side is not None:
-                to.print(Text(f'{sign} ', style) + _drawn(side, style, whitespace))
+            for line in _drawn(side, style, whitespace).split('\n', allow_blank=True) if side is not None else ():
+                to.print(Text.assemble((f'{sign} ', style), line))
 
 
 def _drawn(pieces: Pieces | None, style: str, whitespace: bool) -> Text:

@@ -63,29 +63,26 @@ def worded_rows(
     words = template.replace('\\n', '\n').replace('\\t', '\t')
     models = []
     if meta_template is not None:
-        model = dict(abbr=meta_template, type='HuggingFaceCausalLM', path='none', meta_template=meta_template)
-        models.append(model)
+        text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': meta_template}
+        models.append({'abbr': meta_template, **text_model})
     if api:
-        models.append(dict(abbr='api', type='OpenAI', path='model'))
-    dataset = dict(
-        abbr=file.name.split('.')[0],
-        type='File',
-        path=str(file.absolute()),
-        reader_cfg=dict(input_columns=[], output_column=output_column),
-        infer_cfg=dict(
-            prompt_template=dict(
-                type='PromptTemplate', template=_as_speeches(words, output_column) if models else words
-            )
-        ),
-    )
-    return dict(models=models, datasets=[dataset])
+        models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
+    worded = _as_speeches(words, output_column) if models else words
+    dataset = {
+        'abbr': file.name.split('.')[0],
+        'type': 'File',
+        'path': str(file.absolute()),
+        'reader_cfg': {'input_columns': [], 'output_column': output_column},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': worded}},
+    }
+    return {'models': models, 'datasets': [dataset]}
 
 
 def _as_speeches(words: str, output_column: str | None) -> dict[str, Any]:
     answer = f'{{{output_column}}}' if output_column else ''
     asked = words.removesuffix(answer).rstrip() if answer else words
-    said = [dict(role='BOT', prompt=answer)] if answer else []
-    return dict(round=[dict(role='HUMAN', prompt=asked), *said])
+    said = [{'role': 'BOT', 'prompt': answer}] if answer else []
+    return {'round': [{'role': 'HUMAN', 'prompt': asked}, *said]}
 
 
 def read_replies(path: str) -> list[str]:

@@ -28,6 +28,7 @@ __all__ = ['body', 'console', 'drawn', 'facts', 'framed', 'ids_drawn', 'legend',
 
 _SPECIAL = 'bold reverse'
 _TAB = 4
+_GAP = '  '
 _SHADES = ('#1c1c1c', '#444444')
 _CROSSING = '#7a1f5c'
 _TEXT_ON_SHADE = '#eeeeee'
@@ -49,10 +50,12 @@ def show(preview: Preview, to: Console, *, whitespace: bool = False, counted: Co
         return tokens_drawn(tokens, whitespace=whitespace) if tokens else drawn(spans, whitespace=whitespace)
 
     to.rule(Text(safe(title_of(preview)), 'bold'), style='dim')
-    to.print(legend(preview))
+    to.print(legend(preview, to.width))
     to.print(body(preview, draw))
     if counted:
-        to.print(Panel(ids_drawn(counted.tokens), box=ROUNDED, border_style='dim', title='token ids', title_align='left'))
+        to.print(
+            Panel(ids_drawn(counted.tokens), box=ROUNDED, border_style='dim', title='token ids', title_align='left')
+        )
     to.print(facts([*facts_of(preview), *(counted.facts() if counted else ())]))
 
 
@@ -60,14 +63,16 @@ def _same_place(token: TokenAt, spans: Sequence[Span]) -> bool:
     return bool(spans) and (token.message, token.part) == (spans[0].message, spans[0].part)
 
 
-def legend(preview: Preview) -> Text:
-    """The groups that occur in this request, each drawn as its spans are."""
-    entries = []
+def legend(preview: Preview, width: int) -> Text:
+    """The groups that occur in this request, each drawn as its spans are, no entry broken over two lines."""
+    lines: list[list[Text]] = []
     for group, names in groups_in(preview.spans).items():
         named = f' ({safe(", ".join(names))})' if names else ''
-        unbroken = f'{LOOKS[group].meaning}{named}'.replace(' ', '\u00a0')
-        entries.append(Text(unbroken, LOOKS[group].style))
-    return Text('  ').join(entries)
+        entry = Text(f'{LOOKS[group].meaning}{named}', LOOKS[group].style)
+        if not lines or sum(one.cell_len + len(_GAP) for one in lines[-1]) + entry.cell_len > width:
+            lines.append([])
+        lines[-1].append(entry)
+    return Text('\n').join(Text(_GAP).join(line) for line in lines)
 
 
 def body(preview: Preview, draw: Draw) -> RenderableType:

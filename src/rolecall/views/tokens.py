@@ -1,4 +1,4 @@
-"""A request as the tokens its model sees: ids, boundaries, counts by origin, and what the context limit leaves room for.
+"""A request as the tokens its model sees: ids, boundaries, counts by origin, and what fits into the context.
 
 Each token belongs to the origin of its first character. Nothing is sent or downloaded.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ['Wish', 'compare', 'sides_of_diff', 'view']
 
-Complain = Callable[[str], None]
+Complain = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,7 @@ class Wish:
 
     def previews(self, pair: Pair) -> Iterator[Preview]:
         """What the user wants to see of one dataset × model."""
-        return wanted(
-            pair, rows=self.rows, count=self.count, label=self.label, turn=self.turn, replies=self.replies
-        )
+        return wanted(pair, rows=self.rows, count=self.count, label=self.label, turn=self.turn, replies=self.replies)
 
 
 def view(

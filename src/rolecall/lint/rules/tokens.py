@@ -215,7 +215,7 @@ TOKEN_RULES = (
         name='bos',
         severity='warning',
         description='A prompt begins with two BOS tokens, or with none where the tokenizer wants one.',
-        remedy='Write it in one place: nowhere for a text model whose tokenizer adds it, otherwise once in the template.',
+        remedy='Write none for a text model whose tokenizer adds one; otherwise write one, in the template.',
         levels=('pair',),
         each=wrong_bos,
     ),

@@ -20,23 +20,19 @@ _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'r
 
 
 def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
-    """Fields that stand in the prompt as written. With a model: only those of its own default prompts."""
-    known = subject.columns + subject.shot_columns if subject.level == 'pair' else ()
-    for prompt in asked.sent if subject.level == 'pair' else asked.spoken:
+    """Fields that stand in the prompt as written."""
+    for prompt in asked.spoken:
         for before, span in _unfilled(prompt.spans):
-            name = span.origin.name
-            row = asked.values if span.origin.shot is None else asked.shots[span.origin.shot]
-            near = _near(name, row)
-            if name in known or not _is_meant_as_field(name, before, near):
-                continue
-            whose = "the model's default prompt" if subject.level == 'pair' else 'the template'
-            yield Hit(
-                f'{whose} has the field {span.text}, and the row has no such column: it is sent as written.',
-                about=str(span.text),
-                example=excerpt(prompt.text, str(span.text)),
-                remedy=f'Did you mean {{{near}}}?' if near else '',
-                severity='error' if near else None,
-            )
+            shot = span.origin.shot
+            near = _near(span.origin.name, asked.values if shot is None else asked.shots[shot])
+            if _is_meant_as_field(span.origin.name, before, near):
+                yield Hit(
+                    f'the template has the field {span.text}, and the row has no such column: it is sent as written.',
+                    about=span.text,
+                    example=excerpt(prompt.text, span.text),
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                    severity='error' if near else None,
+                )
 
 
 def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
@@ -159,7 +155,7 @@ WORDING_RULES = (
         severity='warning',
         description='A {field} of the template is no column of the row, so it is sent as written.',
         remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
-        levels=('dataset', 'pair'),
+        levels=('dataset',),
         each=unfilled_fields,
     ),
     Rule(

@@ -1,0 +1,332 @@
+"""What prompters have in common: built once from an instruction, bound to a model, called with an input.
+
+A prompter is a value: nothing that is done with it changes it, so one prompter serves many models and threads at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
+
+from rolecall.errors import PrompterError
+from rolecall.prompters.asking import Asked, Form, read_input
+from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of, tools_words
+from rolecall.prompters.history import check_history, history_text, messages_in, plain_text, written_pieces
+from rolecall.prompters.instruction import read_instruction
+from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
+from rolecall.prompters.sharing import frozen
+from rolecall.prompters.speaking import Speech
+from rolecall.prompters.tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
+from rolecall.prompters.tools import Tools, read_tools
+from rolecall.prompters.tracing import PromptTrace
+from rolecall.prompts.pieces import Origin
+from rolecall.prompts.values import text_of
+from rolecall.render.arrange import Note
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
+from rolecall.render.spans import Request, Span
+
+__all__ = ['Hook', 'Prompt', 'Prompter']
+
+Prompt = Request | Body
+Hook = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
+Self = TypeVar('Self', bound='Prompter')
+Model = Tokens | Renderer | MetaTemplate | Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Prompter:
+    """The base of all prompters. One's own is a template, and an instruction template if it takes an instruction:
+
+    >>> class Quiz(Prompter):
+    ...     template = '{system}\\n{instruction}Q: {input}\\nA:'
+    ...     instruction_template = '{instruction}\\n'
+    >>> Quiz('Answer in {language}.').generate_prompt({'language': 'French', 'input': 'Hello?'})
+    'You are an AI-Agent developed by LazyLLM.\\nAnswer in French.\\nQ: Hello?\\nA:'
+
+    The fields of a template: `system`, `instruction`, `tools`, `history`, `user` (the user-level instruction), `input`,
+    and the model's tokens (`sos`, `eos`, `soh`, `eoh`, `soa`, `eoa`, …). What has no field is refused when it is given.
+    """
+
+    instruction: str | Mapping[str, str] | None = None
+    extra_keys: str | Sequence[str] | None = None
+    show: bool = False
+    tools: Sequence[Mapping[str, Any]] | None = None
+    history: Sequence[Any] | None = None
+    enable_system: bool = field(default=True, kw_only=True)
+    """Without, the instruction is said by the user, for models that have no system role."""
+    system: str | None = field(default=None, kw_only=True)
+    """What the model is told about itself; by default what it brings along itself."""
+    model: Tokens | Renderer | None = field(default=None, kw_only=True)
+    hooks: tuple[Hook, ...] = field(default=(), kw_only=True)
+
+    template: ClassVar[str] = ''
+    instruction_template: ClassVar[str] = '{instruction}'
+    before_user: ClassVar[str] = ''
+    """What stands before a user-level instruction where there is one."""
+    messages_only: ClassVar[frozenset[str]] = frozenset()
+    """Fields that have no place in the string, but do in messages."""
+
+    def __post_init__(self) -> None:
+        places = frozenset(fields_of(self.template))
+        _check_switches(self)
+        put = partial(object.__setattr__, self)
+        put('_places', places)
+        put('_uses', places | self.messages_only)
+        put('_tools', read_tools(self.tools))
+        put('tools', self._tools.given if self._tools else None)
+        put('history', self._own_history())
+        put('instruction', frozen(self.instruction))
+        put('_tokens', self.model if isinstance(self.model, Tokens) else DEFAULT_TOKENS)
+        put('_frame', self._compiled())
+        put('_speech', None if self.model is None or isinstance(self.model, Tokens) else Speech(self._frame, self.model))
+
+    _places: frozenset[str] = field(init=False, repr=False)
+    _uses: frozenset[str] = field(init=False, repr=False)
+    _tools: Tools | None = field(init=False, repr=False)
+    _tokens: Tokens = field(init=False, repr=False)
+    _frame: Frame = field(init=False, repr=False)
+    _speech: Speech | None = field(init=False, repr=False)
+
+    def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
+        """The same prompter for one model: its special tokens, its meta template, or its renderer.
+
+        >>> from rolecall import ChatPrompter
+        >>> prompter = ChatPrompter('Add.')
+        >>> prompter.bind({'soh': '<user>', 'soa': '<model>'}, system='').generate_prompt('1+1')
+        'Add.\\n\\n\\n\\n\\n<user>\\n1+1\\n<model>\\n'
+        """
+        changes: dict[str, Any] = {} if model is None else {'model': _model_side(model)}
+        if system is not None:
+            changes['system'] = system
+        return replace(self, **changes)
+
+    def pre_hook(self: Self, hook: Hook) -> Self:
+        """The same prompter, with a function that changes (input, history, tools, label) before they are used."""
+        return replace(self, hooks=(*self.hooks, hook))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """What the instruction leaves open.
+
+        >>> from rolecall import AlpacaPrompter
+        >>> AlpacaPrompter('Translate {text} to {language}.', extra_keys='hint').slots
+        ('text', 'language', 'hint')
+        """
+        return self._frame.slots
+
+    def generate_prompt(
+        self,
+        input: Any,  # noqa: A002  # the documents' name
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: bool = False,
+        format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
+    ) -> Any:
+        """The prompt: a string, or with `format` a dict of messages (`return_dict=True` is `format='openai'`).
+
+        `input` is a string, a mapping of slots (with `input` for what the user says), or messages. `label` is the
+        answer, which ends the prompt where a model is trained on it.
+        """
+        form = _form(format, return_dict)
+        asked = self._asked(input, history, tools, label)
+        prompt: Prompt
+        if form == 'text':
+            prompt = self._text(asked)
+        else:
+            prompt = openai_body(self._frame, asked) if form == 'openai' else anthropic_body(self._frame, asked)
+        if show or self.show:
+            print(prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, indent=2))
+        return prompt
+
+    def trace(
+        self,
+        input: Any,  # noqa: A002  # the documents' name
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: bool = False,
+        format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
+    ) -> PromptTrace:
+        """The same prompt, with the origin of every character."""
+        form = _form(format, return_dict)
+        asked = self._asked(input, history, tools, label)
+        if form == 'text':
+            text = self._text(asked)
+            spans, notes = self._text_spans(asked)
+            return PromptTrace(text, tuple(spans), notes, text)
+        if form == 'openai':
+            body = openai_body(self._frame, asked)
+            return PromptTrace(body['messages'], tuple(openai_spans(self._frame, asked)), (), body)
+        body = anthropic_body(self._frame, asked)
+        return PromptTrace(body['messages'], tuple(anthropic_spans(self._frame, asked)), (), body)
+
+    def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name
+        """The answer in a model's output: without the prompt, if the output begins with it, and the closing token.
+
+        What looks like a marker inside an answer is part of the answer.
+        """
+        if isinstance(input, str) and input and output.startswith(input):
+            output = output[len(input) :]
+        return output.removesuffix(self._tokens.eoa) if self._tokens.eoa else output
+
+    def __reduce__(self) -> Any:
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return (_rebuilt, (type(self), given))
+
+    def _compiled(self) -> Frame:
+        instruction = read_instruction(
+            self.instruction, self.extra_keys, self.instruction_template, user_level='input' in self._uses
+        )
+        for name, words in (('instruction', instruction.system), ('user', instruction.user)):
+            if words and name not in self._uses:
+                raise PrompterError(f'{type(self).__name__} has no place for an instruction ({{{name}}}).')
+        if self._tools and 'tools' not in self._uses:
+            raise PrompterError(f'{type(self).__name__} has no place for tools.')
+        return Frame(
+            self.template,
+            instruction,
+            tokens=self._tokens,
+            system=self._sentence(),
+            tools=self._tools,
+            enable_system=self.enable_system,
+            before_user=self.before_user,
+        )
+
+    def _sentence(self) -> str:
+        if self.system is not None:
+            return self.system
+        return self.model.system if isinstance(self.model, Tokens) else DEFAULT_SYSTEM
+
+    def _own_history(self) -> Sequence[Any]:
+        if not self.history:
+            return ()
+        check_history(self.history)
+        if 'history' not in self._uses:
+            raise PrompterError(f'{type(self).__name__} keeps no history.')
+        messages_in(self.history)
+        kept: Sequence[Any] = frozen(self.history)
+        return kept
+
+    def _asked(self, given: Any, history: Any, tools: Any, label: Any) -> Asked:
+        for hook in self.hooks:
+            given, history, tools, label = _hooked(hook, given, history, tools, label)
+        frame = self._frame
+        row, messages = read_input(
+            given, frame.slots, frame.wanted, takes_input='input' in self._uses, name=type(self).__name__
+        )
+        if history:
+            check_history(history)
+            if 'history' not in self._uses:
+                raise PrompterError(f'{type(self).__name__} keeps no history.')
+        said = [*self.history, *(history or ())] if self.history else history or ()
+        offered = self._tools
+        if tools:
+            if offered:
+                raise PrompterError('tools were given when the prompter was built; they cannot be given again.')
+            if 'tools' not in self._uses:
+                raise PrompterError(f'{type(self).__name__} has no place for tools.')
+            offered = read_tools(tools)
+        return Asked(row, messages, said, offered, None if label is None else text_of(label))
+
+    def _text(self, asked: Asked) -> Request:
+        if self._speech:
+            rendered, row = self._speech.rendered(asked)
+            return rendered.layout.fill(row)
+        asked = self._as_string(asked)
+        text = self._frame.text.fill(asked.row)
+        return text if asked.label is None else f'{text}{asked.label}{self._tokens.eoa}'
+
+    def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:
+        if self._speech:
+            rendered, row = self._speech.rendered(asked)
+            return rendered.layout.trace(row), rendered.notes
+        asked = self._as_string(asked)
+        spans = self._frame.text_with(tuple(written_pieces(asked.history, self._tokens))).trace(asked.row)
+        if asked.label is not None:
+            spans += [Span(asked.label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
+        return spans, ()
+
+    def _as_string(self, asked: Asked) -> Asked:
+        """The call with its history and tools as texts, which a string of the prompter's own layout holds."""
+        if asked.messages is not None:
+            asked = self._with_last_words(asked)
+        if asked.history:
+            self._needs_place('history')
+            bound = self.model is not None
+            asked.row[HISTORY] = history_text(asked.history, self._tokens, takes_messages=bound)
+        if asked.tools:
+            self._needs_place('tools')
+            if asked.tools is not self._tools:
+                asked.row[TOOLS] = tools_words(asked.tools, self._tokens)
+        return asked
+
+    def _with_last_words(self, asked: Asked) -> Asked:
+        """Messages as the history before, and the user's words now."""
+        *before, last = asked.messages or []
+        if self.model is None:
+            raise PrompterError('messages as input need return_dict=True (or a prompter that is bound to a model).')
+        if last['role'] != 'user':
+            raise PrompterError(f'the last message of a string prompt is the user\'s; got one of {last["role"]}.')
+        row = {**asked.row, INPUT: plain_text(last)}
+        return asked._replace(row=row, messages=None, history=[*asked.history, *before])
+
+    def _needs_place(self, name: str) -> None:
+        if name not in self._places:
+            raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')
+
+
+def _form(format_: str | None, return_dict: bool) -> Form:
+    if format_ is None:
+        return 'openai' if return_dict else 'text'
+    if format_ == 'openai' or format_ == 'anthropic':
+        return format_
+    raise PrompterError(f"format is 'openai' or 'anthropic' (or None for a string); got {format_!r:.60}.")
+
+
+def _hooked(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
+    changed = hook(*given)
+    if not isinstance(changed, tuple) or len(changed) != 4:
+        raise PrompterError(f'a pre_hook returns (input, history, tools, label); got {changed!r:.60}.')
+    return changed
+
+
+def _model_side(model: Any) -> Tokens | Renderer:
+    if isinstance(model, Tokens | ApiRenderer):
+        if isinstance(model, Tokens):
+            return model
+        raise PrompterError("an API takes messages, whatever the model: use return_dict=True or format='anthropic'.")
+    if isinstance(model, MetaTemplate):
+        return TextRenderer(model)
+    if isinstance(model, Mapping):
+        is_meta = any(key in ('round', 'reserved_roles', 'begin', 'end') for key in model)
+        return TextRenderer(MetaTemplate.read(model)) if is_meta else Tokens.read(model)
+    if hasattr(model, 'render'):
+        side: Renderer = model
+        return side
+    raise PrompterError(
+        f'a prompter is bound to tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template or a renderer; '
+        f'got {model!r:.60}.'
+    )
+
+
+def _check_switches(prompter: Prompter) -> None:
+    for name in ('show', 'enable_system'):
+        if not isinstance(getattr(prompter, name), bool):
+            raise PrompterError(f'{name} is True or False; got {getattr(prompter, name)!r:.60}.')
+    if prompter.system is not None and not isinstance(prompter.system, str):
+        raise PrompterError(f'system is a string; got {prompter.system!r:.60}.')
+    if not prompter.template:
+        raise PrompterError(f'{type(prompter).__name__} has no template. Derive a class that gives one.')
+
+
+def _rebuilt(kind: type[Prompter], given: Mapping[str, Any]) -> Prompter:
+    return kind(**given)

@@ -1,0 +1,57 @@
+"""The prompters everybody knows: Alpaca's layout, a conversation, and nothing but the input."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rolecall.prompters.base import Prompter
+
+__all__ = ['AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter']
+
+
+class AlpacaPrompter(Prompter):
+    """One instruction, one response. The input goes into the instruction's slots.
+
+    >>> print(AlpacaPrompter('Add: {input}', system='').generate_prompt('1+1'))
+    Below is an instruction that describes a task, paired with extra messages such as input that provides further \
+context if possible. Write a response that appropriately completes the request.
+    <BLANKLINE>
+     ### Instruction:
+    Add: 1+1
+    <BLANKLINE>
+    <BLANKLINE>
+    ### Response:
+    <BLANKLINE>
+    """
+
+    template: ClassVar[str] = '{system}\n{instruction}\n{tools}{user}### Response:\n'
+    instruction_template: ClassVar[str] = (
+        'Below is an instruction that describes a task, paired with extra messages such as input that provides further '
+        'context if possible. Write a response that appropriately completes the request.\n\n ### Instruction:\n'
+        '{instruction}\n\n{extra_keys}'
+    )
+    before_user: ClassVar[str] = '\n'
+
+
+class ChatPrompter(Prompter):
+    """A conversation with a history. The input goes into the instruction's slot, or is what the user says.
+
+    >>> ChatPrompter('Add.').generate_prompt('1+1', return_dict=True)['messages'][1:]
+    [{'role': 'user', 'content': '1+1'}]
+    """
+
+    template: ClassVar[str] = (
+        '{sos}{system}{instruction}{tools}{eos}\n\n{history}\n{soh}\n{user}{input}\n{eoh}{soa}\n'
+    )
+    instruction_template: ClassVar[str] = '{instruction}\n{extra_keys}\n'
+
+
+class EmptyPrompter(Prompter):
+    """Nothing but the input. As messages, with history and tools.
+
+    >>> EmptyPrompter().generate_prompt('Hi'), EmptyPrompter().generate_prompt('Hi', return_dict=True)
+    ('Hi', {'messages': [{'role': 'user', 'content': 'Hi'}]})
+    """
+
+    template: ClassVar[str] = '{input}'
+    messages_only: ClassVar[frozenset[str]] = frozenset(('history', 'tools'))
