@@ -32,21 +32,21 @@ CHATML_WITH_DEFAULT = Family("""
 
 LLAMA2 = Family(
     """
-{%- set ns = namespace(system='', turns=messages) %}
-{%- if messages and messages[0]['role'] == 'system' %}
-    {%- set ns.system = '<<SYS>>\\n' + messages[0]['content'] + '\\n<</SYS>>\\n\\n' %}
-    {%- set ns.turns = messages[1:] %}
-{%- endif %}
-{%- for message in ns.turns %}
-    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
-        {{- raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}
-    {%- endif %}
-    {%- if message['role'] == 'user' %}
-        {{- bos_token + '[INST] ' + (ns.system + message['content'] if loop.first else message['content']).strip() + ' [/INST]' }}
-    {%- else %}
-        {{- ' ' + message['content'].strip() + ' ' + eos_token }}
-    {%- endif %}
-{%- endfor %}
+{%- set lead = namespace(text='') -%}
+{%- set expected = cycler('user', 'assistant') -%}
+{%- for turn in messages -%}
+    {%- if loop.first and turn.role == 'system' -%}
+        {%- set lead.text = '<<SYS>>\\n' ~ turn.content ~ '\\n<</SYS>>\\n\\n' -%}
+        {%- continue -%}
+    {%- endif -%}
+    {%- if turn.role != expected.next() -%}{{ raise_exception('user and assistant must take turns') }}{%- endif -%}
+    {%- if turn.role == 'user' -%}
+        {{ bos_token }}[INST] {{ (lead.text ~ turn.content).strip() }} [/INST]
+        {%- set lead.text = '' -%}
+    {%- else -%}
+        {{ ' ' ~ turn.content.strip() ~ ' ' ~ eos_token }}
+    {%- endif -%}
+{%- endfor -%}
 """,
     bos='<s>',
     eos='</s>',
@@ -54,13 +54,10 @@ LLAMA2 = Family(
 
 LLAMA3 = Family(
     """
-{{- bos_token }}
-{%- for message in messages %}
-    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
-{%- endif %}
+{%- macro head(role) %}<|start_header_id|>{{ role }}<|end_header_id|>{{ '\\n\\n' }}{% endmacro -%}
+{{ bos_token }}
+{%- for turn in messages %}{{ head(turn.role) + turn.content|trim + '<|eot_id|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{ head('assistant') }}{% endif -%}
 """,
     bos='<|begin_of_text|>',
     eos='<|eot_id|>',
@@ -68,61 +65,29 @@ LLAMA3 = Family(
 
 LLAMA31 = Family(
     """
-{{- bos_token }}
-{%- if not date_string is defined %}
-    {%- if strftime_now is defined %}
-        {%- set date_string = strftime_now("%d %b %Y") %}
-    {%- else %}
-        {%- set date_string = "26 Jul 2024" %}
-    {%- endif %}
-{%- endif %}
-{%- if messages[0]['role'] == 'system' %}
-    {%- set system_message = messages[0]['content']|trim %}
-    {%- set messages = messages[1:] %}
-{%- else %}
-    {%- set system_message = "" %}
-{%- endif %}
-{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
-{%- if tools is not none %}
-    {{- "Environment: ipython\\n" }}
-{%- endif %}
-{{- "Today Date: " + date_string + "\\n\\n" }}
-{%- if tools is not none %}
-    {{- "You can call these functions:\\n\\n" }}
-    {%- for t in tools %}
-        {{- t | tojson(indent=4) }}
-        {{- "\\n\\n" }}
-    {%- endfor %}
-{%- endif %}
-{{- system_message }}
-{{- "<|eot_id|>" }}
-{%- for message in messages %}
-    {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
-        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
-    {%- elif 'tool_calls' in message %}
-        {%- if not message.tool_calls|length == 1 %}
-            {{- raise_exception("This model only supports single tool-calls at once!") }}
-        {%- endif %}
-        {%- set tool_call = message.tool_calls[0].function %}
-        {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}
-        {{- '{"name": "' + tool_call.name + '", ' }}
-        {{- '"parameters": ' }}
-        {{- tool_call.arguments | tojson }}
-        {{- "}" }}
-        {{- "<|eot_id|>" }}
-    {%- elif message.role == "tool" or message.role == "ipython" %}
-        {{- "<|start_header_id|>ipython<|end_header_id|>\\n\\n" }}
-        {%- if message.content is mapping or message.content is iterable %}
-            {{- message.content | tojson }}
-        {%- else %}
-            {{- message.content }}
-        {%- endif %}
-        {{- "<|eot_id|>" }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
-{%- endif %}
+{%- macro head(role) %}<|start_header_id|>{{ role }}<|end_header_id|>{{ '\\n\\n' }}{% endmacro -%}
+{%- set day = date_string if date_string is defined else strftime_now('%d %b %Y') -%}
+{%- set told = messages[0].content|trim if messages[0].role == 'system' else '' -%}
+{{ bos_token + head('system') }}Today Date: {{ day }}{{ '\\n\\n' }}
+{%- for tool in tools or [] -%}
+    {%- if loop.first %}Functions at hand:{{ '\\n' }}{% endif -%}
+    {{ tool|tojson(indent=4) + '\\n\\n' }}
+{%- endfor -%}
+{{ told }}<|eot_id|>
+{%- for turn in messages -%}
+    {%- if loop.first and turn.role == 'system' -%}{%- continue -%}{%- endif -%}
+    {%- if turn.tool_calls -%}
+        {%- if turn.tool_calls|length > 1 -%}{{ raise_exception('one call at a time') }}{%- endif -%}
+        {%- set wanted = turn.tool_calls|map(attribute='function')|first -%}
+        {{ head('assistant') ~ {'name': wanted.name, 'parameters': wanted.arguments}|tojson }}
+    {%- elif turn.role == 'tool' -%}
+        {{ head('ipython') ~ turn.content|tojson }}
+    {%- else -%}
+        {{ head(turn.role) ~ turn.content|trim }}
+    {%- endif -%}
+    <|eot_id|>
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ head('assistant') }}{% endif -%}
 """,
     bos='<|begin_of_text|>',
     eos='<|eot_id|>',
@@ -130,18 +95,14 @@ LLAMA31 = Family(
 
 GEMMA = Family(
     """
-{{- bos_token -}}
-{%- if messages[0]['role'] == 'system' -%}
-    {{ raise_exception('System role not supported') }}
-{%- endif -%}
-{%- for message in messages -%}
-    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
-        {{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}
-    {%- endif -%}
-    {%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}
-    {{- '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' -}}
+{%- set names = {'user': 'user', 'assistant': 'model'} -%}
+{{ bos_token }}
+{%- for turn in messages -%}
+    {%- if turn.role not in names -%}{{ raise_exception('there is no role ' ~ turn.role) }}{%- endif -%}
+    {%- if turn.role != loop.cycle('user', 'assistant') -%}{{ raise_exception('turns must alternate') }}{%- endif -%}
+    <start_of_turn>{{ names[turn.role] ~ '\\n' ~ turn.content|trim }}<end_of_turn>{{ '\\n' }}
 {%- endfor -%}
-{%- if add_generation_prompt -%}{{ '<start_of_turn>model\\n' }}{%- endif -%}
+{{ '<start_of_turn>model\\n' if add_generation_prompt }}
 """,
     bos='<bos>',
     eos='<eos>',
@@ -149,170 +110,97 @@ GEMMA = Family(
 
 MISTRAL = Family(
     """
-{%- if messages[0]["role"] == "system" %}
-    {%- set system_message = messages[0]["content"] %}
-    {%- set loop_messages = messages[1:] %}
-{%- else %}
-    {%- set loop_messages = messages %}
-{%- endif %}
-{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
-{{- bos_token }}
-{%- for message in loop_messages %}
-    {%- if message["role"] == "user" %}
-        {%- if tools is not none and (message == user_messages[-1]) %}
-            {{- "[AVAILABLE_TOOLS] [" }}
-            {%- for tool in tools %}
-                {{- '{"type": "function", "function": {' }}
-                {%- for key, val in tool.function.items() if key != "return" %}
-                    {%- if val is string %}
-                        {{- '"' + key + '": "' + val + '"' }}
-                    {%- else %}
-                        {{- '"' + key + '": ' + val|tojson }}
-                    {%- endif %}
-                    {%- if not loop.last %}{{- ", " }}{%- endif %}
-                {%- endfor %}
-                {{- "}}" }}
-                {%- if not loop.last %}{{- ", " }}{%- else %}{{- "]" }}{%- endif %}
-            {%- endfor %}
-            {{- "[/AVAILABLE_TOOLS]" }}
-        {%- endif %}
-        {%- if loop.last and system_message is defined %}
-            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
-        {%- else %}
-            {{- "[INST] " + message["content"] + "[/INST]" }}
-        {%- endif %}
-    {%- elif message.tool_calls is defined and message.tool_calls is not none %}
-        {{- "[TOOL_CALLS] [" }}
-        {%- for tool_call in message.tool_calls %}
-            {%- set out = tool_call.function|tojson %}
-            {{- out[:-1] }}
-            {{- ', "id": "' + tool_call.id + '"}' }}
-            {%- if not loop.last %}{{- ", " }}{%- else %}{{- "]" + eos_token }}{%- endif %}
-        {%- endfor %}
-    {%- elif message["role"] == "assistant" %}
-        {{- " " + message["content"]|trim + eos_token }}
-    {%- elif message["role"] == "tool" %}
-        {{- '[TOOL_RESULTS] {"content": ' + message.content|string + ', "call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' }}
-    {%- else %}
-        {{- raise_exception("Only user and assistant roles are supported, with an optional system message!") }}
-    {%- endif %}
-{%- endfor %}
+{%- set asked = messages|selectattr('role', 'equalto', 'user')|list -%}
+{%- set told = messages|selectattr('role', 'equalto', 'system')|map(attribute='content')|join('\\n\\n') -%}
+{{ bos_token }}
+{%- for turn in messages -%}
+    {%- set is_last_question = asked and turn == asked[-1] -%}
+    {%- if turn.role == 'system' -%}
+        {%- if not loop.first -%}{{ raise_exception('a system message comes first') }}{%- endif -%}
+    {%- elif turn.role == 'user' -%}
+        {%- if tools and is_last_question -%}
+            [AVAILABLE_TOOLS] {{ tools|tojson }}[/AVAILABLE_TOOLS]
+        {%- endif -%}
+        [INST] {{ told ~ '\\n\\n' if told and is_last_question }}{{ turn.content }}[/INST]
+    {%- elif turn.get('tool_calls') -%}
+        [TOOL_CALLS] [
+        {%- for wanted in turn.tool_calls -%}
+            {{ {'id': wanted.id[-9:], 'function': wanted.function}|tojson }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+        ]{{ eos_token }}
+    {%- elif turn.role == 'tool' -%}
+        [TOOL_RESULTS] {{ {'content': turn.content, 'call_id': turn.tool_call_id}|tojson }}[/TOOL_RESULTS]
+    {%- else -%}
+        {{ ' ' + turn.content|trim + eos_token }}
+    {%- endif -%}
+{%- endfor -%}
 """,
     bos='<s>',
     eos='</s>',
 )
 
 QWEN_TOOLS = Family("""
-{%- if tools %}
-    {{- '<|im_start|>system\\n' }}
-    {%- if messages[0]['role'] == 'system' %}
-        {{- messages[0]['content'] }}
-    {%- else %}
-        {{- 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.' }}
-    {%- endif %}
-    {{- "\\n\\n# Tools\\n\\nSignatures within <tools></tools> XML tags:\\n<tools>" }}
-    {%- for tool in tools %}
-        {{- "\\n" }}
-        {{- tool | tojson }}
-    {%- endfor %}
-    {{- "\\n</tools>\\n\\nAnswer with <tool_call>\\n{\\"name\\": <name>, \\"arguments\\": <object>}\\n</tool_call><|im_end|>\\n" }}
-{%- else %}
-    {%- if messages[0]['role'] == 'system' %}
-        {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
-    {%- else %}
-        {{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' }}
-    {%- endif %}
-{%- endif %}
-{%- for message in messages %}
-    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
-    {%- elif message.role == "assistant" %}
-        {{- '<|im_start|>' + message.role }}
-        {%- if message.content %}
-            {{- '\\n' + message.content }}
-        {%- endif %}
-        {%- for tool_call in message.tool_calls %}
-            {%- if tool_call.function is defined %}
-                {%- set tool_call = tool_call.function %}
-            {%- endif %}
-            {{- '\\n<tool_call>\\n{"name": "' }}
-            {{- tool_call.name }}
-            {{- '", "arguments": ' }}
-            {{- tool_call.arguments | tojson }}
-            {{- '}\\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\\n' }}
-    {%- elif message.role == "tool" %}
-        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}
-            {{- '<|im_start|>user' }}
-        {%- endif %}
-        {{- '\\n<tool_response>\\n' }}
-        {{- message.content }}
-        {{- '\\n</tool_response>' }}
-        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
-            {{- '<|im_end|>\\n' }}
-        {%- endif %}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-{%- endif %}
+{%- macro say(role, text) %}<|im_start|>{{ role ~ '\\n' ~ text }}<|im_end|>{{ '\\n' }}{% endmacro -%}
+{%- set told = messages[0].content if messages[0].role == 'system' else 'You are a careful assistant.' -%}
+{%- set offer -%}
+    {%- for tool in tools or [] %}{{ '\\n' ~ tool|tojson }}{% endfor -%}
+{%- endset -%}
+{{ say('system', told ~ ('\\n\\n# Tools\\n<tools>' ~ offer ~ '\\n</tools>' if tools else '')) }}
+{%- set ns = namespace(answers=[]) -%}
+{%- for turn in messages -%}
+    {%- if turn.role == 'tool' -%}
+        {%- set ns.answers = ns.answers + ['<tool_response>\\n' ~ turn.content ~ '\\n</tool_response>'] -%}
+        {%- if loop.nextitem is not defined or loop.nextitem.role != 'tool' -%}
+            {{ say('user', ns.answers|join('\\n')) }}
+            {%- set ns.answers = [] -%}
+        {%- endif -%}
+    {%- elif turn.tool_calls -%}
+        {%- set lines = namespace(all=[turn.content] if turn.content else []) -%}
+        {%- for wanted in turn.tool_calls -%}
+            {%- set request = '{"name": ' ~ wanted.function.name|tojson ~ ', "arguments": ' ~ wanted.function.arguments|tojson ~ '}' -%}
+            {%- set lines.all = lines.all + ['<tool_call>\\n' ~ request ~ '\\n</tool_call>'] -%}
+        {%- endfor -%}
+        {{ say(turn.role, lines.all|join('\\n')) }}
+    {%- elif not (loop.first and turn.role == 'system') -%}
+        {{ say(turn.role, turn.content) }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}
 """)
 
 QWEN_THINKING = Family("""
-{%- set ns = namespace(searching=true, last_query=messages|length - 1) %}
-{%- for message in messages[::-1] %}
-    {%- set index = (messages|length - 1) - loop.index0 %}
-    {%- if ns.searching and message.role == 'user' and not (message.content is string and message.content.startswith('<tool_response>')) %}
-        {%- set ns.searching = false %}
-        {%- set ns.last_query = index %}
-    {%- endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {%- set content = message.content if message.content is string else '' %}
-    {%- if message.role == 'assistant' %}
-        {%- set thought = '' %}
-        {%- if '</think>' in content %}
-            {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
-            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
-        {%- endif %}
-        {%- if loop.index0 > ns.last_query and (loop.last or thought) %}
-            {{- '<|im_start|>assistant\\n<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
-        {%- else %}
-            {{- '<|im_start|>assistant\\n' + content }}
-        {%- endif %}
-    {%- else %}
-        {{- '<|im_start|>' + message.role + '\\n' + content }}
-    {%- endif %}
-    {{- '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-    {%- if enable_thinking is defined and enable_thinking is false %}
-        {{- '<think>\\n\\n</think>\\n\\n' }}
-    {%- endif %}
-{%- endif %}
+{%- set last = namespace(question=-1) -%}
+{%- for turn in messages -%}
+    {%- set is_answer = turn.content is string and turn.content.startswith('<tool_response>') -%}
+    {%- if turn.role == 'user' and not is_answer %}{% set last.question = loop.index0 %}{% endif -%}
+{%- endfor -%}
+{%- for turn in messages -%}
+    {%- set text = turn.content if turn.content is string else '' -%}
+    {%- if turn.role == 'assistant' and '</think>' in text -%}
+        {%- set thought, _, answer = text.partition('</think>') -%}
+        {%- set thought = thought.rpartition('<think>')[2].strip('\\n') -%}
+        {%- set text = answer.lstrip('\\n') -%}
+        {%- if loop.index0 > last.question -%}
+            {%- set text = '<think>\\n' + thought + '\\n</think>\\n\\n' + text -%}
+        {%- endif -%}
+    {%- endif -%}
+    <|im_start|>{{ turn.role + '\\n' + text }}<|im_end|>{{ '\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{ '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and not enable_thinking %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif -%}
+{%- endif -%}
 """)
 
 DEEPSEEK = Family(
     """
-{%- if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
-{%- set ns = namespace(system_prompt='', after_tool=false) %}
-{%- for message in messages %}
-    {%- if message['role'] == 'system' %}{% set ns.system_prompt = message['content'] %}{% endif %}
-{%- endfor %}
-{{- bos_token }}{{ ns.system_prompt }}
-{%- for message in messages %}
-    {%- if message['role'] == 'user' %}
-        {%- set ns.after_tool = false -%}
-        {{- '<｜User｜>' + message['content'] }}
-    {%- elif message['role'] == 'assistant' and message['content'] is not none %}
-        {%- set content = message['content'] %}
-        {%- if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}
-        {{- '<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt and not ns.after_tool %}{{ '<｜Assistant｜>' }}{% endif %}
+{%- set marks = {'user': '<｜User｜>', 'assistant': '<｜Assistant｜>'} -%}
+{{ bos_token ~ messages|selectattr('role', 'eq', 'system')|map(attribute='content')|join }}
+{%- for turn in messages if turn.role in marks and turn.content is not none -%}
+    {{ marks[turn.role] + (turn.content.split('</think>')|last if turn.role == 'assistant' else turn.content) }}
+    {%- if turn.role == 'assistant' %}{{ eos_token }}{% endif -%}
+{%- endfor -%}
+{{ marks.assistant if add_generation_prompt }}
 """,
     bos='<｜begin▁of▁sentence｜>',
     eos='<｜end▁of▁sentence｜>',
@@ -320,12 +208,11 @@ DEEPSEEK = Family(
 
 PHI3 = Family(
     """
-{%- for message in messages %}
-    {%- if message['role'] in ['system', 'user', 'assistant'] and message['content'] %}
-        {{- '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}
+{%- for turn in messages if turn.content -%}
+    {%- if turn.role not in ('system', 'user', 'assistant') %}{% continue %}{% endif -%}
+    {{ '<|%s|>\\n%s<|end|>\\n' % (turn.role, turn.content) }}
+{%- endfor -%}
+{{ '<|assistant|>\\n' if add_generation_prompt else eos_token }}
 """,
     bos='<s>',
     eos='<|endoftext|>',
@@ -333,39 +220,26 @@ PHI3 = Family(
 
 ZEPHYR = Family(
     """\
-{% for message in messages %}
-{% if message['role'] == 'user' %}
-{{ '<|user|>\\n' + message['content'] + eos_token }}
-{% elif message['role'] == 'system' %}
-{{ '<|system|>\\n' + message['content'] + eos_token }}
-{% elif message['role'] == 'assistant' %}
-{{ '<|assistant|>\\n'  + message['content'] + eos_token }}
-{% endif %}
-{% if loop.last and add_generation_prompt %}
-{{ '<|assistant|>' }}
-{% endif %}
-{% endfor %}""",
+{% for turn in messages if turn.role in ['system', 'user', 'assistant'] %}
+<|{{ turn.role }}|>
+{{ turn.content ~ eos_token }}
+{% endfor %}
+{% if messages and add_generation_prompt %}
+<|assistant|>
+{% endif %}""",
     bos='<s>',
     eos='</s>',
 )
 
 VICUNA = Family(
     """
-{%- if messages[0]['role'] == 'system' %}
-    {%- set system = messages[0]['content'] | trim %}
-    {%- set messages = messages[1:] %}
-{%- else %}
-    {%- set system = 'A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers to the user\\'s questions.' %}
-{%- endif %}
-{{- bos_token + system + ' ' }}
-{%- for message in messages %}
-    {%- if message['role'] == 'user' %}
-        {{- 'USER: ' + message['content'] | trim + ' ' }}
-    {%- elif message['role'] == 'assistant' %}
-        {{- 'ASSISTANT: ' + message['content'] | trim + eos_token }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- 'ASSISTANT:' }}{% endif %}
+{%- set told = 'A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers to the user\\'s questions.' -%}
+{%- set names = {'user': 'USER', 'assistant': 'ASSISTANT'} -%}
+{{ bos_token ~ (messages[0].content|trim if messages[0].role == 'system' else told) ~ ' ' }}
+{%- for turn in messages if turn.role in names -%}
+    {{ names[turn.role] ~ ': ' ~ turn.content|trim ~ (eos_token if turn.role == 'assistant' else ' ') }}
+{%- endfor -%}
+{{ 'ASSISTANT:' if add_generation_prompt }}
 """,
     bos='<s>',
     eos='</s>',

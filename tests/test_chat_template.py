@@ -146,8 +146,10 @@ def test_a_prefill_is_a_beginning_of_the_whole(contents: list[str]) -> None:
 @pytest.mark.parametrize(
     ('source', 'messages', 'said'),
     [
-        ('{{ messages[0].content }}', [user('a'), assistant('b')], 'not at all'),
-        ('{{ messages[0].content * 2 }}', [user('a')], 'more than once'),
+        ('{{ messages[0].content }}', [user('a'), assistant('b')], 'does not print it'),
+        ('{{ messages[0].content * 2 }}', [user('a')], 'prints it more than once'),
+        ("{{ messages[0].content.split('</think>')[-1] }}", [assistant('<think>a</think>b')], 'changes it'),
+        ('{{ messages[0].content|tojson }}', [assistant('"a"')], 'changes it'),
         ('{{ messages[0].content }}', [call('weather', {}, text=None)], 'no text to continue'),
         ('{{ messages[0].content }}', [user([{'type': 'image'}])], 'no text to continue'),
         ('', [], 'no final message'),

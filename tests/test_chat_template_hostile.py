@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from chat_template_corpus import FAMILIES
 from rolecall.errors import RenderError
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.sandbox import ENVIRONMENT
@@ -281,10 +282,9 @@ def test_every_filter_and_test_of_the_environment_is_charged() -> None:
     assert untouched == set()
 
 
-def test_a_long_conversation_stays_far_below_the_bounds() -> None:
-    source = (
-        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content|trim }}{% if not loop.last and messages[loop.index0 + 1].role == 'user' %}"
-        "{{ '\n' }}{% endif %}{% endfor %}"
-    )
-    messages = [{'role': role, 'content': 'word ' * 200} for _ in range(1000) for role in ('user', 'assistant')]
-    assert len(ChatTemplate(source, max_steps=200_000, max_chars=1 << 24).render(messages)) > 1_900_000
+@pytest.mark.parametrize('name', [name for name in FAMILIES if name != 'oddities'])
+def test_a_long_conversation_stays_far_below_the_bounds(name: str) -> None:
+    source, bos, eos = FAMILIES[name]
+    messages = [{'role': role, 'content': 'word ' * 200} for _ in range(500) for role in ('user', 'assistant')]
+    template = ChatTemplate(source, bos_token=bos, eos_token=eos, max_steps=150_000, max_chars=1 << 24)
+    assert len(template.render(messages)) > 950_000

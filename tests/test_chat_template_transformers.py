@@ -54,11 +54,12 @@ def rendered(template: ChatTemplate, messages: list[Any], **options: Any) -> str
         return None
 
 
-def assert_equal(expected: str | None, text: str | None, options: dict[str, Any]) -> None:
-    """Two differences are meant: a private mark never shows, and a final message may be shortened and continued."""
-    if options.get('continue_final_message') and (expected is None or 'CONTINUE_FINAL_MESSAGE_TAG' in expected):
-        return
-    assert text == expected
+def assert_equal(expected: str | None, text: str | None) -> None:
+    """One difference is meant: where a template prints a prefill twice, transformers leaves its private mark in."""
+    if expected is not None and 'CONTINUE_FINAL_MESSAGE_TAG' in expected:
+        assert text is None
+    else:
+        assert text == expected
 
 
 @pytest.mark.parametrize('name', FAMILIES)
@@ -67,7 +68,7 @@ def test_every_dialogue_gives_the_same_text(name: str) -> None:
     theirs, template = Theirs(family), ours(family)
     for messages, tools, mode in itertools.product(DIALOGUES.values(), (None, [WEATHER], [WEATHER, CLOCK]), MODES):
         options = {**MODES[mode], 'tools': tools}
-        assert_equal(theirs.render(messages, **options), rendered(template, messages, **options), options)
+        assert_equal(theirs.render(messages, **options), rendered(template, messages, **options))
 
 
 @pytest.mark.parametrize('name', [name for name in FAMILIES if name != 'oddities'])
@@ -83,7 +84,7 @@ def test_any_text_gives_the_same_text(name: str) -> None:
         if with_system:
             messages.insert(0, system(contents[0]))
         options = MODES[mode]
-        assert_equal(theirs.render(messages, **options), rendered(template, messages, **options), options)
+        assert_equal(theirs.render(messages, **options), rendered(template, messages, **options))
 
     check()
 

@@ -101,16 +101,19 @@ def _look_at_rows(
     limit: int | None,
     count: _Count,
 ) -> None:
-    """Every row once: as the dataset words it, and as each model receives it."""
+    """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
     spoken = Pair(task, None, data)
     sent = [Pair(task, side, data) for side in sides]
-    for number, row, picked in spoken.rows(limit):
-        shots = tuple(data.train[i] for i in picked.ids)
-        asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
-        tally.look_at(number, asked)
-        for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
-            each.look_at(number, _with_prompts(asked, pair, number, picked))
-        count.add()
+    try:
+        for number, row, picked in spoken.rows(limit):
+            shots = tuple(data.train[i] for i in picked.ids)
+            asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
+            tally.look_at(number, asked)
+            for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
+                each.look_at(number, _with_prompts(asked, pair, number, picked))
+            count.add()
+    except DataError as error:
+        tally.look_at(tally.seen, Asked({}, failed=str(error)))
 
 
 def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:

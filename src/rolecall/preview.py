@@ -171,7 +171,10 @@ class Pair:
             )
         if asks.kind == 'label':
             return compile_labels(task.wording, self._renderer, labels=task.labels, shots=shots)
-        return {None: compile(task.wording, self._renderer, mode=self.mode, shots=shots, prefill=asks.prefill)}
+        label = task.whole_label
+        return {
+            label: compile(task.wording, self._renderer, mode=self.mode, shots=shots, label=label, prefill=asks.prefill)
+        }
 
     @property
     def _examples_vary(self) -> bool:
@@ -188,13 +191,13 @@ class Pair:
                 label=label,
                 prefill=asks.prefill,
             )
-            for label in (self.task.labels if asks.kind == 'label' else (None,))
+            for label in (self.task.labels if asks.kind == 'label' else (self.task.whole_label,))
         }
 
     def _needed_columns(self) -> list[str]:
         """The input columns that the wording mentions: a row without them cannot be asked about."""
         template = self.task.wording.prompt
-        mentioned = {column for label in template.labels or (None,) for column in template.script(label).columns}
+        mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
         return [column for column in self.task.reader.input_columns if column in mentioned]
 
     def _check_row(self, number: int, row: Row) -> None:
@@ -254,6 +257,3 @@ def fitting(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Na
         names = [one.abbr for one in named]
         raise ConfigError(Problem(f'{what}s', f'no {what} fits {pattern!r}.', did_you_mean(pattern, names)))
     return fits
-
-
-_picked = fitting

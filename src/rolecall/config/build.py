@@ -9,6 +9,7 @@ from typing import Any
 from rolecall.config.sides import Side, build_side
 from rolecall.config.tasks import Problems, Task, build_task, collect
 from rolecall.program import compile, compile_labels
+from rolecall.prompts.wording import Mode
 
 __all__ = ['Plan', 'build']
 
@@ -58,4 +59,5 @@ def _check_pair(task: Task, side: Side) -> None:
     if task.inferencer.kind == 'label':
         compile_labels(task.wording, side.renderer, labels=task.labels)
     else:
-        compile(task.wording, side.renderer, mode='ppl' if task.inferencer.kind == 'whole' else 'gen')
+        mode: Mode = 'ppl' if task.inferencer.kind == 'whole' else 'gen'
+        compile(task.wording, side.renderer, mode=mode, label=task.whole_label)

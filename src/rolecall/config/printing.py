@@ -79,7 +79,8 @@ def _laid_out(node: _Node, indent: str, used: int) -> str:
 def _on_one_line(node: _Node) -> str:
     if isinstance(node, str):
         return node
-    return node.opening + ', '.join(before + _on_one_line(part) for before, part in node.parts) + node.closing
+    glue = f'{node.comma} '
+    return node.opening + glue.join(before + _on_one_line(part) for before, part in node.parts) + node.closing
 
 
 def _filled(words: Iterable[str], indent: int) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from rolecall.config.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.config.tasks import Problems
-from rolecall.errors import did_you_mean
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import meta_template
@@ -18,8 +17,6 @@ from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 
 __all__ = ['Side', 'build_side']
-
-_MODEL_KEYS = ('abbr', 'type', 'path', 'meta_template', 'chat_template', 'max_out_len', 'max_seq_len', 'batch_size')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +34,7 @@ class Side:
 def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
-    for key in entry:
-        close = did_you_mean(key, _MODEL_KEYS)
-        if key not in _MODEL_KEYS and close.startswith('Did') and key[:5] == close[14:19]:
-            problems.add(where, f'unknown key {key!r}.', close)
+    problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len'))
     meta = None
     written = entry.get('meta_template')
     if written is not None:

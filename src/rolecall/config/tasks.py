@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
 __all__ = ['Problems', 'Task', 'build_task']
 
-_ENTRY_KEYS = ('abbr', 'type', 'path', 'name', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'train', 'test')
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
 T = TypeVar('T')
 
@@ -51,6 +51,12 @@ class Problems:
             if key not in known:
                 self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
 
+    def misspelt_keys(self, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        """Keys that are nearly, but not quite, ones that matter. (A loader or model may take any others.)"""
+        for key in given:
+            if key not in known and (close := difflib.get_close_matches(str(key), known, n=1, cutoff=0.85)):
+                self.add(where, f'unknown key {key!r}.', f"Did you mean '{close[0]}'?")
+
     def refuse(self) -> None:
         if self.found:
             raise ConfigError(self.found)
@@ -73,14 +79,17 @@ class Task:
         """The labels that are weighed against each other."""
         return self.inferencer.labels or self.wording.prompt.labels
 
+    @property
+    def whole_label(self) -> Hashable:
+        """The only label of a template whose whole text is weighed; None if there are no labels, or several."""
+        labels = self.wording.prompt.labels
+        return labels[0] if self.inferencer.kind == 'whole' and len(labels) == 1 else None
+
 
 def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task | None:
     """Understand one dataset entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
-    for key in entry:
-        close = did_you_mean(key, _ENTRY_KEYS)
-        if key not in _ENTRY_KEYS and close.startswith('Did') and key[:5] == close[14:19]:
-            problems.add(where, f'unknown key {key!r}.', close)
+    problems.misspelt_keys(where, entry, ('reader_cfg', 'infer_cfg', 'eval_cfg'))
     reader = Reader()
     if 'reader_cfg' in entry:
         with problems.inside(f'{where}.reader_cfg'):
@@ -162,7 +171,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
             if label not in template.labels:
                 remedy = did_you_mean(label, template.labels)
                 problems.add(f'{at}.inferencer.labels', f'no prompt for the label {label!r}.', remedy)
-    if asks.kind != 'label' and template.labels:
+    if asks.kind != 'label' and template.labels and task.whole_label is None:
         what = f'the template has a prompt for each label, but {asks.name} asks with one prompt.'
         problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
         return
@@ -173,7 +182,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
         problems.add(at, what, 'Add an ice_template, or use ZeroRetriever.')
         return
     with problems.inside(at):
-        for label in task.labels if asks.kind == 'label' else (None,):
+        for label in task.labels if asks.kind == 'label' else (task.whole_label,):
             task.wording.check_place(template.script(label))
 
 

@@ -6,7 +6,10 @@ import re
 import unicodedata
 from collections import Counter
 
-__all__ = ['bag', 'likeness', 'plain']
+from rolecall.errors import RenderError
+from rolecall.prompts.values import text_of
+
+__all__ = ['bag', 'likeness', 'plain', 'readable']
 
 _UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 _WORD = re.compile(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
@@ -20,6 +23,18 @@ def plain(text: str) -> str:
     """
     form = text if text.isascii() else unicodedata.normalize('NFKC', text)
     return ' '.join(form.casefold().split())
+
+
+def readable(value: object) -> str:
+    """The text of a value, or nothing if it has none (bytes, say, in a column that no template shows).
+
+    >>> readable(42), readable(b'...')
+    ('42', '')
+    """
+    try:
+        return text_of(value)
+    except RenderError:
+        return ''
 
 
 def bag(text: str) -> Counter[str]:

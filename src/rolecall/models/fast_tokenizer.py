@@ -94,10 +94,11 @@ class FastTokenizer:
     def offsets(self, text: str) -> list[Offset]:
         encoding = self.inner.encode(whole(text), add_special_tokens=False)
         ranges: list[tuple[int, int]] = encoding.offsets
+        following = [*(start for start, _ in ranges[1:]), len(text)]
         # A fragment of a character keeps the character; anything else that shares one was made up before it.
         stops = [
             stop if self.spelling == 'bytes' or BYTE_TOKEN.fullmatch(token) else min(stop, after)
-            for (_, stop), (after, _), token in zip(ranges, [*ranges[1:], (len(text), 0)], encoding.tokens, strict=True)
+            for (_, stop), after, token in zip(ranges, following, encoding.tokens, strict=False)
         ]
         return side_by_side(encoding.ids, stops, len(text))
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from rolecall.errors import DataError, MissingExtraError, RolecallError
+from rolecall.errors import DataError, MissingExtraError
 
 __all__ = ['refusals', 'tiktoken_package', 'tokenizers_package']
 
@@ -35,7 +35,5 @@ def refusals(where: object) -> Iterator[None]:
     """Turn what the `tokenizers` package says about a tokenizer it cannot take into a `DataError`."""
     try:
         yield
-    except RolecallError:
-        raise
     except Exception as error:  # the package raises bare `Exception`: there is nothing narrower to catch
         raise DataError(f'{where}: cannot be used as a tokenizer: {error}') from error

@@ -56,7 +56,7 @@ class Tokenizer(Protocol):
 
         The ranges follow each other without gap or overlap and cover the text. Of a character that is split over
         several tokens the first has it and the others are empty (start == stop), as is a token for a space that is not
-        in the text. Characters that became no token belong to the token after them.
+        in the text. Characters that became no token belong to the token after them (or, at the end, to the last one).
         """
 
     def count(self, text: str) -> int:

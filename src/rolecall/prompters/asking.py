@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS
@@ -12,9 +12,9 @@ from rolecall.prompters.tools import Tools
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.values import text_of
 
-__all__ = ['Asked', 'Form', 'read_input']
+__all__ = ['Asked', 'InputReader']
 
-Form = Literal['text', 'openai', 'anthropic']
+_BLANK: dict[str, Any] = {INPUT: '', HISTORY: '', TOOLS: ''}
 _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
 
 
@@ -35,67 +35,88 @@ class Asked(NamedTuple):
         return self.messages is None and not self.row[INPUT]
 
 
-def read_input(
-    given: Any, slots: Sequence[str], wanted: frozenset[str], *, takes_input: bool, name: str
-) -> tuple[dict[str, Any], list[Message] | None]:
-    """The values of the slots with what the user says, and the messages where the input consists of messages."""
-    if given.__class__ is str:
-        return _from_text(given, slots, takes_input=takes_input, name=name), None
-    if isinstance(given, Mapping) and not _is_message(given, wanted):
-        return _from_mapping(given, slots, wanted, takes_input=takes_input, name=name)
-    if isinstance(given, (Mapping, list, tuple)):
-        messages = _messages(given)
-        text = _text_alone(messages)
-        if text is not None:
-            return _from_text(text, slots, takes_input=takes_input, name=name), None
-        if slots or not takes_input:
+class InputReader:
+    """Reads inputs for one instruction: the values of its slots, and what the user says."""
+
+    __slots__ = ('_name', '_slots', '_takes_input', '_text_column', '_wanted')
+
+    def __init__(self, slots: Sequence[str], *, takes_input: bool, name: str) -> None:
+        self._slots = slots
+        self._wanted = frozenset(slots)
+        self._takes_input = takes_input
+        self._name = name
+        self._text_column = slots[0] if len(slots) == 1 else INPUT if takes_input and not slots else None
+
+    def read(self, given: Any) -> tuple[dict[str, Any], list[Message] | None]:
+        """The row of a call, and the messages where the input is more than a text."""
+        if given.__class__ is str and self._text_column is not None:
+            row: dict[str, Any] = _BLANK.copy()
+            row[self._text_column] = given
+            return row, None
+        if isinstance(given, str):
+            return self._with_text(given), None
+        if isinstance(given, Mapping) and not self._is_message(given):
+            return self._with_values(given)
+        if isinstance(given, (Mapping, list, tuple)):
+            messages = _messages(given)
+            text = _text_alone(messages)
+            return (self._without_slots(), messages) if text is None else (self._with_text(text), None)
+        if given is None:
             raise PrompterError(
-                f'messages fill no slot, and the instruction has {_listed(slots)}. '
+                "the input is a string, a mapping of slots, or messages; got None. Give '' for no words."
+            )
+        return self._with_text(text_of(given)), None
+
+    def _with_text(self, text: str) -> dict[str, Any]:
+        if self._text_column is None:
+            self._refuse_text()
+        return {**_BLANK, self._text_column: text}
+
+    def _refuse_text(self) -> NoReturn:
+        if self._slots:
+            what = f'a string input fills one slot, the instruction has {_listed(self._slots)}.'
+            raise PrompterError(f'{what} Give a mapping.')
+        what = f'{self._name} needs a slot for the input:'
+        raise PrompterError(f"{what} '… {{input}} …' in the instruction, or extra_keys.")
+
+    def _with_values(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message] | None]:
+        row: dict[str, Any] = {**_BLANK, **given}
+        if given.keys() == self._wanted:
+            return row, None
+        self._check_keys(given)
+        said = row.pop('input')
+        if said.__class__ is str:
+            row[INPUT] = said
+            return row, None
+        if not isinstance(said, (Mapping, list, tuple)):
+            row[INPUT] = text_of(said)
+            return row, None
+        messages = _messages(said)
+        text = _text_alone(messages)
+        row[INPUT] = text or ''
+        return row, messages if text is None else None
+
+    def _check_keys(self, given: Mapping[str, Any]) -> None:
+        """Refuse slots without a value and values without a slot; `input` is what the user says, if it is no slot."""
+        missing = [slot for slot in self._slots if slot not in given]
+        if missing:
+            raise PrompterError(f'the input has no value for {_listed(missing, "slot")}; it has {_names(given)}.')
+        spoken = {'input'} if self._takes_input else set()
+        unknown = [key for key in given if key not in self._wanted and key not in spoken]
+        if unknown:
+            known = did_you_mean(unknown[0], [*self._slots, *spoken])
+            raise PrompterError(f'{self._name} has no slot {_names(unknown)}. {known}'.rstrip())
+
+    def _without_slots(self) -> dict[str, Any]:
+        if self._slots or not self._takes_input:
+            raise PrompterError(
+                f'messages fill no slot, and the instruction has {_listed(self._slots)}. '
                 "Give the slots and the messages together: {'…': …, 'input': messages}."
             )
-        return _row({}, ''), messages
-    if given is None:
-        raise PrompterError("the input is a string, a mapping of slots, or messages; got None. Give '' for no words.")
-    return _from_text(text_of(given), slots, takes_input=takes_input, name=name), None
+        return dict(_BLANK)
 
-
-def _row(values: Mapping[str, Any], said: str) -> dict[str, Any]:
-    return {**values, INPUT: said, HISTORY: '', TOOLS: ''}
-
-
-def _from_text(text: str, slots: Sequence[str], *, takes_input: bool, name: str) -> dict[str, Any]:
-    if len(slots) == 1:
-        return {slots[0]: text, INPUT: '', HISTORY: '', TOOLS: ''}
-    if slots:
-        raise PrompterError(f'a string input fills one slot, the instruction has {_listed(slots)}. Give a mapping.')
-    if not takes_input:
-        raise PrompterError(f"{name} needs a slot for the input: '… {{input}} …' in the instruction, or extra_keys.")
-    return {INPUT: text, HISTORY: '', TOOLS: ''}
-
-
-def _from_mapping(
-    given: Mapping[str, Any], slots: Sequence[str], wanted: frozenset[str], *, takes_input: bool, name: str
-) -> tuple[dict[str, Any], list[Message] | None]:
-    if given.keys() == wanted:
-        return _row(given, ''), None
-    missing = [slot for slot in slots if slot not in given]
-    if missing:
-        raise PrompterError(f'the input has no value for {_listed(missing, "slot")}; it has {_names(given)}.')
-    unknown = [key for key in given if key not in wanted and (key != 'input' or not takes_input)]
-    if unknown:
-        known = [*slots, *(['input'] if takes_input else [])]
-        raise PrompterError(f'{name} has no slot {_names(unknown)}. {did_you_mean(unknown[0], known)}')
-    said = given['input']
-    values = {slot: given[slot] for slot in slots}
-    if said.__class__ is str or not isinstance(said, (Mapping, list, tuple)):
-        return _row(values, text_of(said)), None
-    messages = _messages(said)
-    text = _text_alone(messages)
-    return (_row(values, ''), messages) if text is None else (_row(values, text), None)
-
-
-def _is_message(given: Mapping[str, Any], wanted: frozenset[str]) -> bool:
-    return 'role' in given and 'role' not in wanted and ('content' in given or 'tool_calls' in given)
+    def _is_message(self, given: Mapping[str, Any]) -> bool:
+        return 'role' in given and 'role' not in self._wanted and ('content' in given or 'tool_calls' in given)
 
 
 def _messages(given: Any) -> list[Message]:

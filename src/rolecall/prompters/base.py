@@ -9,13 +9,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.asking import Asked, Form, read_input
-from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of, tools_words
-from rolecall.prompters.history import check_history, history_text, messages_in, plain_text, written_pieces
-from rolecall.prompters.instruction import read_instruction
+from rolecall.prompters.asking import Asked, InputReader
+from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
+from rolecall.prompters.history import HistoryWriter, check_history, messages_in, plain_text
+from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
 from rolecall.prompters.sharing import frozen
 from rolecall.prompters.speaking import Speech
@@ -34,6 +34,7 @@ __all__ = ['Hook', 'Prompt', 'Prompter']
 Prompt = Request | Body
 Hook = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 Self = TypeVar('Self', bound='Prompter')
+_new = tuple.__new__
 Model = Tokens | Renderer | MetaTemplate | Mapping[str, Any]
 
 
@@ -60,8 +61,19 @@ class Prompter:
     """Without, the instruction is said by the user, for models that have no system role."""
     system: str | None = field(default=None, kw_only=True)
     """What the model is told about itself; by default what it brings along itself."""
-    model: Tokens | Renderer | None = field(default=None, kw_only=True)
+    model: Model | None = field(default=None, kw_only=True)
+    """The model it is bound to: see `bind`."""
     hooks: tuple[Hook, ...] = field(default=(), kw_only=True)
+
+    _places: frozenset[str] = field(init=False, repr=False)
+    _uses: frozenset[str] = field(init=False, repr=False)
+    _tools: Tools | None = field(init=False, repr=False)
+    _tokens: Tokens = field(init=False, repr=False)
+    _slots: tuple[str, ...] = field(init=False, repr=False)
+    _reader: InputReader = field(init=False, repr=False)
+    _writer: HistoryWriter = field(init=False, repr=False)
+    _frame: Frame = field(init=False, repr=False)
+    _speech: Speech | None = field(init=False, repr=False)
 
     template: ClassVar[str] = ''
     instruction_template: ClassVar[str] = '{instruction}'
@@ -71,25 +83,24 @@ class Prompter:
     """Fields that have no place in the string, but do in messages."""
 
     def __post_init__(self) -> None:
-        places = frozenset(fields_of(self.template))
         _check_switches(self)
         put = partial(object.__setattr__, self)
-        put('_places', places)
-        put('_uses', places | self.messages_only)
+        put('_places', frozenset(fields_of(self.template)))
+        put('_uses', self._places | self.messages_only)
         put('_tools', read_tools(self.tools))
         put('tools', self._tools.given if self._tools else None)
-        put('history', self._own_history())
         put('instruction', frozen(self.instruction))
+        put('extra_keys', frozen(self.extra_keys))
+        put('model', None if self.model is None else _model_side(self.model))
+        put('history', self._own_history())
         put('_tokens', self.model if isinstance(self.model, Tokens) else DEFAULT_TOKENS)
-        put('_frame', self._compiled())
-        put('_speech', None if self.model is None or isinstance(self.model, Tokens) else Speech(self._frame, self.model))
-
-    _places: frozenset[str] = field(init=False, repr=False)
-    _uses: frozenset[str] = field(init=False, repr=False)
-    _tools: Tools | None = field(init=False, repr=False)
-    _tokens: Tokens = field(init=False, repr=False)
-    _frame: Frame = field(init=False, repr=False)
-    _speech: Speech | None = field(init=False, repr=False)
+        put('_writer', HistoryWriter(self._tokens, takes_messages=self.model is not None))
+        instruction = self._read_instruction()
+        put('_slots', instruction.slots)
+        put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
+        put('_frame', self._compiled(instruction))
+        side: Any = None if isinstance(self.model, Tokens) else self.model
+        put('_speech', Speech(self._frame, side) if side is not None else None)
 
     def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
         """The same prompter for one model: its special tokens, its meta template, or its renderer.
@@ -116,7 +127,7 @@ class Prompter:
         >>> AlpacaPrompter('Translate {text} to {language}.', extra_keys='hint').slots
         ('text', 'language', 'hint')
         """
-        return self._frame.slots
+        return self._slots
 
     def generate_prompt(
         self,
@@ -134,13 +145,14 @@ class Prompter:
         `input` is a string, a mapping of slots (with `input` for what the user says), or messages. `label` is the
         answer, which ends the prompt where a model is trained on it.
         """
-        form = _form(format, return_dict)
         asked = self._asked(input, history, tools, label)
         prompt: Prompt
-        if form == 'text':
+        if format is None and not return_dict:
             prompt = self._text(asked)
+        elif _form(format) == 'openai':
+            prompt = openai_body(self._frame, asked)
         else:
-            prompt = openai_body(self._frame, asked) if form == 'openai' else anthropic_body(self._frame, asked)
+            prompt = anthropic_body(self._frame, asked)
         if show or self.show:
             print(prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, indent=2))
         return prompt
@@ -157,17 +169,16 @@ class Prompter:
         format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
     ) -> PromptTrace:
         """The same prompt, with the origin of every character."""
-        form = _form(format, return_dict)
         asked = self._asked(input, history, tools, label)
-        if form == 'text':
+        if format is None and not return_dict:
             text = self._text(asked)
             spans, notes = self._text_spans(asked)
             return PromptTrace(text, tuple(spans), notes, text)
-        if form == 'openai':
-            body = openai_body(self._frame, asked)
-            return PromptTrace(body['messages'], tuple(openai_spans(self._frame, asked)), (), body)
-        body = anthropic_body(self._frame, asked)
-        return PromptTrace(body['messages'], tuple(anthropic_spans(self._frame, asked)), (), body)
+        write, label_spans = (
+            (openai_body, openai_spans) if _form(format) == 'openai' else (anthropic_body, anthropic_spans)
+        )
+        body = write(self._frame, asked)
+        return PromptTrace(body['messages'], tuple(label_spans(self._frame, asked)), (), body)
 
     def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name
         """The answer in a model's output: without the prompt, if the output begins with it, and the closing token.
@@ -182,15 +193,17 @@ class Prompter:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
         return (_rebuilt, (type(self), given))
 
-    def _compiled(self) -> Frame:
+    def _read_instruction(self) -> Instruction:
         instruction = read_instruction(
             self.instruction, self.extra_keys, self.instruction_template, user_level='input' in self._uses
         )
-        for name, words in (('instruction', instruction.system), ('user', instruction.user)):
+        given = {'instruction': instruction.system, 'user': instruction.user, 'tools': self._tools}
+        for name, words in given.items():
             if words and name not in self._uses:
-                raise PrompterError(f'{type(self).__name__} has no place for an instruction ({{{name}}}).')
-        if self._tools and 'tools' not in self._uses:
-            raise PrompterError(f'{type(self).__name__} has no place for tools.')
+                raise PrompterError(f'{type(self).__name__} has no place for {name}.')
+        return instruction
+
+    def _compiled(self, instruction: Instruction) -> Frame:
         return Frame(
             self.template,
             instruction,
@@ -219,10 +232,7 @@ class Prompter:
     def _asked(self, given: Any, history: Any, tools: Any, label: Any) -> Asked:
         for hook in self.hooks:
             given, history, tools, label = _hooked(hook, given, history, tools, label)
-        frame = self._frame
-        row, messages = read_input(
-            given, frame.slots, frame.wanted, takes_input='input' in self._uses, name=type(self).__name__
-        )
+        row, messages = self._reader.read(given)
         if history:
             check_history(history)
             if 'history' not in self._uses:
@@ -235,14 +245,15 @@ class Prompter:
             if 'tools' not in self._uses:
                 raise PrompterError(f'{type(self).__name__} has no place for tools.')
             offered = read_tools(tools)
-        return Asked(row, messages, said, offered, None if label is None else text_of(label))
+        return _new(Asked, (row, messages, said, offered, None if label is None else text_of(label)))
 
     def _text(self, asked: Asked) -> Request:
         if self._speech:
             rendered, row = self._speech.rendered(asked)
             return rendered.layout.fill(row)
-        asked = self._as_string(asked)
-        text = self._frame.text.fill(asked.row)
+        if asked.history or asked.tools or asked.messages is not None:
+            asked = self._as_string(asked)
+        text = self._frame.fill_text(asked.row)
         return text if asked.label is None else f'{text}{asked.label}{self._tokens.eoa}'
 
     def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:
@@ -250,7 +261,7 @@ class Prompter:
             rendered, row = self._speech.rendered(asked)
             return rendered.layout.trace(row), rendered.notes
         asked = self._as_string(asked)
-        spans = self._frame.text_with(tuple(written_pieces(asked.history, self._tokens))).trace(asked.row)
+        spans = self._frame.text_with(tuple(self._writer.pieces(asked.history))).trace(asked.row)
         if asked.label is not None:
             spans += [Span(asked.label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
         return spans, ()
@@ -260,13 +271,14 @@ class Prompter:
         if asked.messages is not None:
             asked = self._with_last_words(asked)
         if asked.history:
-            self._needs_place('history')
-            bound = self.model is not None
-            asked.row[HISTORY] = history_text(asked.history, self._tokens, takes_messages=bound)
+            if 'history' not in self._places:
+                self._refuse_in_string('history')
+            asked.row[HISTORY] = self._writer.text(asked.history)
         if asked.tools:
-            self._needs_place('tools')
+            if 'tools' not in self._places:
+                self._refuse_in_string('tools')
             if asked.tools is not self._tools:
-                asked.row[TOOLS] = tools_words(asked.tools, self._tokens)
+                asked.row[TOOLS] = asked.tools.words + self._frame.calling
         return asked
 
     def _with_last_words(self, asked: Asked) -> Asked:
@@ -275,20 +287,19 @@ class Prompter:
         if self.model is None:
             raise PrompterError('messages as input need return_dict=True (or a prompter that is bound to a model).')
         if last['role'] != 'user':
-            raise PrompterError(f'the last message of a string prompt is the user\'s; got one of {last["role"]}.')
+            raise PrompterError(f"the last message of a string prompt is the user's; got one of {last['role']}.")
         row = {**asked.row, INPUT: plain_text(last)}
         return asked._replace(row=row, messages=None, history=[*asked.history, *before])
 
-    def _needs_place(self, name: str) -> None:
-        if name not in self._places:
-            raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')
+    def _refuse_in_string(self, name: str) -> NoReturn:
+        raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')
 
 
-def _form(format_: str | None, return_dict: bool) -> Form:
-    if format_ is None:
-        return 'openai' if return_dict else 'text'
-    if format_ == 'openai' or format_ == 'anthropic':
-        return format_
+def _form(format_: str | None) -> Literal['openai', 'anthropic']:
+    if format_ is None or format_ == 'openai':
+        return 'openai'
+    if format_ == 'anthropic':
+        return 'anthropic'
     raise PrompterError(f"format is 'openai' or 'anthropic' (or None for a string); got {format_!r:.60}.")
 
 
@@ -300,9 +311,9 @@ def _hooked(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _model_side(model: Any) -> Tokens | Renderer:
-    if isinstance(model, Tokens | ApiRenderer):
-        if isinstance(model, Tokens):
-            return model
+    if isinstance(model, Tokens):
+        return model
+    if isinstance(model, ApiRenderer):
         raise PrompterError("an API takes messages, whatever the model: use return_dict=True or format='anthropic'.")
     if isinstance(model, MetaTemplate):
         return TextRenderer(model)

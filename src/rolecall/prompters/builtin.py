@@ -40,9 +40,7 @@ class ChatPrompter(Prompter):
     [{'role': 'user', 'content': '1+1'}]
     """
 
-    template: ClassVar[str] = (
-        '{sos}{system}{instruction}{tools}{eos}\n\n{history}\n{soh}\n{user}{input}\n{eoh}{soa}\n'
-    )
+    template: ClassVar[str] = '{sos}{system}{instruction}{tools}{eos}\n\n{history}\n{soh}\n{user}{input}\n{eoh}{soa}\n'
     instruction_template: ClassVar[str] = '{instruction}\n{extra_keys}\n'
 
 

@@ -9,7 +9,7 @@ from rolecall.prompters.tools import Tools
 from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Text
 from rolecall.render.layout import TextLayout
 
-__all__ = ['HISTORY', 'INPUT', 'TOOLS', 'Frame', 'Levels', 'fields_of', 'tools_words']
+__all__ = ['HISTORY', 'INPUT', 'TOOLS', 'Frame', 'Levels', 'fields_of']
 
 INPUT, HISTORY, TOOLS = '\0input', '\0history', '\0tools'
 """Columns of a call that no slot can be called."""
@@ -38,21 +38,18 @@ def fields_of(template: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def tools_words(tools: Tools, tokens: Tokens | None) -> str:
-    """The tools as a string prompt tells of them, and how the model is to call one if it has tokens for that."""
-    words = f'### Function-call Tools. \n\n{tools.json}\n\n'
-    if tokens is None or not tokens.tool_start:
-        return words
-    return f'{words}### Function-call Format. \n\n{tokens.call("tool-name", _EXAMPLE)}\n\n'
-
-
-_EXAMPLE = '{"argument": "value"}'
+def _calling(tokens: Tokens) -> str:
+    """How the model is to call a tool, if it has tokens for that."""
+    if not tokens.tool_start:
+        return ''
+    call = tokens.call('tool-name', '{"argument": "value"}')
+    return f'### Function-call Format. \n\n{call}\n\n'
 
 
 class Levels:
     """What is said at system level, and by the user, in messages."""
 
-    __slots__ = ('asked', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
+    __slots__ = ('asked', 'fill_system', 'fill_user', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
 
     def __init__(self, system: Pieces, user: Pieces) -> None:
         self.system = system
@@ -61,6 +58,8 @@ class Levels:
         self.system_layout = TextLayout(system)
         self.user_layout = TextLayout(self.asked)
         self.prefix_layout = TextLayout(user)
+        self.fill_system = self.system_layout.fill
+        self.fill_user = self.user_layout.fill
 
 
 class Frame:
@@ -70,7 +69,7 @@ class Frame:
     that want words from the user where the input stands in the instruction's slots.
     """
 
-    __slots__ = ('plain', 'slots', 'text', 'text_pieces', 'turned', 'wanted')
+    __slots__ = ('calling', 'fill_text', 'plain', 'text_pieces', 'turned')
 
     def __init__(
         self,
@@ -83,14 +82,13 @@ class Frame:
         enable_system: bool,
         before_user: str,
     ) -> None:
-        self.slots = instruction.slots
-        self.wanted = frozenset(instruction.slots)
+        self.calling = _calling(tokens)
         sentence = (Text(system, Origin('message', 'system')),) if system and '{system}' in template else ()
         joined = (*sentence, *([_JOINT] if sentence and instruction.system else []), *instruction.system)
         spoken = (*instruction.system, *instruction.user)
         self.plain = Levels(joined, instruction.user) if enable_system else Levels((), spoken)
         self.turned = Levels(sentence if enable_system else (), spoken)
-        told = (Text(tools_words(tools, tokens), Origin('text', 'tools')),) if tools else (_TOOLS,)
+        told = (Text(tools.words + self.calling, Origin('text', 'tools')),) if tools else (_TOOLS,)
         places: dict[str, Pieces] = {name: (Text(getattr(tokens, name), Origin('marker', name)),) for name in MARKERS}
         places |= {'history': (_HISTORY,), 'input': (_INPUT,), 'tools': told, 'user': instruction.user}
         if instruction.user:
@@ -98,10 +96,10 @@ class Frame:
         if enable_system:
             places |= {'system': sentence, 'instruction': instruction.system}
         else:
-            places |= {name: () for name in ('system', 'instruction', 'tools', 'sos', 'eos')}
+            places |= dict.fromkeys(('system', 'instruction', 'tools', 'sos', 'eos'), ())
             places['user'] = (*instruction.system, *told, *places['user'])
         self.text_pieces = _without_leading_breaks(_placed(template, places))
-        self.text = TextLayout(self.text_pieces)
+        self.fill_text = TextLayout(self.text_pieces).fill
 
     def text_with(self, history: Pieces) -> TextLayout:
         """The string form with the pieces of a history in their place."""

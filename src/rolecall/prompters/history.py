@@ -1,8 +1,10 @@
-"""What was said before: pairs of question and answer, or messages. Read into copies; the caller's objects stay theirs."""
+"""What was said before, as pairs or as messages. It is read into copies: the caller's objects stay the caller's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from rolecall.errors import PrompterError
@@ -13,17 +15,17 @@ from rolecall.prompts.pieces import Origin, Text, fold
 from rolecall.prompts.values import text_of
 
 __all__ = [
+    'HistoryWriter',
     'check_history',
-    'history_text',
     'messages_in',
     'numbered_messages',
     'origin_of',
     'plain_text',
     'read_message',
-    'written_pieces',
 ]
 
-ROLES = frozenset(('system', 'developer', 'user', 'assistant', 'tool'))
+ROLES = frozenset(AROUND)
+_ROLE, _CONTENT = itemgetter('role'), itemgetter('content')
 
 
 def check_history(history: Any) -> None:
@@ -32,28 +34,34 @@ def check_history(history: Any) -> None:
         raise PrompterError(f'history is a list of pairs or of messages; got {history!r:.60}.')
 
 
-def messages_in(history: Iterable[Any]) -> list[Message]:
+def messages_in(history: Sequence[Any]) -> list[Message]:
     """The history as messages in OpenAI's shape.
 
     >>> messages_in([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])[1:]
     [{'role': 'assistant', 'content': 'Hello'}, {'role': 'user', 'content': 'Bye'}]
     """
-    messages: list[Message] = []
-    add = messages.append
-    for item in history:
-        if item.__class__ is dict and len(item) == 2 and (content := item.get('content')).__class__ is str:
-            role = item.get('role')
-            if role.__class__ is str and role in ROLES:  # the usual message, without detours
-                add({'role': role, 'content': content})
-                continue
-        messages += _turn(item)
-    return messages
+    try:
+        copies: list[Message] = list(map(dict.copy, history))
+        if _are_plain(copies):
+            return copies
+    except (KeyError, TypeError):  # something else than messages of a role and a text
+        pass
+    return [message for item in history for message in _turn(item)]
 
 
-def numbered_messages(history: Iterable[Any]) -> Iterator[tuple[int, Message]]:
+def _are_plain(messages: list[Message]) -> bool:
+    """Whether messages have a role that is known, a text, and nothing else. (Only texts can be joined.)"""
+    return (
+        sum(map(len, messages)) == 2 * len(messages)
+        and ROLES.issuperset(map(_ROLE, messages))
+        and isinstance(''.join(map(_CONTENT, messages)), str)
+    )
+
+
+def numbered_messages(history: Sequence[Any]) -> Iterator[tuple[int, Message]]:
     """The same messages, each with the number of the turn it belongs to."""
     for number, item in enumerate(history):
-        for message in messages_in([item]):
+        for message in _turn(item):
             yield number, message
 
 
@@ -90,28 +98,64 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
     return openai_messages(copied(message))
 
 
-def history_text(history: Iterable[Any], tokens: Tokens, *, takes_messages: bool) -> str:
-    """The history as one text between the model's tokens."""
-    before, to_answer, end = tokens.soh, tokens.eoh + tokens.soa, tokens.eoa
-    texts: list[str] = []
-    for item in history:
-        if item.__class__ is list and len(item) == 2:
-            asked, answered = item
-            if asked.__class__ is str and answered.__class__ is str:  # the usual pair, without detours
-                texts += (before, asked, to_answer, answered, end)
-                continue
-        if isinstance(item, Mapping) and not takes_messages:
+class HistoryWriter:
+    """Writes a history as one text, between one model's tokens."""
+
+    def __init__(self, tokens: Tokens, *, takes_messages: bool) -> None:
+        self._tokens = tokens
+        self._takes_messages = takes_messages
+        self._to_answer = tokens.eoh + tokens.soa
+        self._to_next = tokens.eoa + tokens.soh
+        self._frame = lru_cache(maxsize=64)(self._frame_of)
+
+    def text(self, history: Sequence[Any]) -> str:
+        """The history as a text."""
+        kind = history[0].__class__
+        try:
+            if kind is list:
+                return self._pairs_text(history)
+            if kind is dict and self._takes_messages:
+                return self._messages_text(history)
+        except (KeyError, TypeError, ValueError):  # something else than texts
+            pass
+        return fold(self.pieces(history))
+
+    def _pairs_text(self, pairs: Sequence[list[str]]) -> str:
+        joined = self._to_answer.join
+        said = [joined(pair) for pair in pairs if pair.__class__ is list and len(pair) == 2]
+        if len(said) != len(pairs):
+            raise ValueError('not only pairs')
+        return f'{self._tokens.soh}{self._to_next.join(said)}{self._tokens.eoa}'
+
+    def _messages_text(self, messages: Sequence[Message]) -> str:
+        texts = self._frame(tuple(map(_ROLE, messages))).copy()
+        texts[1::2] = map(_CONTENT, messages)
+        if sum(map(len, messages)) != 2 * len(messages):
+            raise ValueError('more than roles and texts')
+        return ''.join(texts)
+
+    def _frame_of(self, roles: tuple[str, ...]) -> list[str]:
+        """The tokens around speeches of these roles, with empty places between them."""
+        frame = ['']
+        for role in roles:
+            if role == 'tool':
+                raise ValueError('not among the usual roles')
+            before, after = (getattr(self._tokens, name) for name in AROUND[role])
+            frame[-1] += before
+            frame += ['', after]
+        return frame
+
+    def pieces(self, history: Sequence[Any]) -> Iterator[Text]:
+        """The same text, with the origin of each piece."""
+        if not self._takes_messages and any(isinstance(item, Mapping) for item in history):
             raise PrompterError(
                 'history given as messages needs return_dict=True (or a prompter that is bound to a model).'
             )
-        texts.append(fold(written_pieces([item], tokens)))
-    return ''.join(texts)
+        for number, message in numbered_messages(history):
+            yield from self._message_pieces(message, origin_of(message, number))
 
-
-def written_pieces(history: Iterable[Any], tokens: Tokens) -> Iterator[Text]:
-    """The history between the model's tokens, with the origin of each piece."""
-    for number, message in numbered_messages(history):
-        role, said = message['role'], origin_of(message, number)
+    def _message_pieces(self, message: Message, said: Origin) -> Iterator[Text]:
+        tokens, role = self._tokens, message['role']
         before, after = AROUND[role]
         if role == 'tool' and not tokens.soe:
             raise PrompterError("history has the result of a tool; the model's tokens have no soe to write it with.")

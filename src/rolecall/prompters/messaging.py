@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import messages_in, numbered_messages, origin_of
 from rolecall.prompters.vendors import Message, anthropic_messages
 from rolecall.prompts.pieces import Origin
-from rolecall.render.spans import Span, texts_of
+from rolecall.render.spans import Place, Span, texts_of
 
 __all__ = ['Body', 'anthropic_body', 'anthropic_spans', 'openai_body', 'openai_spans']
 
@@ -35,18 +35,18 @@ def openai_spans(frame: Frame, asked: Asked) -> list[Span]:
 
 
 def _messages(levels: Levels, asked: Asked) -> list[Message]:
-    row = asked.row
+    row, given, history, _, label = asked
     messages: list[Message] = []
     if levels.system:
-        messages.append({'role': 'system', 'content': levels.system_layout.fill(row)})
-    if asked.history:
-        messages += messages_in(asked.history)
-    if asked.messages is None:
-        messages.append({'role': 'user', 'content': levels.user_layout.fill(row)})
+        messages.append({'role': 'system', 'content': levels.fill_system(row)})
+    if history:
+        messages += messages_in(history)
+    if given is None:
+        messages.append({'role': 'user', 'content': levels.fill_user(row)})
     else:
-        messages += _with_prefix(asked.messages, levels.prefix_layout.fill(row))
-    if asked.label is not None:
-        messages.append({'role': 'assistant', 'content': asked.label})
+        messages += _with_prefix(given, levels.prefix_layout.fill(row))
+    if label is not None:
+        messages.append({'role': 'assistant', 'content': label})
     return messages
 
 
@@ -96,8 +96,12 @@ def _asked_spans(now: Sequence[Message], given: Sequence[Message], prefix: Seque
             yield [*(replace(span, part=0) for span in prefix), *whole[1:]]
 
 
+def _texts(message: Mapping[str, Any]) -> dict[Place, str]:
+    return texts_of([message])
+
+
 def _whole(message: Message, origin: Origin) -> Iterator[Span]:
-    for (_, part), text in texts_of([message]).items():
+    for (_, part), text in _texts(message).items():
         yield Span(text, origin, part=part)
 
 
@@ -130,7 +134,7 @@ def anthropic_body(frame: Frame, asked: Asked) -> Body:
 
 
 def _words(message: Message) -> str:
-    return '\n'.join(texts_of([message]).values())
+    return '\n'.join(_texts(message).values())
 
 
 def anthropic_spans(frame: Frame, asked: Asked) -> list[Span]:
@@ -157,9 +161,9 @@ def anthropic_spans(frame: Frame, asked: Asked) -> list[Span]:
 
 def _kept(spans: Sequence[Span], message: Message) -> list[Span]:
     """The spans of those parts that are still text after conversion."""
-    places = {part for _, part in texts_of([message])}
+    places = {part for _, part in _texts(message)}
     return [span for span in spans if span.part in places]
 
 
 def _has_place(span: Span, message: Message) -> bool:
-    return (0, span.part) in texts_of([message])
+    return (0, span.part) in _texts(message)

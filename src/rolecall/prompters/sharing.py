@@ -18,8 +18,8 @@ class FrozenList(list[Any]):
     def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError('this list is shared between requests; change a copy: list(…)')
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]  # refused, whatever is given
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]  # likewise
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
         return (FrozenList, (list(self),))

@@ -13,7 +13,7 @@ from typing import Any
 
 from rolecall.errors import PrompterError
 from rolecall.prompters.asking import Asked
-from rolecall.prompters.frame import Frame, Levels, tools_words
+from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
 from rolecall.prompters.tools import Tools
 from rolecall.prompters.vendors import Message, parsed_arguments
@@ -41,13 +41,13 @@ class Speech:
 
     def rendered(self, asked: Asked) -> tuple[Rendered, dict[str, Any]]:
         """The layout for a call, and the row to fill it with."""
-        said = list(numbered_messages(asked.history))
         row = {**asked.row, _LABEL: asked.label}
-        if asked.messages is None and all(len(message) == 2 and _is_text(message) for _, message in said):
-            shape = tuple((number, message['role']) for number, message in said)
-            row |= {f'\0{i}': message['content'] for i, (_, message) in enumerate(said)}
-            return self._shaped(shape, self._frame_is_turned(asked), asked.label is not None, asked.tools), row
-        return self._render_anew(asked, said, row), row
+        said = list(numbered_messages(asked.history))
+        if asked.messages is not None or any(len(message) != 2 or not _is_text(message) for _, message in said):
+            return self._render_anew(asked, said, row), row
+        row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
+        shape = tuple((number, message['role']) for number, message in said)
+        return self._shaped(shape, self._frame_is_turned(asked), asked.label is not None, asked.tools), row
 
     def _frame_is_turned(self, asked: Asked) -> bool:
         return asked.is_silent and not self._frame.plain.user
@@ -79,7 +79,7 @@ class Speech:
         if tools and self._takes_tools and isinstance(renderer, ChatRenderer):
             renderer = replace(renderer, tools=tuple(tools.openai))
         elif tools:
-            system = (*system, Text(tools_words(tools, None), Origin('text', 'tools')))
+            system = (*system, Text(tools.words, Origin('text', 'tools')))
         turns = [*([Turn('system', system)] if system else []), *before, *now]
         if labelled:
             turns.append(Turn('assistant', (Field(_LABEL, '', Origin('label')),)))

@@ -20,7 +20,8 @@ class Tools:
     """A list of tools. The forms are shared by all requests, so they cannot be changed."""
 
     given: FrozenList
-    json: str
+    words: str
+    """What a string prompt tells of them."""
     openai: FrozenList
     anthropic: FrozenList
 
@@ -38,7 +39,7 @@ def read_tools(tools: Any) -> Tools | None:
     if not isinstance(tools, (list, tuple)):
         raise PrompterError(f'tools are a list of mappings; got {tools!r:.60}.')
     try:
-        content = marshal.dumps(tools, 2)
+        content = marshal.dumps(tools)
     except ValueError:  # mappings or strings of other classes
         content = _plain_content(tools)
     return _tools_of(content)
@@ -46,7 +47,7 @@ def read_tools(tools: Any) -> Tools | None:
 
 def _plain_content(tools: Any) -> bytes:
     try:
-        return marshal.dumps(json.loads(json.dumps(copied(tools))), 2)
+        return marshal.dumps(json.loads(json.dumps(copied(tools))))
     except TypeError as error:
         raise PrompterError(f'tools are JSON data: {error}.') from None
 
@@ -57,10 +58,10 @@ def _tools_of(content: bytes) -> Tools:
     for i, tool in enumerate(tools):
         _check(tool, i)
     try:
-        text = json.dumps(tools, ensure_ascii=False)
+        words = f'### Function-call Tools. \n\n{json.dumps(tools, ensure_ascii=False)}\n\n'
     except TypeError as error:
         raise PrompterError(f'tools are JSON data: {error}.') from None
-    return Tools(frozen(tools), text, frozen([*map(_for_openai, tools)]), frozen([*map(_for_anthropic, tools)]))
+    return Tools(frozen(tools), words, frozen([*map(_for_openai, tools)]), frozen([*map(_for_anthropic, tools)]))
 
 
 def _check(tool: Any, number: int) -> None:

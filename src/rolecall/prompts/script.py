@@ -134,6 +134,12 @@ class Script:
         return named | {item.column for item in self.items if isinstance(item, Expand)}
 
     @property
+    def needed_columns(self) -> set[str]:
+        """The columns a row cannot do without. (Media and their text may come from another, tagged column.)"""
+        texts = [item for item in self.items if not isinstance(item, Expand) and isinstance(item.content, tuple)]
+        return {piece.column for item in texts for piece in item_pieces(item) if isinstance(piece, Field)}
+
+    @property
     def has_place_for_shots(self) -> bool:
         """Whether an example token stands anywhere."""
         return any(isinstance(piece, Shots) for piece in self.pieces())

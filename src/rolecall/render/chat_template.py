@@ -137,8 +137,8 @@ class ChatTemplate:
         with; nothing asks for a new one then. `variables` are handed to the template as they are.
         """
         if continue_final_message:
-            marked = self._text(_with_mark(messages), tools, False, variables)
-            return _cut_at_mark(marked)
+            marked, said = _with_mark(messages)
+            return _cut_at_mark(self._text(marked, tools, False, variables), said)
         return self._text(messages, tools, add_generation_prompt, variables)
 
     @cached_property
@@ -280,27 +280,32 @@ def _token(token: Any) -> Any:
     return token['content'] if isinstance(token, Mapping) else token
 
 
-def _with_mark(messages: Sequence[Message]) -> list[Message]:
-    """The messages, with a private mark at the end of the last one's text."""
+def _with_mark(messages: Sequence[Message]) -> tuple[list[Message], str]:
+    """The messages with a private mark at the end of the last one's text, and that text."""
     if not messages:
         raise RenderError('there is no final message to continue.')
     *before, final = messages
     content = final.get('content')
     if isinstance(content, str):
-        return [*before, {**final, 'content': content + _CONTINUE}]
+        return [*before, {**final, 'content': content + _CONTINUE}], content
     parts = list(content) if isinstance(content, (list, tuple)) else []
     for place in reversed(range(len(parts))):
-        if isinstance(parts[place], Mapping) and isinstance(parts[place].get('text'), str):
-            parts[place] = {**parts[place], 'text': parts[place]['text'] + _CONTINUE}
-            return [*before, {**final, 'content': parts}]
+        part = parts[place]
+        if isinstance(part, Mapping) and isinstance(text := part.get('text'), str):
+            parts[place] = {**part, 'text': text + _CONTINUE}
+            return [*before, {**final, 'content': parts}], text
     raise RenderError('the final message has no text to continue.')
 
 
-def _cut_at_mark(text: str) -> str:
-    mark = _CONTINUE.rstrip()
-    places = text.count(mark)
-    if places != 1:
-        how = 'more than once' if places else 'not at all'
-        raise RenderError(f'the chat template prints the final message {how}, so it cannot be continued.')
-    before, _, after = text.partition(mark)
-    return before if after.startswith(' ') else before.rstrip()
+def _cut_at_mark(text: str, said: str) -> str:
+    """The text up to the mark, if what was said really stands there."""
+    before, mark, after = text.partition(_CONTINUE.rstrip())
+    if not mark:
+        fault = 'does not print it'
+    elif mark in after:
+        fault = 'prints it more than once'
+    elif not before.rstrip().endswith(said.strip()):
+        fault = 'changes it'
+    else:
+        return before if after.startswith(' ') else before.rstrip()
+    raise RenderError(f'the final message cannot be continued: the chat template {fault}.')

@@ -16,7 +16,7 @@ from jinja2 import nodes, pass_context
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
@@ -61,7 +61,7 @@ _CONSUMING_FILTERS = frozenset(
 )
 _FILTERS_OF_A_TEXT = frozenset({'capitalize', 'count', 'length', 'lower', 'safe', 'string', 'trim', 'upper'})
 _LAZY_FILTERS = frozenset({'map', 'select', 'reject', 'selectattr', 'rejectattr'})
-_LETTERS_PER_STEP = 16
+_LETTERS_PER_STEP = 64
 
 
 class RefusedError(TemplateError):
@@ -242,8 +242,13 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
         return _charged_operation(operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        if type(__obj) is Macro:
+            METER.get().spend(metering.NODE_CHARS * (len(args) + len(kwargs)), STEPS_PER_CALL)
+            return __context.call(__obj, *args, **kwargs)
         owner = getattr(__obj, '__self__', None)
-        if isinstance(__obj, BuiltinMethodType) or isinstance(owner, (str, LoopContext)):
+        if isinstance(owner, LoopContext):
+            spend(sum(map(metering.size, args)))
+        elif isinstance(__obj, BuiltinMethodType) or isinstance(owner, str):
             args = tuple(map(metering.settled, args))
             metering.charge_method(owner, __obj.__name__, args, _own_arguments(kwargs))
         else:

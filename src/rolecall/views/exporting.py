@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.tasks import Task
-from rolecall.errors import ConfigError, Problem
+from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.preview import Pair
 from rolecall.views.batch import batch_entries, remarks, write_lines
+from rolecall.views.facts import counted
 from rolecall.views.picking import Chosen, opened
 from rolecall.views.sources import Source
 
@@ -30,7 +31,7 @@ def export_requests(
     count = write_lines(_entries(source, chosen, limit, data), to, heard=watched)
     if watched is not None:
         print('\r\x1b[K', end='', file=sys.stderr)
-    print(f'{count:,} requests{"" if output == "-" else f" in {output}"}', file=sys.stderr)
+    print(f'{counted(count, "request")}{"" if output == "-" else f" in {output}"}', file=sys.stderr)
     return count
 
 
@@ -45,7 +46,7 @@ def _entries(
             yield from batch_entries(pair, pair.side, limit=limit)
 
 
-def _refuse(task: Task, error: Exception) -> None:
+def _refuse(task: Task, error: RolecallError) -> None:
     if isinstance(error, ConfigError):
         raise ConfigError(problem.inside(f'{task.where} ({task.abbr})') for problem in error.problems) from error
     raise error
@@ -74,6 +75,6 @@ def _watch() -> Callable[[int], None]:
         now = time.monotonic()
         if now - told > 0.2:
             told = now
-            print(f'\r{count:,} requests', end='', file=sys.stderr, flush=True)
+            print(f'\r{counted(count, "request")}', end='', file=sys.stderr, flush=True)
 
     return heard

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from rolecall.preview import Preview
 from rolecall.program import fingerprint
-from rolecall.render.arrange import Note
 from rolecall.render.spans import joined
 
-__all__ = ['facts_of', 'title_of']
+__all__ = ['counted', 'facts_of', 'title_of']
 
 _HAPPENED = {
     'fallback': 'fell back',
@@ -20,6 +19,15 @@ _HAPPENED = {
     'shots_dropped': 'dropped',
     'truncated': 'truncated',
 }
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, 'message'), counted(1200, 'token')
+    ('1 message', '1,200 tokens')
+    """
+    return f'{number:,} {noun}{"" if number == 1 else "s"}'
 
 
 def title_of(preview: Preview) -> str:
@@ -34,7 +42,7 @@ def title_of(preview: Preview) -> str:
 
 def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
     """Headings and what there is to say under each."""
-    for note, times in _counted(preview.notes):
+    for note, times in Counter(preview.notes).items():
         quoted = f' {note.text!r:.120}' if note.text else ''
         again = f' ({times} times)' if times > 1 else ''
         yield _HAPPENED[note.kind], f'{note.message}{quoted}{again}'
@@ -53,10 +61,6 @@ def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
         yield 'fingerprint', fingerprint(preview.request)
 
 
-def _counted(notes: tuple[Note, ...]) -> list[tuple[Note, int]]:
-    return list(Counter(notes).items())
-
-
 def _end_of_context(preview: Preview) -> int | None:
     """Where a sep_token divides a text into context and answer."""
     at = 0
@@ -69,7 +73,7 @@ def _end_of_context(preview: Preview) -> int | None:
 
 def _size(preview: Preview) -> str:
     places = joined(preview.spans)
-    characters = f'{sum(map(len, places.values())):,} characters'
+    characters = counted(sum(map(len, places.values())), 'character')
     if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
-        return f'{characters} in {len(preview.request)} messages'
+        return f'{characters} in {counted(len(preview.request), "message")}'
     return characters

@@ -12,7 +12,7 @@ from rolecall.config.build import Plan
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets import open_dataset
-from rolecall.errors import ConfigError, DataError
+from rolecall.errors import DataError, RolecallError
 from rolecall.preview import Pair, Preview, fitting
 
 __all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
@@ -77,13 +77,13 @@ def _answered(named: Sequence[_Named], answer: str) -> list[_Named]:
 
 
 def opened(
-    chosen: Chosen, *, base: Path | None, data: Mapping[str, str] | None, failed: Callable[[Task, Exception], None]
+    chosen: Chosen, *, base: Path | None, data: Mapping[str, str] | None, failed: Callable[[Task, RolecallError], None]
 ) -> Iterator[Pair]:
     """Each dataset × model, compiled one after the other. What cannot be opened is handed to `failed`."""
     for task in chosen.tasks:
         try:
             rows = open_dataset(task.entry, base=base, data=data)
-        except (ConfigError, DataError) as error:
+        except RolecallError as error:
             failed(task, error)
             continue
         for side in chosen.sides:

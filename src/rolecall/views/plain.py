@@ -33,7 +33,7 @@ def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
     field q +1+1=?
     text    │A:
     -- hidden: a
-    -- size: 10 characters in 1 messages
+    -- size: 10 characters in 1 message
     -- fingerprint: ...
     """
     yield f'== {safe(title_of(preview))}'

@@ -18,6 +18,7 @@ from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 from rolecall.retrievers import Picked
 from rolecall.views.blocks import is_messages
+from rolecall.views.facts import counted
 from rolecall.views.looks import LOOKS, group_of, label_of
 from rolecall.views.visible import blanks_shown, safe
 
@@ -92,7 +93,7 @@ class Counted:
         yield 'tokens', f'{self.total:,}{scope} ({per})'
         if crossing := [token for token in self.tokens if token.crosses]:
             examples = ', '.join(repr(token.piece) for token in crossing[:3])
-            yield 'merged', f'{len(crossing)} tokens stand across two origins: {examples}'
+            yield 'boundaries', f'{counted(len(crossing), "token")} across two origins: {examples}'
         yield 'tokenizer', self.tokenizer
         if self.room is not None:
             yield 'room', self._room_words(self.room)

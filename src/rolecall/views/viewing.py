@@ -81,13 +81,13 @@ class _Once:
 
 
 def _opened(source: Source, chosen: Chosen, wish: Wish, complain: Complain) -> Iterator[Pair]:
-    def failed(task: Task, error: Exception) -> None:
+    def failed(task: Task, error: RolecallError) -> None:
         complain(_placed(task, error))
 
     return opened(chosen, base=source.base, data=wish.data or None, failed=failed)
 
 
-def _placed(task: Task, error: Exception) -> str:
+def _placed(task: Task, error: RolecallError) -> str:
     """An error while opening a dataset, with the dataset's place in the config."""
     if isinstance(error, ConfigError):
         return str(ConfigError(problem.inside(f'{task.where} ({task.abbr})') for problem in error.problems))

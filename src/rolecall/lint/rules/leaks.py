@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rolecall.lint.compare import bag, likeness, plain
+from rolecall.lint.compare import bag, likeness, plain, readable
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Prompt, Subject
 from rolecall.prompts.pieces import Row
-from rolecall.prompts.values import text_of
 from rolecall.render.spans import Span
 
 __all__ = ['LEAK_RULES']
@@ -68,7 +67,7 @@ def _ends_with(shown: str, gold: str) -> bool:
 def _answer(value: object, turn: int | None) -> str:
     if turn is not None and isinstance(value, (list, tuple)):
         value = value[turn] if turn < len(value) else None
-    return text_of(value)
+    return readable(value)
 
 
 def _is_distinctive(answer: str) -> bool:
@@ -98,7 +97,7 @@ def equal_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 example=excerpt(asks),
             )
     for column in subject.question_columns:
-        question = plain(text_of(asked.values[column])) if isinstance(asked.values.get(column), str) else ''
+        question = plain(readable(asked.values[column])) if isinstance(asked.values.get(column), str) else ''
         if len(question) >= _QUOTED_QUESTION and any(question in _own_words(prompt) for prompt in asked.spoken):
             yield Hit(
                 f"the template's own words hold the row's {column}, probably as a hand-written example.",
@@ -127,7 +126,7 @@ def near_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 
 def _question(subject: Subject, row: Row) -> str:
-    return ' '.join(text_of(row[column]) for column in subject.question_columns if column in row)
+    return ' '.join(readable(row[column]) for column in subject.question_columns if column in row)
 
 
 def _own_words(prompt: Prompt) -> str:

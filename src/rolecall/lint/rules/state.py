@@ -19,7 +19,7 @@ def missing_rows(subject: Subject) -> Iterator[Hit]:
 def failing_rows(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Rows that cannot become a prompt."""
     if asked.failed:
-        yield Hit(asked.failed, example=excerpt(str(dict(asked.values))))
+        yield Hit(asked.failed, example=excerpt(str(dict(asked.values))) if asked.values else '')
 
 
 STATE_RULES = (
@@ -34,7 +34,7 @@ STATE_RULES = (
     Rule(
         name='row-fails',
         severity='error',
-        description='A row cannot become a prompt: a chat template refuses it, its turns are unequal, and the like.',
+        description='A row cannot be read or become a prompt: a column is missing, a chat template refuses it, ….',
         remedy='Correct the row, or leave it out with test_range.',
         levels=('dataset', 'pair'),
         each=failing_rows,

@@ -144,7 +144,6 @@ def _nothing(prompt: Prompt) -> Hit:
         f'the prompt of the label {prompt.label!r} is nothing more than the shared context.',
         about='nothing',
         example=excerpt(prompt.text[-80:]),
-        severity='error',
     )
 
 

@@ -15,7 +15,7 @@ from rolecall.render.spans import Span
 
 __all__ = ['WORDING_RULES']
 
-_LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?$')
+_LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
 _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
 
 
@@ -60,10 +60,10 @@ def _letters(name: str) -> str:
 
 
 def _is_meant_as_field(name: str, before: str, near: str) -> bool:
-    """A name in braces, as opposed to JSON, code and LaTeX."""
+    """A name in braces, as opposed to JSON, code, LaTeX and doubled braces."""
     if _LATEX_COMMAND.search(before):
         return False
-    return bool(near) if before.endswith(('_', '^')) else bool(near) or name.isidentifier()
+    return bool(near) or (name.isidentifier() and not before.endswith(('_', '^', '{')))
 
 
 def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:

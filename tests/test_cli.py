@@ -1,0 +1,343 @@
+"""The command line, through `main`: what it prints, and the exit codes that scripts rely on."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from rolecall import __version__, cli
+from rolecall.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / 'examples'
+CONFIG = """
+models = [
+    dict(abbr='base', type='HuggingFaceBaseModel', path='none'),
+    dict(abbr='gpt', type='OpenAI', path='gpt'),
+]
+datasets = [
+    dict(
+        abbr=abbr,
+        type='Rows',
+        test=[dict(q='1+1=?', a='2'), dict(q='2+2=?', a='4')],
+        reader_cfg=dict(input_columns=['q'], output_column='a'),
+        infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template=template)),
+    )
+    for abbr, template in [('short', '{q}'), ('long', 'Q: {q}\\nA:')]
+]
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / 'config.py'
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def titles(text):
+    return [line[3:] for line in text.splitlines() if line.startswith('== ')]
+
+
+def test_help_has_examples_and_exit_codes(capsys):
+    for command, expected in [
+        ([], 'exit codes:'),
+        (['view'], 'rolecall view config.py --diff'),
+        (['lint'], '--strict'),
+    ]:
+        with pytest.raises(SystemExit) as left:
+            main([*command, '--help'])
+        assert left.value.code == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(['--version'])
+    assert capsys.readouterr().out == f'rolecall {__version__}\n'
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs():
+    code = 'import sys, rolecall.cli; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
+    out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ['rolecall', 'rolecall._version', 'rolecall.cli', 'rolecall.errors']
+
+
+def test_rich_is_imported_only_when_something_is_drawn(config):
+    code = f'import sys; from rolecall.cli import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
+    subprocess.run([sys.executable, '-c', code], capture_output=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        ([], ['short × base · row 0', 'short × gpt · row 0', 'long × base · row 0', 'long × gpt · row 0']),
+        (['--dataset', 'sh*', '--model', 'gpt'], ['short × gpt · row 0']),
+        (['--dataset', 'long', '--model', 'gpt', '-n', '5'], ['long × gpt · row 0', 'long × gpt · row 1']),
+        (['--dataset', 'long', '--model', 'gpt', '--row', '1'], ['long × gpt · row 1']),
+    ],
+)
+def test_view_picks_by_pattern_row_and_count(config, capsys, options, expected):
+    assert main(['view', config, *options]) == 0
+    assert titles(capsys.readouterr().out) == [f'{title} · gen' for title in expected]
+
+
+def test_view_json_is_one_object_per_line(config, capsys):
+    assert main(['view', config, '--json']) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one['request'] for one in shown] == [
+        '1+1=?',
+        [{'role': 'user', 'content': '1+1=?'}],
+        'Q: 1+1=?\nA:',
+        [{'role': 'user', 'content': 'Q: 1+1=?\nA:'}],
+    ]
+
+
+def test_view_colour_can_be_had_in_a_pipe(config, capsys, monkeypatch):
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    monkeypatch.setenv('TERM', 'xterm-256color')
+    assert main(['view', config, '--model', 'gpt', '--color']) == 0
+    assert '\x1b[' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('options', 'reason'),
+    [
+        (['--dataset', 'lnog'], "no dataset fits 'lnog'.\n  Did you mean 'long'?"),
+        (['--row', '7'], 'short has no row 7: it has 2 rows, counted from 0.'),
+        (['--label', 'A'], "short has no label 'A'. Its labels: none."),
+        (['--turn', '1'], 'short is not asked for a turn 1 in the rows shown.'),
+        (['--tokens'], "the model's tokenizer is not on this machine.\n  Name one with --tokenizer"),
+        (['--tokenizer', '/no/such'], 'no tokenizer is here'),
+        (
+            ['--diff', 'base', 'gtp'],
+            "'gtp' is no model and no dataset of this config, and no file.\n  Did you mean 'gpt'?",
+        ),
+        (['--diff', 'base', 'short'], 'one is a model and the other a dataset.'),
+        (['--replies', '/no/such'], '/no/such: cannot be read'),
+        (['--data', 'test=/no/such.jsonl'], '/no/such.jsonl'),
+        (['--template', '{q}'], 'a config has its own templates'),
+    ],
+)
+def test_view_says_what_is_wrong_and_exits_with_2(config, capsys, options, reason):
+    assert main(['view', config, *options]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_complaint_is_made_once(config, capsys):
+    assert main(['view', config, '--row', '7']) == 2
+    assert capsys.readouterr().err.count('short has no row 7') == 1
+
+
+@pytest.mark.parametrize('command', [['view'], ['lint'], ['export', 'requests'], ['config', 'show']])
+@pytest.mark.parametrize(
+    ('written', 'reason'),
+    [(None, 'cannot be read'), ('models = [', 'does not parse'), ('x = 1 / 0', 'ZeroDivisionError')],
+)
+def test_a_broken_config_is_an_error_without_traceback(tmp_path, capsys, command, written, reason):
+    path = tmp_path / 'broken.py'
+    if written is not None:
+        path.write_text(written)
+    assert main([*command, str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith('rolecall: ')
+    assert reason in shown
+    assert 'Traceback' not in shown
+
+
+@pytest.mark.parametrize('arguments', [['view', 'x', '--row', '-1'], ['view', 'x', '--data', 'oops'], ['nothing'], []])
+def test_a_wrong_command_line_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+
+
+@pytest.mark.parametrize('arguments', [['view'], ['lint'], ['view', '--diff', 'a', 'b']])
+def test_a_missing_config_exits_with_2(arguments, capsys):
+    assert main(arguments) == 2
+    assert 'CONFIG' in capsys.readouterr().err
+
+
+def test_data_supplies_rows_for_a_loader_that_is_not_ours(tmp_path, capsys):
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text('{"q": "from the file"}\n')
+    path = tmp_path / 'config.py'
+    path.write_text(CONFIG.replace("type='Rows'", "type='SomeoneElses'").replace('test=[dict(', 'other=[dict('))
+    assert main(['view', str(path), '--model', 'gpt']) == 2
+    assert (
+        "datasets[0] (short).type\n  there is no loader for the dataset type 'SomeoneElses'" in capsys.readouterr().err
+    )
+    assert main(['view', str(path), '--model', 'gpt', '--data', f'test={rows}']) == 0
+    assert 'from the file' in capsys.readouterr().out
+
+
+def test_a_dataset_that_cannot_be_opened_does_not_hide_the_others(tmp_path, capsys):
+    path = tmp_path / 'config.py'
+    path.write_text(CONFIG + "datasets[0]['type'] = 'SomeoneElses'\n")
+    assert main(['view', str(path), '--model', 'gpt']) == 2
+    assert titles(capsys.readouterr().out) == ['long × gpt · row 0 · gen']
+
+
+@pytest.mark.parametrize(
+    ('flags', 'request_'),
+    [
+        ([], None),
+        (['--api'], [{'role': 'user', 'content': 'Q: 1+1=?\nA:'}]),
+        (['--meta-template', 'chatml'], '<|im_start|>user\nQ: 1+1=?\nA:<|im_end|>\n<|im_start|>assistant\n'),
+    ],
+)
+@pytest.mark.parametrize(
+    ('name', 'rows'),
+    [('qa.jsonl', '{"question": "1+1=?", "answer": "2"}\n'), ('qa.csv', 'question,answer\n1+1=?,2\n')],
+)
+def test_rows_and_a_template_do_without_a_config(tmp_path, capsys, flags, request_, name, rows):
+    path = tmp_path / name
+    path.write_text(rows)
+    template = ['--template', r'Q: {question}\nA: {answer}', '--output-column', 'answer']
+    assert main(['view', str(path), *template, *flags, '--json']) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown['request'] == request_
+    assert shown['prompt'] == 'Q: 1+1=?\nA: ' if request_ is None else shown['prompt']
+
+
+def test_rows_without_a_template_are_an_error(tmp_path, capsys):
+    path = tmp_path / 'qa.jsonl'
+    path.write_text('{}')
+    assert main(['view', str(path)]) == 2
+    assert '--template' in capsys.readouterr().err
+
+
+def test_diff_compares_models_datasets_and_files(config, tmp_path, capsys):
+    other = tmp_path / 'other.py'
+    other.write_text(CONFIG.replace('Q: ', 'Question: '))
+    assert main(['view', config, '--diff', 'base', 'gpt', '--dataset', 'short']) == 1
+    assert '+++ short × gpt' in capsys.readouterr().out
+    assert main(['view', config, '--diff', 'short', 'long', '--model', 'base']) == 1
+    assert '+ {+Q: +}1+1=?\n+ {+A:+}' in capsys.readouterr().out
+    assert main(['view', '--diff', config, str(other), '--model', 'base', '--dataset', 'long', '--json']) == 1
+    assert json.loads(capsys.readouterr().out)['changes'][0]['right'][1] == {'text': 'uestion', 'differs': True}
+    assert main(['view', '--diff', config, config]) == 0
+
+
+def test_turns_take_canned_replies(tmp_path, capsys):
+    replies = tmp_path / 'replies.json'
+    replies.write_text('["Said before."]')
+    config = str(EXAMPLES / 'mt_bench.py')
+    assert main(['view', config, '--model', 'gpt', '--turn', '1', '--replies', str(replies), '--json']) == 0
+    request = json.loads(capsys.readouterr().out)['request']
+    assert [message['role'] for message in request] == ['user', 'assistant', 'user']
+    assert request[1]['content'] == 'Said before.'
+
+
+@pytest.mark.parametrize('text', ['[1]', '{', '{"a": 1}'])
+def test_replies_must_be_strings(tmp_path, capsys, text):
+    replies = tmp_path / 'replies.json'
+    replies.write_text(text)
+    assert main(['view', str(EXAMPLES / 'mt_bench.py'), '--replies', str(replies)]) == 2
+    assert str(replies) in capsys.readouterr().err
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """A user at a terminal who types these lines."""
+
+    def type_(*lines):
+        answers = iter(lines)
+
+        def ask(_prompt):
+            answer = next(answers, None)
+            if answer is None:
+                raise EOFError
+            return answer
+
+        monkeypatch.setattr('builtins.input', ask)
+        monkeypatch.setattr(cli, '_is_conversation', lambda arguments: True)
+
+    return type_
+
+
+@pytest.mark.parametrize(
+    ('answers', 'expected'),
+    [
+        (['2', 'gpt'], ['long × gpt']),
+        (['7', 'x', 'l*', 'a'], ['long × base', 'long × gpt']),
+        (['', ''], ['short × base']),
+        (['q'], []),
+        ([], []),
+    ],
+)
+def test_several_pairs_are_chosen_from_a_menu(config, capsys, typed, answers, expected):
+    typed(*answers)
+    assert main(['view', config]) == 0
+    shown = capsys.readouterr().out
+    assert titles(shown) == [f'{pair} · row 0 · gen' for pair in expected]
+    assert '  1  short\n  2  long\n' in shown
+
+
+def test_all_asks_nothing(config, capsys, typed):
+    typed()
+    assert main(['view', config, '--all']) == 0
+    assert len(titles(capsys.readouterr().out)) == 4
+
+
+def test_ctrl_c_exits_with_130(config, monkeypatch, capsys):
+    def interrupt(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, '_config_show', interrupt)
+    assert main(['config', 'show', config]) == 130
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='pipes of a POSIX shell')
+def test_a_reader_that_leaves_is_no_error(config):
+    command = f'{sys.executable} -m rolecall view {config} -n 2 --json | head -c 10; echo " ${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ['bash', '-c', f'export PYTHONUNBUFFERED=1; {command}'], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ''
+    assert done.stdout.split()[-1] in ('0', '141')
+
+
+def test_config_show_prints_what_was_understood(config, capsys):
+    assert main(['config', 'show', config, '--json']) == 0
+    assert [model['abbr'] for model in json.loads(capsys.readouterr().out)['models']] == ['base', 'gpt']
+    assert main(['config', 'show', config]) == 0
+    assert "abbr='gpt'" in capsys.readouterr().out
+
+
+LEAKS = textwrap.dedent("""
+    datasets = [dict(abbr='demo', type='Rows', test=[dict(q='x', a='y')],
+        reader_cfg=dict(input_columns=['q'], output_column='a'),
+        infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q} {nope}')))]
+""")
+
+
+def test_lint_exits_with_1_when_findings_count(tmp_path, capsys):
+    path = tmp_path / 'config.py'
+    path.write_text(LEAKS)
+    main(['lint', str(path), '--json'])
+    findings = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert 'unfilled-field' in [finding['rule'] for finding in findings]
+    assert main(['lint', str(path), '--strict']) == 1
+    assert 'unfilled-field' in capsys.readouterr().out
+    silenced = sorted({finding['rule'] for finding in findings})
+    assert main(['lint', str(path), '--strict', '--silence', *silenced]) == 0
+    assert capsys.readouterr().out == 'nothing found\n'
+
+
+def test_lint_lists_its_rules(capsys):
+    assert main(['lint', '--rules']) == 0
+    assert 'unfilled-field' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('name', ['gsm8k', 'bbh', 'mt_bench'])
+def test_the_examples_are_shown_and_linted(name, capsys, monkeypatch):
+    monkeypatch.delenv('ROLECALL_DATA', raising=False)
+    config = str(EXAMPLES / f'{name}.py')
+    assert main(['view', config, '--all']) == 0
+    assert titles(capsys.readouterr().out)
+    assert main(['lint', config]) == 0
