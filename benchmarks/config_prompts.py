@@ -26,7 +26,7 @@ from rolecall.config.files import load_config
 from rolecall.config.kinds import INFERENCERS, TEMPLATES, short_name
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
-from rolecall.preview import Pair
+from rolecall.previews import Pair
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {

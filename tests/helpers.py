@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolecall.preview import Preview, preview
+from rolecall.previews import Preview, preview
 
 
 def human(prompt: str, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rolecall.cli import main
-from rolecall.preview import preview
+from rolecall.previews import preview
 
 MODELS = """
 models = [

@@ -18,7 +18,8 @@ from rolecall.errors import PrompterError, RenderError, RolecallError
 from rolecall.prompters import PromptTrace, Tokens
 from rolecall.render.spans import joined
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / 'data/seed_prompters.jsonl').open(encoding='utf-8')]
+SEEDS = Path(__file__).parent / 'data/seed_prompters.jsonl'
+CASES = list(map(json.loads, SEEDS.read_text(encoding='utf-8').splitlines()))
 TOOL = {'type': 'function', 'function': {'name': 'add', 'description': 'Adds.', 'parameters': {'type': 'object'}}}
 CALL = {'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{"x": 1}'}}
 TALK: list[Any] = [
@@ -72,7 +73,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ('a message of nothing', lambda: ChatPrompter(history=[{'role': 'user'}]), 'content or tool_calls'),
     ('content of a number', lambda: ChatPrompter(history=[{'role': 'user', 'content': 1}]), 'a string or a list'),
     ('parts of strings', lambda: ChatPrompter(history=[{'role': 'user', 'content': ['x']}]), 'are mappings'),
-    ('a nameless call', lambda: ChatPrompter(history=[{'role': 'assistant', 'tool_calls': [{}]}]), 'names its function'),
+    (
+        'a nameless call',
+        lambda: ChatPrompter(history=[{'role': 'assistant', 'tool_calls': [{}]}]),
+        'names its function',
+    ),
     ('an unknown instruction key', lambda: ChatPrompter({'assistant': 'x'}), 'got assistant'),
     ('an instruction of numbers', lambda: ChatPrompter({'system': 1}), 'is a string'),
     ('an instruction of a list', lambda: ChatPrompter(['x']), 'a string, or a mapping'),
@@ -85,7 +90,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ('history in an empty string', lambda: EmptyPrompter().generate_prompt('q', [['a', 'b']]), 'in a string'),
     ('no template', lambda: Prompter('x'), 'has no template'),
     ('a hook that forgets', lambda: ChatPrompter().pre_hook(lambda *given: given[0]).generate_prompt('q'), 'pre_hook'),
-    ('an unknown token', lambda: ChatPrompter().bind({'sho': ''}), "Did you mean 'soh'"),
+    ('an unknown token', lambda: ChatPrompter().bind({'tool_stat': ''}), "Did you mean 'tool_start'"),
     ('a token of a number', lambda: ChatPrompter().bind({'soh': 1}), 'token soh is a string'),
     ('a model of a word', lambda: ChatPrompter().bind('qwen'), 'bound to tokens'),
 ]
@@ -200,7 +205,9 @@ def test_pairs_read_the_same_whatever_their_classes() -> None:
     lists = prompter.generate_prompt('q', [['a', 'b'], ['c', 'd']])
     assert '<u>a</u><a>b</a><u>c</u><a>d</a>' in lists
     assert prompter.generate_prompt('q', (('a', 'b'), ('c', 'd'))) == lists
-    as_messages = [{'role': role, 'content': text} for role, text in zip(['user', 'assistant'] * 2, 'abcd', strict=True)]
+    as_messages = [
+        {'role': role, 'content': text} for role, text in zip(['user', 'assistant'] * 2, 'abcd', strict=True)
+    ]
     assert prompter.generate_prompt('q', as_messages) == lists
     assert '<u>1</u><a>[2]</a>' in prompter.generate_prompt('q', [[1, [2]]])
     assert agreed(prompter.trace('q', [['a', 'b'], as_messages[0], (1, 2)])).request
@@ -279,9 +286,8 @@ def test_without_a_system_role_the_instruction_is_said_by_the_user() -> None:
     prompter = ChatPrompter('Do.', tools=[TOOL], enable_system=False)
     assert prompter.generate_prompt('q', return_dict=True)['messages'] == [{'role': 'user', 'content': 'Do.\n\nq'}]
     text = prompter.generate_prompt('q')
-    assert text.startswith('<|Human|>:\nDo.\n\n### Function-call Tools. \n\n[{"type"') and text.endswith(
-        ']\n\nq\n<|Assistant|>:\n'
-    )
+    assert text.startswith('<|Human|>:\nDo.\n\n### Function-call Tools. \n\n[{"type"')
+    assert text.endswith(']\n\nq\n<|Assistant|>:\n')
     assert agreed(prompter.trace('q', [['a', 'b']])).request
 
 

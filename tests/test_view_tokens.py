@@ -7,7 +7,7 @@ import pytest
 
 from rolecall.config.build import build
 from rolecall.datasets import open_dataset
-from rolecall.preview import Pair
+from rolecall.previews import Pair
 from rolecall.views.picking import wanted
 from rolecall.views.terminal import console, show
 from rolecall.views.tokens import count_tokens, tokens_of

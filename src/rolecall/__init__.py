@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from rolecall._version import __version__
 
 if TYPE_CHECKING:
+    from rolecall.config.files import Config, load_config, read_base
+    from rolecall.config.printing import format_config
     from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
+    from rolecall.linting import lint_config
+    from rolecall.previews import Preview, preview
     from rolecall.program import (
         DialogueProgram,
         Program,
@@ -31,11 +35,18 @@ if TYPE_CHECKING:
         RawPromptTemplate,
     )
     from rolecall.prompts.wording import Wording
+    from rolecall.render.chat import ChatRenderer
+    from rolecall.render.chat_template import ChatTemplate
+    from rolecall.render.families import add_meta_template, meta_template
     from rolecall.render.meta import MetaTemplate
     from rolecall.render.renderers import ApiRenderer, TextRenderer
     from rolecall.render.spans import Span
 
 _HOMES = {
+    'rolecall.config.files': ('Config', 'load_config', 'read_base'),
+    'rolecall.config.printing': ('format_config',),
+    'rolecall.linting': ('lint_config',),
+    'rolecall.previews': ('Preview', 'preview'),
     'rolecall.errors': (
         'ConfigError',
         'DataError',
@@ -54,6 +65,9 @@ _HOMES = {
         'RawPromptTemplate',
     ),
     'rolecall.prompts.wording': ('Wording',),
+    'rolecall.render.chat': ('ChatRenderer',),
+    'rolecall.render.chat_template': ('ChatTemplate',),
+    'rolecall.render.families': ('add_meta_template', 'meta_template'),
     'rolecall.render.meta': ('MetaTemplate',),
     'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
     'rolecall.render.spans': ('Span',),

@@ -139,7 +139,7 @@ def _add_lint(commands: Any) -> None:
         'look for trouble before a run',
         'Look for what would spoil a run: unfilled fields, answers that show, shots that are lost, …',
         '  rolecall lint config.py --strict\n'
-        '  rolecall lint config.py --silence non-string-value role-fallback --json\n'
+        '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
         '  rolecall lint --rules',
     )
     parser.set_defaults(run=_lint)

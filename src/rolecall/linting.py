@@ -19,7 +19,7 @@ from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES
 from rolecall.lint.subject import Asked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
-from rolecall.preview import Pair, Preview, fitting
+from rolecall.previews import Pair, Preview, fitting
 from rolecall.render.chat import ChatRenderer
 from rolecall.retrievers import Picked
 

@@ -25,7 +25,7 @@ _INLINE = ('Rows',)
 _FILES = ('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset')
 _HUB = ('HFDataset',)
 _BUILDERS = {'json': 'json', 'csv': 'csv', 'parquet': 'parquet', 'text': 'text'}
-_NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'n', 'k')
+_NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint', 'n', 'k')
 _HUB_OPTIONS = ('name', 'data_files', 'data_dir', 'split', 'revision', 'cache_dir', 'token', 'features')
 
 

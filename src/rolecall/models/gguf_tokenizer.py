@@ -75,14 +75,6 @@ def _words(digits: str, *, letters: str = r'\p{L}', not_other: str = r'\s\p{L}\p
     return rf'{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?[{letters}]+|{digits}| ?[^{not_other}]+[\r\n]*|{_TAIL}'
 
 
-def _cased(digits: str, ending: str) -> str:
-    """The pattern of GPT-4o and Tekken: a word also ends where lower case is followed by upper case."""
-    upper, lower = r'(?:(?=\p{L})[^a-z])', r'(?:(?=\p{L})[^A-Z])'
-    lead = r'[^\r\n\p{L}\p{N}]?'
-    other = r' ?[^\s\p{L}\p{N}]+[\r\n/]*'
-    return f'{lead}{upper}*{lower}+{ending}|{lead}{upper}+{lower}*{ending}|{digits}|{other}|{_TAIL}'
-
-
 _DEEPSEEK = (
     r'[!"#$%&\'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'
     rf'| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_TAIL}'
@@ -110,8 +102,6 @@ _FAMILIES: tuple[tuple[str, Split], ...] = (
     ('qwen35', Split((_words(r'\p{N}', letters=r'\p{L}\p{M}', not_other=r'\s\p{L}\p{M}\p{N}'),))),
     ('falcon', Split((r'[\p{P}\$\+<=>\^~\|`]+', _GPT2, r'[0-9][0-9][0-9]'))),
     ('deepseek-v3 hunyuan-dense joyai-llm', Split((r'\p{N}{1,3}', '[一-龥぀-ゟ゠-ヿ]+', _DEEPSEEK))),
-    ('gpt-4o llama4 kanana2 minimax-m2', Split((_cased(r'\p{N}{1,3}', f'{_ENDINGS}?'),))),
-    ('tekken', Split((_cased(r'\p{N}', ''),), whole_words=True, adds_bos=True)),
 )
 SPLITS: Mapping[str, Split] = {name: split for names, split in _FAMILIES for name in names.split()}
 """How to split, by `tokenizer.ggml.pre`."""

@@ -253,7 +253,7 @@ class Prompter:
             return rendered.layout.fill(row)
         if asked.history or asked.tools or asked.messages is not None:
             asked = self._as_string(asked)
-        text = self._frame.fill_text(asked.row)
+        text = (self._frame.fill_text if asked.history else self._frame.fill_first)(asked.row)
         return text if asked.label is None else f'{text}{asked.label}{self._tokens.eoa}'
 
     def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:

@@ -65,11 +65,13 @@ class Levels:
 class Frame:
     """Everything about a prompter that no call can change.
 
+    `fill_text` writes the string form, `fill_first` that of a conversation without history.
+
     `plain` are the words where they belong. `turned` are the same with the instruction said by the user: for models
     that want words from the user where the input stands in the instruction's slots.
     """
 
-    __slots__ = ('calling', 'fill_text', 'plain', 'text_pieces', 'turned')
+    __slots__ = ('calling', 'fill_first', 'fill_text', 'plain', 'turned', '_text_pieces')
 
     def __init__(
         self,
@@ -98,12 +100,14 @@ class Frame:
         else:
             places |= dict.fromkeys(('system', 'instruction', 'tools', 'sos', 'eos'), ())
             places['user'] = (*instruction.system, *told, *places['user'])
-        self.text_pieces = _without_leading_breaks(_placed(template, places))
-        self.fill_text = TextLayout(self.text_pieces).fill
+        self._text_pieces = _without_leading_breaks(_placed(template, places))
+        self.fill_text = TextLayout(self._text_pieces).fill
+        self.fill_first = self.text_with(()).fill
 
     def text_with(self, history: Pieces) -> TextLayout:
         """The string form with the pieces of a history in their place."""
-        return TextLayout([one for piece in self.text_pieces for one in (history if piece is _HISTORY else (piece,))])
+        pieces = [one for piece in self._text_pieces for one in (history if piece is _HISTORY else (piece,))]
+        return TextLayout(pieces if history else _without_leading_breaks(pieces))
 
 
 def _placed(template: str, places: dict[str, Pieces]) -> list[Piece]:

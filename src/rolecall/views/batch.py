@@ -12,7 +12,7 @@ from typing import IO, Any
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.errors import RenderError, RolecallError
-from rolecall.preview import Pair
+from rolecall.previews import Pair
 from rolecall.render.spans import Request
 from rolecall.views.jsonl import json_line
 

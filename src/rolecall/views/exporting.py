@@ -11,7 +11,7 @@ from typing import Any
 
 from rolecall.config.tasks import Task
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.preview import Pair
+from rolecall.previews import Pair
 from rolecall.views.batch import batch_entries, remarks, write_lines
 from rolecall.views.facts import counted
 from rolecall.views.picking import Chosen, opened

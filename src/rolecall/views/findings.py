@@ -55,5 +55,6 @@ def rule_lines() -> Iterator[str]:
 
 
 def stops(findings: Sequence[Finding], *, strict: bool) -> bool:
-    """Whether a run should not start: an error was found, or anything at all where that is asked for."""
-    return any(strict or finding.severity == 'error' for finding in findings)
+    """Whether a run should not start: an error was found, or a warning where that is asked for."""
+    counting = ('error', 'warning') if strict else ('error',)
+    return any(finding.severity in counting for finding in findings)

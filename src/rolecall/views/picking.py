@@ -13,7 +13,7 @@ from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets import open_dataset
 from rolecall.errors import DataError, RolecallError
-from rolecall.preview import Pair, Preview, fitting
+from rolecall.previews import Pair, Preview, fitting
 
 __all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
 

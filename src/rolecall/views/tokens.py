@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
-from rolecall.preview import Pair, Preview
+from rolecall.previews import Pair, Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 from rolecall.retrievers import Picked

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
-from rolecall.preview import Pair, Preview
+from rolecall.previews import Pair, Preview
 from rolecall.views.picking import Chosen, choose, opened, wanted
 from rolecall.views.shapes import Shape
 from rolecall.views.sources import Source

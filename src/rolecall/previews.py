@@ -110,7 +110,7 @@ class Pair:
         reader, retriever = self.task.reader, self.task.retriever
         tests = islice(self.data.test, limit)
         asked, seen = tee(tests)
-        same = reader.train_split == reader.test_split
+        same = self.data.train is self.data.test
         picks = retriever.retrieve(self.data.train, seen, reader=reader, same_split=same)
         for number, (row, picked) in enumerate(zip(asked, picks, strict=True)):
             self._check_row(number, row)

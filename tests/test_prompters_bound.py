@@ -1,0 +1,199 @@
+"""One prompter, many models: tokens, meta templates, chat templates."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from rolecall import AlpacaPrompter, ApiRenderer, ChatPrompter, EmptyPrompter, MetaTemplate, Prompter, TextRenderer
+from rolecall.errors import PrompterError, RolecallError
+from rolecall.prompters import Tokens, encoded
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.spans import joined
+
+TOKENS = Tokens(
+    sos='<s>',
+    eos='</s>',
+    soh='<u>',
+    eoh='</u>',
+    soa='<a>',
+    eoa='</a>',
+    soe='<e>',
+    eoe='</e>',
+    tool_start='<t>',
+    tool_end='</t>',
+    tool_args='<with>',
+    system='S',
+)
+META = {
+    'begin': '<bos>',
+    'round': [
+        {'role': 'HUMAN', 'begin': '<H>', 'end': '</H>'},
+        {'role': 'BOT', 'begin': '<B>', 'end': '</B>', 'generate': True},
+    ],
+    'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}],
+    'end': '<eos>',
+}
+CHATML = (
+    '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'
+    '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
+)
+WITH_TOOLS = (
+    '{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{% endif %}'
+    '{% for m in messages %}[{{ m.role }}]{{ m.content or "" }}'
+    '{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}{{ c.function.arguments | tojson }}</call>{% endfor %}'
+    '{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}'
+)
+TOOL = {'type': 'function', 'function': {'name': 'add', 'description': 'Adds.', 'parameters': {'type': 'object'}}}
+CALL = {'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{"x": 1}'}}
+TALK: list[Any] = [
+    {'role': 'user', 'content': 'Add 1.'},
+    {'role': 'assistant', 'content': '', 'tool_calls': [CALL]},
+    {'role': 'tool', 'tool_call_id': 'c1', 'content': '2'},
+]
+PROMPTER = ChatPrompter('Add.', system='S')
+
+
+def text_of(prompter: Prompter, *given: Any, **options: Any) -> Any:
+    """The string prompt, after a look at its spans."""
+    trace = prompter.trace(*given, **options)
+    assert trace.body == prompter.generate_prompt(*given, **options)
+    assert joined(trace.spans) == trace.texts
+    return trace.body
+
+
+def test_one_prompter_serves_two_models_at_once() -> None:
+    prompter = ChatPrompter('Add {x}.')
+    before = prompter.generate_prompt('1')
+    ours, theirs = prompter.bind(TOKENS), prompter.bind({'soh': 'USER: ', 'soa': 'MODEL: '}, system='T')
+    with ThreadPoolExecutor() as pool:
+        got = list(pool.map(lambda one: one.generate_prompt('1'), [ours, theirs, prompter] * 50))
+    assert set(got[::3]) == {'<s>SAdd 1.\n\n</s>\n\n\n<u>\n\n</u><a>\n'}
+    assert set(got[1::3]) == {'TAdd 1.\n\n\n\n\nUSER: \n\nMODEL: \n'}
+    assert set(got[2::3]) == {before}
+
+
+def test_a_models_tokens_say_how_to_write_calls_and_results() -> None:
+    text = text_of(PROMPTER.bind(TOKENS), 'q', TALK, [TOOL])
+    assert '<u>Add 1.</u><a><t>add<with>{"x": 1}</t></a><e>2</e>\n<u>\nq' in text
+    assert '### Function-call Format. \n\n<t>tool-name<with>{"argument": "value"}</t>\n\n</s>' in text
+
+
+@pytest.mark.parametrize('lacking', ['soe', 'tool_start'])
+def test_a_call_that_the_tokens_cannot_write_is_refused(lacking: str) -> None:
+    tokens = {name: getattr(TOKENS, name) for name in Tokens.__dataclass_fields__ if name != lacking}
+    with pytest.raises(PrompterError, match=lacking):
+        PROMPTER.bind(tokens).generate_prompt('q', TALK)
+
+
+def test_messages_as_input_are_history_and_the_users_last_words() -> None:
+    bound = PROMPTER.bind(TOKENS)
+    talk = [*TALK, {'role': 'user', 'content': [{'type': 'text', 'text': 'q'}]}]
+    assert text_of(bound, talk) == text_of(bound, 'q', TALK)
+    with pytest.raises(PrompterError, match="is the user's"):
+        bound.generate_prompt(TALK)
+    picture = {'type': 'image_url', 'image_url': {'url': 'x'}}
+    with pytest.raises(PrompterError, match='more than text'):
+        bound.generate_prompt([{'role': 'user', 'content': [picture]}])
+
+
+@pytest.mark.parametrize('model', [META, MetaTemplate.read(META), TextRenderer(MetaTemplate.read(META))], ids=type)
+def test_a_meta_template_words_the_conversation(model: Any) -> None:
+    bound = PROMPTER.bind(model)
+    assert text_of(bound, 'q') == '<bos><S>S\nAdd.\n\n</S><H>q</H><B>'
+    pairs = [['a', 'b']]
+    messages = [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]
+    expected = '<bos><S>S\nAdd.\n\n</S><H>a</H><B>b</B><H>q</H><B>'
+    assert text_of(bound, 'q', pairs) == text_of(bound, 'q', messages) == expected
+    assert text_of(bound, [*messages, {'role': 'user', 'content': 'q'}]) == expected
+    assert text_of(bound, 'q', pairs, label='4') == f'{expected}4</B><eos>'
+    assert '</S>' in text_of(bound, 'q', tools=[TOOL]).partition('### Function-call Tools. ')[2]
+
+
+def test_a_meta_template_without_a_system_role_lets_the_user_say_it() -> None:
+    bound = PROMPTER.bind({'round': META['round']})
+    trace = bound.trace('q')
+    assert trace.request == '<H>S\nAdd.\n\n</H><H>q</H><B>'
+    assert any(note.kind == 'fallback' for note in trace.notes)
+
+
+def test_a_meta_template_with_token_ids_gives_token_ids() -> None:
+    meta = {'begin': [1], 'round': [{'role': 'HUMAN'}, {'role': 'BOT', 'generate': True}]}
+    bound = EmptyPrompter().bind(meta)
+    assert bound.generate_prompt('q') == [1, 'q']
+    assert encoded(bound.trace('q'), special=lambda text: [0], plain=lambda text: [7]) == [1, 7]
+
+
+def test_a_chat_template_words_the_conversation() -> None:
+    bound = PROMPTER.bind(ChatRenderer(ChatTemplate(CHATML)))
+    expected = (
+        '<|im_start|>system\nS\nAdd.\n\n<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n'
+        '<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n'
+    )
+    assert text_of(bound, 'q', [['a', 'b']]) == expected
+    assert text_of(bound, 'q', [['a', 'b']], label='4') == f'{expected}4<|im_end|>\n'
+    assert '### Function-call Tools. ' in text_of(bound, 'q', tools=[TOOL])
+    with pytest.raises(PrompterError, match='no way to write'):
+        bound.generate_prompt('q', TALK)
+
+
+def test_a_chat_template_that_knows_tools_writes_them_itself() -> None:
+    bound = PROMPTER.bind(ChatRenderer(ChatTemplate(WITH_TOOLS)))
+    text = text_of(bound, 'q', TALK, [TOOL])
+    assert text.startswith('<tools>{"type": "function", ')
+    assert text.endswith('[user]Add 1.[assistant]<call>add{"x": 1}</call>[tool]2[user]q[assistant]')
+    in_messages = [*TALK, {'role': 'user', 'content': 'q'}]
+    assert text_of(bound, in_messages, tools=[TOOL]) == text
+    prefixed = ChatPrompter({'system': 'Add.', 'user': 'Now: '}, system='S').bind(bound.model)
+    assert text_of(prefixed, in_messages).endswith('[user]Now: q[assistant]')
+
+
+def test_a_template_is_given_words_of_the_user_where_the_input_fills_a_slot() -> None:
+    chat = ChatRenderer(ChatTemplate(CHATML))
+    text = text_of(AlpacaPrompter('Add {x}.', system='S').bind(chat), '1+1')
+    assert text.startswith('<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nBelow is an instruction')
+    assert text.endswith('Add 1+1.\n\n<|im_end|>\n<|im_start|>assistant\n')
+    assert text_of(EmptyPrompter().bind(chat), 'q') == '<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n'
+
+
+def test_an_inference_prompt_is_the_beginning_of_the_training_text() -> None:
+    sides: list[Any] = [None, TOKENS, META, ChatRenderer(ChatTemplate(CHATML)), ChatRenderer(ChatTemplate(WITH_TOOLS))]
+    prompters = [AlpacaPrompter('Do {x}.'), ChatPrompter('Do.'), ChatPrompter({'system': 'S', 'user': 'U {x}'})]
+    for side in sides:
+        for prompter in prompters:
+            bound = prompter.bind(side)
+            prompt, training = bound.generate_prompt('q'), bound.generate_prompt('q', label='yes')
+            assert training.startswith(f'{prompt}yes')
+
+
+def test_messages_are_the_same_whatever_text_model_a_prompter_is_bound_to() -> None:
+    for side in (META, ChatRenderer(ChatTemplate(CHATML))):
+        for form in ('openai', 'anthropic'):
+            assert PROMPTER.bind(side).generate_prompt('q', format=form) == PROMPTER.generate_prompt('q', format=form)
+
+
+def test_an_api_is_nothing_to_bind_to() -> None:
+    with pytest.raises(PrompterError, match='takes messages'):
+        PROMPTER.bind(ApiRenderer())
+
+
+def test_a_role_that_a_meta_template_lacks_is_an_error_of_ours() -> None:
+    with pytest.raises(RolecallError, match='tool'):
+        PROMPTER.bind(META).generate_prompt('q', TALK[2:])
+
+
+def test_a_spoken_shape_is_laid_out_once() -> None:
+    calls = []
+
+    class Counting:
+        def render(self, script: Any, mode: Any, *, prefill: bool = False) -> Any:
+            calls.append(mode)
+            return TextRenderer(MetaTemplate.read(META)).render(script, mode, prefill=prefill)
+
+    bound = PROMPTER.bind(Counting())
+    texts = {bound.generate_prompt(str(i), [[str(i), 'b']]) for i in range(5)}
+    assert len(texts) == 5
+    assert calls == ['gen']
