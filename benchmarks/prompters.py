@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 TOKENS = {
@@ -131,7 +132,7 @@ def measure(number: int, for_seconds: float, reference: bool) -> tuple[float, ob
     arguments = dict(arguments)
     given = arguments.pop('input')
     prompt = prompter.generate_prompt(given, **arguments)
-    return seconds_per_call(lambda: prompter.generate_prompt(given, **arguments), for_seconds), prompt
+    return seconds_per_call(partial(prompter.generate_prompt, given, **arguments), for_seconds), prompt
 
 
 def serve() -> None:

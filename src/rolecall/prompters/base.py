@@ -149,7 +149,7 @@ class Prompter:
         prompt: Prompt
         if format is None and not return_dict:
             prompt = self._text(asked)
-        elif _form(format) == 'openai':
+        elif format == 'openai' or _form(format) == 'openai':
             prompt = openai_body(self._frame, asked)
         else:
             prompt = anthropic_body(self._frame, asked)
@@ -230,31 +230,38 @@ class Prompter:
         return kept
 
     def _asked(self, given: Any, history: Any, tools: Any, label: Any) -> Asked:
-        for hook in self.hooks:
-            given, history, tools, label = _hooked(hook, given, history, tools, label)
+        if self.hooks:
+            for hook in self.hooks:
+                given, history, tools, label = _hooked(hook, given, history, tools, label)
         row, messages = self._reader.read(given)
-        if history:
-            check_history(history)
-            if 'history' not in self._uses:
-                raise PrompterError(f'{type(self).__name__} keeps no history.')
-        said = [*self.history, *(history or ())] if self.history else history or ()
-        offered = self._tools
-        if tools:
-            if offered:
-                raise PrompterError('tools were given when the prompter was built; they cannot be given again.')
-            if 'tools' not in self._uses:
-                raise PrompterError(f'{type(self).__name__} has no place for tools.')
-            offered = read_tools(tools)
+        said = self._said(history) if history else self.history or ()
+        offered = self._offered(tools) if tools else self._tools
         return _new(Asked, (row, messages, said, offered, None if label is None else text_of(label)))
+
+    def _said(self, history: Any) -> Sequence[Any]:
+        """What was said before: by the prompter's own history, and by that of the call."""
+        check_history(history)
+        if 'history' not in self._uses:
+            raise PrompterError(f'{type(self).__name__} keeps no history.')
+        said: Sequence[Any] = [*self.history, *history] if self.history else history
+        return said
+
+    def _offered(self, tools: Any) -> Tools | None:
+        if self._tools:
+            raise PrompterError('tools were given when the prompter was built; they cannot be given again.')
+        if 'tools' not in self._uses:
+            raise PrompterError(f'{type(self).__name__} has no place for tools.')
+        return read_tools(tools)
 
     def _text(self, asked: Asked) -> Request:
         if self._speech:
             rendered, row = self._speech.rendered(asked)
             return rendered.layout.fill(row)
-        if asked.history or asked.tools or asked.messages is not None:
+        _, messages, history, tools, label = asked
+        if history or tools or messages is not None:
             asked = self._as_string(asked)
         text = (self._frame.fill_text if asked.history else self._frame.fill_first)(asked.row)
-        return text if asked.label is None else f'{text}{asked.label}{self._tokens.eoa}'
+        return text if label is None else f'{text}{label}{self._tokens.eoa}'
 
     def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:
         if self._speech:

@@ -71,7 +71,7 @@ class Frame:
     that want words from the user where the input stands in the instruction's slots.
     """
 
-    __slots__ = ('calling', 'fill_first', 'fill_text', 'plain', 'turned', '_text_pieces')
+    __slots__ = ('_text_pieces', 'calling', 'fill_first', 'fill_text', 'plain', 'turned')
 
     def __init__(
         self,

@@ -22,10 +22,8 @@ _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 def openai_body(frame: Frame, asked: Asked) -> Body:
     """Messages, and tools beside them."""
-    body: Body = {'messages': _messages(frame.plain, asked)}
-    if asked.tools:
-        body['tools'] = asked.tools.openai
-    return body
+    messages = _messages(frame.plain, asked)
+    return {'messages': messages, 'tools': asked.tools.openai} if asked.tools else {'messages': messages}
 
 
 def openai_spans(frame: Frame, asked: Asked) -> list[Span]:
@@ -36,9 +34,7 @@ def openai_spans(frame: Frame, asked: Asked) -> list[Span]:
 
 def _messages(levels: Levels, asked: Asked) -> list[Message]:
     row, given, history, _, label = asked
-    messages: list[Message] = []
-    if levels.system:
-        messages.append({'role': 'system', 'content': levels.fill_system(row)})
+    messages: list[Message] = [{'role': 'system', 'content': levels.fill_system(row)}] if levels.system else []
     if history:
         messages += messages_in(history)
     if given is None:

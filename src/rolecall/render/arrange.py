@@ -131,11 +131,16 @@ def _cast(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance:
     return Utterance(
         content,
         role,
-        begin=role.begin if item.begin is None else item.begin,
-        end=role.end if item.end is None else item.end,
+        begin=_of_shot(role.begin if item.begin is None else item.begin, item.shot),
+        end=_of_shot(role.end if item.end is None else item.end, item.shot),
         section=item.section,
         turn=item,
     )
+
+
+def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:
+    """The words around an example's speech belong to the example."""
+    return pieces if shot is None else relabel(pieces, lambda origin: replace(origin, shot=shot))
 
 
 def _generating(meta: MetaTemplate) -> Role | None:

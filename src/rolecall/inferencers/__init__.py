@@ -1,0 +1,1 @@
+"""How models are asked: generation, perplexity, likelihood, several turns, several samples."""

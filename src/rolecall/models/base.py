@@ -1,0 +1,147 @@
+"""Who answers: one small protocol for embedded models, APIs and local ones.
+
+A model declares what it can do; a config that needs more is refused before the run. It takes requests as programs make
+them and gives replies or token scores back; retries, caching and concurrency are the run's business, not the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from rolecall.errors import RolecallError
+from rolecall.render.spans import Request
+
+__all__ = ['Capabilities', 'Model', 'ModelError', 'Outcome', 'Reply', 'Sampling', 'Scored', 'Usage']
+
+Outcome = Literal['ok', 'failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed']
+"""How a row ended. Only `ok` is an answer; everything else is counted apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do."""
+
+    generate: bool = True
+    score: bool = False
+    """Log-probabilities of the tokens of a prompt."""
+    chat: bool = False
+    """Messages; otherwise texts (or token ids)."""
+    tokenize: bool = False
+    media: bool = False
+    tools: bool = False
+    prefill: bool = False
+    system: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How an answer is to be drawn. Everything here is part of a request's identity."""
+
+    max_out_len: int | None = None
+    min_out_len: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters, passed on as they are."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parameters that are set."""
+        given = {
+            'max_out_len': self.max_out_len,
+            'min_out_len': self.min_out_len,
+            'temperature': self.temperature,
+            'top_p': self.top_p,
+            'top_k': self.top_k,
+            'seed': self.seed,
+            'stop': list(self.stop) or None,
+            **self.extra,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call cost."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Input tokens that were not computed anew."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `reasoning` is kept apart from the answer."""
+
+    text: str
+    outcome: Outcome = 'ok'
+    reason: str = ''
+    """Why the outcome is not `ok`, or why generation ended (`stop`, `length`, `tool_calls` …)."""
+    reasoning: str = ''
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The tokens of a prompt with their log-probabilities; the first has none, because nothing comes before it."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float | None, ...]
+    offsets: tuple[tuple[int, int], ...] = ()
+    """Where each token stands in the prompt's text, in characters; empty if unknown."""
+    usage: Usage = Usage()
+
+
+class ModelError(RolecallError):
+    """A call failed. `transient` ones may be tried again, after `retry_after` seconds where the server says so."""
+
+    def __init__(
+        self, message: str, *, transient: bool = False, retry_after: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after = retry_after
+        self.status = status
+
+
+class Model(Protocol):
+    """Somebody who answers. `batch` requests are given at once to a local model; an API takes one at a time."""
+
+    @property
+    def name(self) -> str:
+        """The model's abbr in the config."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What a reply depends on besides the request: model, revision, weights, server. Never a key."""
+
+    @property
+    def batch(self) -> int:
+        """How many requests one call should carry."""
+
+    @property
+    def max_seq_len(self) -> int | None:
+        """The context limit in tokens, where it is known."""
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """One reply for each request."""
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        """The log-probabilities of each request's own tokens; what requests share is computed once."""
+
+    def count(self, request: Request) -> int | None:
+        """The exact number of input tokens, or None if no tokenizer is at hand."""
+
+    async def close(self) -> None:
+        """Let go of connections and memory."""

@@ -1,0 +1,1 @@
+"""Running it: plan, engine, store, resume."""

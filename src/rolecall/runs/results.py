@@ -1,0 +1,42 @@
+"""One finished row of a run, as it is stored, exported and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.models.base import Outcome
+
+__all__ = ['Result']
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One row of one dataset × model. Everything is JSON-able."""
+
+    dataset: str
+    model: str
+    row: int
+    outcome: Outcome
+    reason: str = ''
+    prediction: Any = None
+    """What the inferencer concluded."""
+    extracted: Any = None
+    """The prediction after the postprocessors: what was compared with the gold answer."""
+    gold: Any = None
+    score: float | None = None
+    correct: bool | None = None
+    fingerprint: str = ''
+    """The identity of the (first) request that was sent."""
+    fingerprints: tuple[str, ...] = ()
+    replies: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    shots: tuple[int, ...] = ()
+    shots_dropped: int = 0
+    cluster: str | None = None
+    """Rows that belong together (one passage, one dialogue) share a cluster."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None

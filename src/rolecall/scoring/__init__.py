@@ -1,0 +1,1 @@
+"""From predictions to numbers: postprocessors, metrics, intervals and comparisons."""
