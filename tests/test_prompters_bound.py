@@ -149,6 +149,10 @@ def test_a_chat_template_that_knows_tools_writes_them_itself() -> None:
     assert text_of(bound, in_messages, tools=[TOOL]) == text
     prefixed = ChatPrompter({'system': 'Add.', 'user': 'Now: '}, system='S').bind(bound.model)
     assert text_of(prefixed, in_messages).endswith('[user]Now: q[assistant]')
+    assert text_of(prefixed, TALK[1:]).endswith('[user]Now: [assistant]<call>add{"x": 1}</call>[tool]2[assistant]')
+    given = {'what': 'it', 'input': TALK[:1]}
+    slotted = ChatPrompter({'user': '{what}: '}, system='').bind(bound.model)
+    assert text_of(slotted, given) == '[user]it: Add 1.[assistant]'
 
 
 def test_a_template_is_given_words_of_the_user_where_the_input_fills_a_slot() -> None:

@@ -111,11 +111,7 @@ def test_d17_d18_d19_messages_of_history_keep_roles_and_words_wherever_they_are_
     ]
     said = [('system', 's'), ('developer', 'd'), ('user', 'a'), ('assistant', None), ('tool', 'r'), ('user', 'q')]
     assert words(ChatPrompter(history=talk, system=''), 'q') == words(ChatPrompter(system=''), 'q', talk) == said
-    text = (
-        ChatPrompter(history=talk)
-        .bind(Tokens(soe='<e>', tool_start='<t>', sos='<s>'))
-        .generate_prompt('q')
-    )
+    text = ChatPrompter(history=talk).bind(Tokens(soe='<e>', tool_start='<t>', sos='<s>')).generate_prompt('q')
     assert '<s>s<s>da<t>{"name": "add", "arguments": {}}<e>r' in text
     assert 'None' not in text
 

@@ -27,4 +27,4 @@ class Prediction:
     details: Mapping[str, Any] = field(default_factory=dict)
     """What a kind of inference adds: losses by label, probabilities, votes …, JSON-able."""
     shots_dropped: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)

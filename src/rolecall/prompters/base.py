@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from rolecall.errors import PrompterError
 from rolecall.prompters.asking import Asked, InputReader
@@ -18,7 +18,6 @@ from rolecall.prompters.history import HistoryWriter, check_history, messages_in
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
 from rolecall.prompters.sharing import frozen
-from rolecall.prompters.speaking import Speech
 from rolecall.prompters.tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
 from rolecall.prompters.tools import Tools, read_tools
 from rolecall.prompters.tracing import PromptTrace
@@ -28,6 +27,9 @@ from rolecall.render.arrange import Note
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Request, Span
+
+if TYPE_CHECKING:
+    from rolecall.prompters.speaking import Speech
 
 __all__ = ['Hook', 'Prompt', 'Prompter']
 
@@ -100,7 +102,7 @@ class Prompter:
         put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
         put('_frame', self._compiled(instruction))
         side: Any = None if isinstance(self.model, Tokens) else self.model
-        put('_speech', Speech(self._frame, side) if side is not None else None)
+        put('_speech', None if side is None else _spoken(self._frame, side))
 
     def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
         """The same prompter for one model: its special tokens, its meta template, or its renderer.
@@ -344,6 +346,12 @@ def _check_switches(prompter: Prompter) -> None:
         raise PrompterError(f'system is a string; got {prompter.system!r:.60}.')
     if not prompter.template:
         raise PrompterError(f'{type(prompter).__name__} has no template. Derive a class that gives one.')
+
+
+def _spoken(frame: Frame, renderer: Renderer) -> Speech:
+    from rolecall.prompters.speaking import Speech  # chat templates take a while to import
+
+    return Speech(frame, renderer)
 
 
 def _rebuilt(kind: type[Prompter], given: Mapping[str, Any]) -> Prompter:
