@@ -290,7 +290,7 @@ def test_ctrl_c_exits_with_130(config, monkeypatch, capsys):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, '_config_show', interrupt)
+    monkeypatch.setattr(seeing, '_config_show', interrupt)
     assert main(['config', 'show', config]) == 130
 
 

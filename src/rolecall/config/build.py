@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rolecall.config.files import Config
 from rolecall.config.sides import Side, build_side
 from rolecall.config.tasks import Problems, Task, build_task, collect
+from rolecall.errors import Problem
 from rolecall.program import compile, compile_labels
 from rolecall.prompts.wording import Mode
 
@@ -22,8 +24,8 @@ class Plan:
     sides: tuple[Side, ...]
 
 
-def build(config: Mapping[str, Any], *, where: str = '') -> Plan:
-    """Understand a config in the documents' syntax. All its problems are reported together.
+def build(config: Mapping[str, Any]) -> Plan:
+    """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
 
     >>> plan = build(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
@@ -41,10 +43,16 @@ def build(config: Mapping[str, Any], *, where: str = '') -> Plan:
         for side in sides:
             with problems.inside(f'{task.where} × {side.where}'):
                 _check_pair(task, side)
-    if problems.found and where:
-        problems.found = [problem.inside(f'{where}: ') for problem in problems.found]
+    if isinstance(config, Config):
+        problems.found = [_with_line(problem, config) for problem in problems.found]
     problems.refuse()
     return Plan(tuple(tasks), tuple(sides))
+
+
+def _with_line(problem: Problem, config: Config) -> Problem:
+    """The problem with the file and line of its place (of the dataset's, where a dataset and a model meet)."""
+    place = problem.where.split(' × ')[0]
+    return replace(problem, where=f'{config.nearest(place)}: {problem.where}')
 
 
 def _dataset_keys(config: Mapping[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ def open_source(
     if template is not None:
         raise ConfigError(Problem(path, '--template is for a file of rows; a config has its own templates.'))
     loaded = load_config(file)
-    return Source(loaded, build(loaded, where=path), file.parent)
+    return Source(loaded, build(loaded), file.parent)
 
 
 def worded_rows(

@@ -1,0 +1,76 @@
+"""What one pass over the rows counts: how they ended and why, how long prompts and answers are, how long they took."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rolecall.runs.results import Result
+
+__all__ = ['VERDICTS', 'Pair', 'Tally', 'tally_of', 'verdict_of']
+
+Pair = tuple[str, str]
+"""A dataset and a model."""
+
+VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
+"""What scoring says of a row: right, wrong, something between, or nothing."""
+
+_REASONS_KEPT = 1000
+_REASON = 200
+
+
+def verdict_of(result: Result) -> str:
+    """What scoring says of a row.
+
+    >>> verdict_of(Result('d', 'm', 0, 'ok', correct=True)), verdict_of(Result('d', 'm', 0, 'ok', score=0.4))
+    ('correct', 'scored')
+    """
+    if result.correct is not None:
+        return 'correct' if result.correct else 'wrong'
+    return 'not scored' if result.score is None else 'scored'
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of a run. `measures` has the numbers of each model by what was measured."""
+
+    endings: dict[Pair, Counter[str]] = field(default_factory=dict)
+    """How many rows ended in which verdict (of those that are `ok`) or outcome."""
+    reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
+    measures: dict[str, dict[str, array[float]]] = field(default_factory=dict)
+    rows: int = 0
+
+    def add(self, result: Result, *, prompt_characters: int | None = None) -> None:
+        """Count one row."""
+        pair = (result.dataset, result.model)
+        self.rows += 1
+        self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
+        if result.outcome != 'ok':
+            key = (pair, result.outcome, result.reason[:_REASON])
+            if key in self.reasons or len(self.reasons) < _REASONS_KEPT:
+                self.reasons[key] += 1
+        self._measure('prompt tokens', result.model, result.input_tokens)
+        self._measure('prompt characters', result.model, prompt_characters)
+        self._measure('answer tokens', result.model, result.output_tokens)
+        self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
+        self._measure('seconds', result.model, result.seconds)
+
+    def measure(self, *names: str) -> tuple[str, dict[str, array[float]]] | None:
+        """The first of these measures that as many rows have as any other; None if no row has one."""
+        known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
+        best = max(names, key=lambda name: known[name])
+        return (best, self.measures[best]) if known[best] else None
+
+    def _measure(self, name: str, model: str, value: float | None) -> None:
+        if value is not None:
+            self.measures.setdefault(name, {}).setdefault(model, array('d')).append(value)
+
+
+def tally_of(results: Iterable[Result]) -> Tally:
+    """Everything counted."""
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    return tally

@@ -1,0 +1,106 @@
+"""The report on a terminal: datasets down, models across; one line for each pair where that is too wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.facts import counted
+from rolecall.views.report.source import Run
+from rolecall.views.report.tally import Tally, tally_of
+from rolecall.views.report.words import (
+    OUTCOMES,
+    Grid,
+    denominator,
+    digits_of,
+    grid_of,
+    interval,
+    left_out,
+    score,
+)
+from rolecall.views.visible import safe
+
+__all__ = ['report_terminal']
+
+_CELL = 26
+_FIRST = 24
+_REASONS = 10
+_REASON_WIDTH = 160
+
+
+def report_terminal(run: Run, to: Console) -> None:
+    """Print the scores of a run with their intervals and denominators, and why rows are missing."""
+    cards = run.scorecards()
+    grid = grid_of(cards)
+    to.print(Text.assemble((safe(run.title), 'bold'), (f'  {safe(run.created)}', 'dim')))
+    if not cards:
+        to.print(Text('no scores yet'))
+    elif _FIRST + _CELL * len(grid.models) <= to.width:
+        to.print(_across(grid, digits_of(cards)))
+    else:
+        to.print(_down(cards, digits_of(cards)))
+    _print_reasons(tally_of(run.results()), to)
+
+
+def _across(grid: Grid, digits: dict[str, int]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column('dataset', overflow='fold')
+    for model in grid.models:
+        table.add_column(Text(safe(model)), justify='right', overflow='fold')
+    for line in grid.lines:
+        dataset, metric = line
+        head = Text.assemble((safe(dataset), 'bold'), (f'\n{safe(metric)}', 'dim'))
+        table.add_row(head, *(_cell(grid.card(line, model), digits[metric]) for model in grid.models))
+    return table
+
+
+def _cell(card: Scorecard | None, digits: int) -> Text:
+    if card is None:
+        return Text('')
+    missing = left_out(card)
+    return Text.assemble(
+        (score(card, digits), 'bold'),
+        (f' {interval(card, digits)}' if interval(card, digits) else '', ''),
+        (f'\n{denominator(card)} scored', 'dim'),
+        (f'\n{missing}' if missing else '', '#d55e00'),
+    )
+
+
+def _down(cards: Sequence[Scorecard], digits: dict[str, int]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ('dataset', 'model', 'metric'):
+        table.add_column(name, overflow='fold')
+    for name in ('score', 'interval', 'scored'):
+        table.add_column(name, justify='right', no_wrap=True)
+    table.add_column('the rest', overflow='fold', style='#d55e00')
+    for card in cards:
+        places = digits[card.metric]
+        table.add_row(
+            *(Text(safe(name)) for name in (card.dataset, card.model, card.metric)),
+            Text(score(card, places), 'bold'),
+            interval(card, places).strip('[]').replace(', ', ' – '),
+            denominator(card),
+            left_out(card),
+        )
+    return table
+
+
+def _print_reasons(tally: Tally, to: Console) -> None:
+    reasons = tally.reasons.most_common()
+    if not reasons:
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title='why', title_justify='left', title_style='bold')
+    for name, justify in (('rows', 'right'), ('outcome', 'left'), ('dataset × model', 'left'), ('reason', 'left')):
+        table.add_column(name, justify='right' if justify == 'right' else 'left', overflow='fold')
+    for ((dataset, model), outcome, reason), count in reasons[:_REASONS]:
+        pair, short = safe(f'{dataset} × {model}'), safe(reason[:_REASON_WIDTH].replace('\n', ' '))
+        table.add_row(f'{count:,}', OUTCOMES.get(outcome, outcome), Text(pair), Text(short))
+    to.print(table)
+    rest = len(reasons) - _REASONS
+    if rest > 0:
+        to.print(Text(f'and {counted(rest, "other reason")}', 'dim'))
