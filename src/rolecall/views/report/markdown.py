@@ -70,4 +70,4 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from:
 
 def _words(text: str) -> str:
     """The text on one line, with nothing in it that Markdown or HTML would act upon."""
-    return _SPECIAL.sub(r'\\\1', safe(' '.join(text.split()))).replace('&', '&amp;').replace('://', ':\u200b//')
+    return _SPECIAL.sub(r'\\\1', safe(' '.join(text.split()))).replace('&', '&amp;')

@@ -49,8 +49,8 @@ class Tally:
         self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
         if result.outcome != 'ok':
             key = (pair, result.outcome, result.reason[:_REASON])
-            if key in self.reasons or len(self.reasons) < _REASONS_KEPT:
-                self.reasons[key] += 1
+            known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
+            self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
         self._measure('prompt tokens', result.model, result.input_tokens)
         self._measure('prompt characters', result.model, prompt_characters)
         self._measure('answer tokens', result.model, result.output_tokens)
