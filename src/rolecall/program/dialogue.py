@@ -91,14 +91,15 @@ class DialogueProgram:
 
     def _said(self, row: Row, reply: str | None) -> list[Item]:
         """One finished turn: its speeches, and the model's reply or the row's own answer."""
-        own = [Text(reply, Origin('reply'))] if reply is not None else None
+        own = () if reply is None else (Text(reply, Origin('reply')),)
         said: list[Item] = []
         for item in Script(tuple(self._round)).bind(row).items:
-            answers = isinstance(item, Turn) and item.role == self._answering
-            said.append(replace(item, content=tuple(own)) if answers and own else item)  # type: ignore[arg-type]
+            if own and isinstance(item, Turn) and item.role == self._answering:
+                item = replace(item, content=own)
+            said.append(item)
         if self._answer_in_round() is None:
-            gold = (Field(self._wording.output_column or '', '', Origin('field', self._wording.output_column or '')),)
-            answer = Turn(self._answering, tuple(own) if own else gold)
+            column = self._wording.output_column or ''
+            answer = Turn(self._answering, own or (Field(column, '', Origin('field', column)),))
             said += Script((answer,)).bind(row).items
         return said
 

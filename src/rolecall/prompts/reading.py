@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rolecall.errors import Problem, TemplateError, did_you_mean
 from rolecall.prompts.frozen import FrozenDict
@@ -13,7 +13,7 @@ from rolecall.prompts.script import Aside, Item, Section, Turn
 
 __all__ = ['DIALOGUE_KEYS', 'Complaints', 'is_dialogue', 'read_dialogue']
 
-DIALOGUE_KEYS = ('begin', 'round', 'end')
+DIALOGUE_KEYS: tuple[Literal['begin', 'round', 'end'], ...] = ('begin', 'round', 'end')
 _SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end')
 _MAX_SPEECHES = 10_000
 _MAX_CHARACTERS = 8_000_000
@@ -71,7 +71,7 @@ def read_dialogue(
     items: list[Item] = []
     for section in DIALOGUE_KEYS:
         if section in template:
-            items += _read_section(template[section], section, read, complaints, f'{where}.{section}', media)  # type: ignore[arg-type]
+            items += _read_section(template[section], section, read, complaints, f'{where}.{section}', media)
     if len(items) > _MAX_SPEECHES:
         complaints.add(where, f'{len(items):,} speeches; a template may have {_MAX_SPEECHES:,}.')
     return tuple(items)

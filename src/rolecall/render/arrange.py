@@ -200,8 +200,7 @@ def _unsaid(meta: MetaTemplate, start: int, stop: int) -> Iterator[Utterance]:
         if isinstance(item, Text):
             yield Utterance((item,), from_dataset=False)
         elif item.default is not None:
-            named = relabel(item.default, lambda origin, name=item.name: replace(origin, role=name))  # type: ignore[misc]
-            yield Utterance(named, item, item.begin, item.end, from_dataset=False)
+            yield Utterance(item.default, item, item.begin, item.end, from_dataset=False)
 
 
 def _last_answer(said: Sequence[Utterance], start: int) -> int | None:

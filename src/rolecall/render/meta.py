@@ -136,7 +136,7 @@ def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -
         end=_read_affix(written.get('end'), complaints, f'{where}.end', name),
         default=None
         if default is None
-        else (Text(complaints.text(f'{where}.prompt', default), Origin('default', name)),),
+        else (Text(complaints.text(f'{where}.prompt', default), Origin('default', name, role=name)),),
         generate=bool(generate),
         api_role=_API_ROLES.get(api_role),
     )
