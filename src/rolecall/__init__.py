@@ -41,6 +41,17 @@ if TYPE_CHECKING:
     from rolecall.render.meta import MetaTemplate
     from rolecall.render.renderers import ApiRenderer, TextRenderer
     from rolecall.render.spans import Span
+    from rolecall.retrievers import (
+        BM25Retriever,
+        DPPRetriever,
+        FixKRetriever,
+        MDLRetriever,
+        RandomRetriever,
+        SlidingWindowRetriever,
+        TopkRetriever,
+        VotekRetriever,
+        ZeroRetriever,
+    )
 
 _HOMES = {
     'rolecall.config.files': ('Config', 'load_config', 'read_base'),
@@ -71,6 +82,17 @@ _HOMES = {
     'rolecall.render.meta': ('MetaTemplate',),
     'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
     'rolecall.render.spans': ('Span',),
+    'rolecall.retrievers': (
+        'BM25Retriever',
+        'DPPRetriever',
+        'FixKRetriever',
+        'MDLRetriever',
+        'RandomRetriever',
+        'SlidingWindowRetriever',
+        'TopkRetriever',
+        'VotekRetriever',
+        'ZeroRetriever',
+    ),
     'rolecall.program': (
         'DialogueProgram',
         'Program',
