@@ -13,7 +13,7 @@ from rolecall.config.files import Config, load_config
 from rolecall.config.kinds import short_name
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
-from rolecall.datasets import Dataset, open_dataset
+from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES
@@ -211,9 +211,8 @@ def _namesakes(one: Task | Side, all_of_them: Sequence[Task | Side]) -> tuple[st
 
 def _open(task: Task, base: Path | None, data: Data) -> Dataset | str:
     """The dataset, or why it cannot be opened."""
-    entry = {key: value for key, value in task.entry.items() if key != 'lint'}
     try:
-        return open_dataset(entry, base=base, data=_files_for(task.abbr, data))
+        return task.open(base=base, data=_files_for(task.abbr, data))
     except (ConfigError, DataError, MissingExtraError) as error:
         return str(error)
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from rolecall.config.build import build
 from rolecall.config.files import Config, load_config
 from rolecall.config.sides import Side
-from rolecall.config.tasks import Task
-from rolecall.datasets import Dataset, Row, open_dataset
+from rolecall.config.tasks import Task, placed
+from rolecall.datasets import Dataset, Row
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile, compile_labels
 from rolecall.prompts.prompt_list import PromptList
@@ -81,7 +81,7 @@ def preview(
     plan = build(loaded)
     sides: Sequence[Side | None] = fitting(plan.sides, model, 'model') or [None]
     for task in fitting(plan.tasks, dataset, 'dataset'):
-        rows = open_dataset(task.entry, base=base, data=data)
+        rows = task.open(base=base, data=data)
         for side in sides:
             pair = Pair(task, side, rows)
             for number, row, picked in pair.rows(limit):
@@ -111,7 +111,8 @@ class Pair:
         tests = islice(self.data.test, limit)
         asked, seen = tee(tests)
         same = self.data.train is self.data.test
-        picks = retriever.retrieve(self.data.train, seen, reader=reader, same_split=same)
+        with placed(f'{self.task.where}.infer_cfg.retriever'):
+            picks = retriever.retrieve(self.data.train, seen, reader=reader, same_split=same)
         for number, (row, picked) in enumerate(zip(asked, picks, strict=True)):
             self._check_row(number, row)
             yield number, row, picked

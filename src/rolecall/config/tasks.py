@@ -6,17 +6,18 @@ import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rolecall.config.kinds import INFERENCERS, TEMPLATES, Inferencer, short_name
-from rolecall.datasets import Reader
+from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template
 from rolecall.prompts.wording import Wording
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
-__all__ = ['Problems', 'Task', 'build_task']
+__all__ = ['Problems', 'Task', 'build_task', 'collect', 'placed']
 
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
 T = TypeVar('T')
@@ -62,6 +63,15 @@ class Problems:
             raise ConfigError(self.found)
 
 
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put a place in front of the problems that come up inside."""
+    try:
+        yield
+    except ConfigError as error:
+        raise type(error)(problem.inside(where) for problem in error.problems) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One dataset of a config, ready to be compiled for a model."""
@@ -78,6 +88,11 @@ class Task:
     def labels(self) -> tuple[Hashable, ...]:
         """The labels that are weighed against each other."""
         return self.inferencer.labels or self.wording.prompt.labels
+
+    def open(self, *, base: Path | None = None, data: Mapping[str, str] | None = None) -> Dataset:
+        """The dataset's rows: those of the entry, or of the files given in `data`. Problems come with their place."""
+        with placed(self.where):
+            return open_dataset(self.entry, base=base, data=data)
 
     @property
     def whole_label(self) -> Hashable:

@@ -153,9 +153,7 @@ def meta_template(name: str) -> dict[str, Any]:
     {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
     """
     if name not in _templates:
-        raise TemplateError(
-            Problem('meta_template', f'no meta template is named {name!r}.', did_you_mean(name, sorted(_templates)))
-        )
+        raise TemplateError(Problem('', f'no meta template is named {name!r}.', did_you_mean(name, sorted(_templates))))
     return deepcopy(dict(_templates[name]))
 
 

@@ -47,8 +47,6 @@ def _entries(
 
 
 def _refuse(task: Task, error: RolecallError) -> None:
-    if isinstance(error, ConfigError):
-        raise ConfigError(problem.inside(f'{task.where} ({task.abbr})') for problem in error.problems) from error
     raise error
 
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 from rolecall.config.build import Plan
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
-from rolecall.datasets import open_dataset
 from rolecall.errors import DataError, RolecallError
 from rolecall.previews import Pair, Preview, fitting
 
@@ -82,7 +81,7 @@ def opened(
     """Each dataset × model, compiled one after the other. What cannot be opened is handed to `failed`."""
     for task in chosen.tasks:
         try:
-            rows = open_dataset(task.entry, base=base, data=data)
+            rows = task.open(base=base, data=data)
         except RolecallError as error:
             failed(task, error)
             continue

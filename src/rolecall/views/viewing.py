@@ -82,16 +82,9 @@ class _Once:
 
 def _opened(source: Source, chosen: Chosen, wish: Wish, complain: Complain) -> Iterator[Pair]:
     def failed(task: Task, error: RolecallError) -> None:
-        complain(_placed(task, error))
+        complain(str(error) if isinstance(error, ConfigError) else f'{task.abbr}: {error}')
 
     return opened(chosen, base=source.base, data=wish.data or None, failed=failed)
-
-
-def _placed(task: Task, error: RolecallError) -> str:
-    """An error while opening a dataset, with the dataset's place in the config."""
-    if isinstance(error, ConfigError):
-        return str(ConfigError(problem.inside(f'{task.where} ({task.abbr})') for problem in error.problems))
-    return f'{task.abbr}: {error}'
 
 
 class _Tokenizers:
