@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers import API, LM, bot, human, requests, shown, system, template
+from helpers import API, LM, bot, config, human, requests, shown, system, template
 from rolecall import (
     ApiRenderer,
     DialogueProgram,
@@ -383,3 +383,16 @@ def test_messages_are_shared_but_cannot_be_changed() -> None:
     assert first is not second
     with pytest.raises(TypeError, match='shared between requests'):
         first[0]['content'] = 'changed'  # type: ignore[call-overload,index]
+
+
+def test_the_sep_token_says_where_the_answer_begins() -> None:
+    from rolecall.config.build import build
+    from rolecall.previews import Pair
+    from rolecall.retrievers import Picked
+
+    prompt = template({'x': '{question}: <SEP>x', 'yy': 'Q {question}: <SEP>yy'}, sep_token='<SEP>')
+    whole = config(QA, prompt, inferencer={'type': 'PPLInferencer'}, meta=LM)
+    plan = build(whole)
+    pair = Pair(plan.tasks[0], plan.sides[0], plan.tasks[0].open())
+    assert dict(pair.requests(QA[0], Picked(()))) == {'x': 'q: x', 'yy': 'Q q: yy'}
+    assert pair.answers_at(QA[0], Picked(())) == {'x': 3, 'yy': 5}

@@ -126,6 +126,19 @@ class Pair:
         for label, program in self._programs(picked.ids).items():
             yield label, program(row)
 
+    def answers_at(self, row: Row, picked: Picked) -> dict[Hashable, int]:
+        """The character at which each label's answer begins, where the template says so with its sep_token."""
+        if self.task.wording.prompt.sep_token is None:
+            return {}
+        found: dict[Hashable, int] = {}
+        for label, program in self._programs(picked.ids).items():
+            at = 0
+            for span in program.trace(row).spans:
+                if span.origin.kind == 'sep':
+                    found[label] = at
+                at += len(span.text)
+        return found
+
     def previews(
         self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
     ) -> Iterator[Preview]:
