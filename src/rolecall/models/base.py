@@ -86,6 +86,8 @@ class Reply:
     reasoning: str = ''
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     usage: Usage = Usage()
+    others: tuple[Reply, ...] = ()
+    """Further answers to the same request, where the call asked for several (`n`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Scored:
     """The tokens of a prompt with their log-probabilities; the first has none, because nothing comes before it."""
 
     ids: tuple[int, ...]
+    """-1 where a server does not tell."""
     logprobs: tuple[float | None, ...]
     offsets: tuple[tuple[int, int], ...] = ()
     """Where each token stands in the prompt's text, in characters; empty if unknown."""

@@ -5,12 +5,14 @@ from rolecall.views.report.origins import ConfigPreviews
 from rolecall.views.report.page import page_parts, report_html
 from rolecall.views.report.sheet import report_csv
 from rolecall.views.report.source import Previews, Run
+from rolecall.views.report.stored import StoredRun
 from rolecall.views.report.terminal import report_terminal
 
 __all__ = [
     'ConfigPreviews',
     'Previews',
     'Run',
+    'StoredRun',
     'page_parts',
     'report_csv',
     'report_html',

@@ -49,14 +49,14 @@ def _lines(run: Run) -> Iterator[str]:
         ['dataset', 'model', 'metric', 'scored', 'the rest'],
         [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
     )
-    reasons = tally_of(run.results()).reasons.most_common(_REASONS)
+    reasons = tally_of(run.results()).why()[:_REASONS]
     if reasons:
         yield ''
         yield '## Why rows are missing'
         yield ''
         yield from _table(
-            ['rows', 'outcome', 'dataset', 'model', 'reason'],
-            [[f'{count:,}', OUTCOMES.get(outcome, outcome), *pair, why] for (pair, outcome, why), count in reasons],
+            ['rows', 'outcome', 'reason', 'where'],
+            [[f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), why.reason, why.place] for why in reasons],
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rolecall.config.build import build
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, open_dataset
+from rolecall.errors import RolecallError
 from rolecall.previews import Pair, Preview
 from rolecall.retrievers import Picked
 from rolecall.runs.results import Result
@@ -18,7 +19,10 @@ __all__ = ['ConfigPreviews']
 
 
 class ConfigPreviews:
-    """Gives the previews of a result. Datasets are opened when the first of their rows is asked for."""
+    """Gives the previews of a result. Datasets are opened when the first of their rows is asked for.
+
+    A dataset that can no longer be read gives none; `problems` says why.
+    """
 
     def __init__(
         self, config: Mapping[str, Any] | str | Path, *, data: Mapping[str, str] | None = None, limit: int | None = None
@@ -32,15 +36,20 @@ class ConfigPreviews:
         self._sides = {side.abbr: side for side in plan.sides}
         self._datasets: dict[str, Dataset] = {}
         self._pairs: dict[tuple[str, str], _Rows] = {}
+        self.problems: dict[tuple[str, str], str] = {}
 
-    def __call__(self, result: Result) -> Iterator[Preview]:
+    def __call__(self, result: Result) -> list[Preview]:
         """What the config words for this row; nothing if it no longer has the row."""
         key = (result.dataset, result.model)
-        if key not in self._pairs:
-            if result.dataset not in self._tasks or result.model not in self._sides:
-                return iter(())
-            self._pairs[key] = _Rows(self._pair(*key), self._limit)
-        return self._pairs[key].previews(result)
+        if key in self.problems or result.dataset not in self._tasks or result.model not in self._sides:
+            return []
+        try:
+            if key not in self._pairs:
+                self._pairs[key] = _Rows(self._pair(*key), self._limit)
+            return list(self._pairs[key].previews(result))
+        except RolecallError as error:
+            self.problems[key] = str(error)
+            return []
 
     def _pair(self, dataset: str, model: str) -> Pair:
         task = self._tasks[dataset]

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.prompts.multimodal import MediaUrl
+from rolecall.previews import Preview
 from rolecall.prompts.pieces import Origin
-from rolecall.render.spans import Request, Span
+from rolecall.render.spans import Span
 from rolecall.runs.results import Result
 from rolecall.views.blocks import blocks_of, is_messages
-from rolecall.views.looks import group_of, label_of, style_of
+from rolecall.views.looks import groups_in, label_of, style_of
 from rolecall.views.report.source import Sent
 from rolecall.views.report.tally import VERDICTS, Pair, verdict_of
 from rolecall.views.report.words import OUTCOMES
@@ -29,8 +29,8 @@ __all__ = ['Packer', 'packed']
 _UNSAFE = re.compile('[<>&\u2028\u2029\ud800-\udfff]')
 _PARAGRAPH = re.compile(r'.+?(?:\n\n+|\Z)', re.DOTALL)
 _LONGEST = 30_000
-_OUTCOMES = tuple(OUTCOMES)
-_UNKNOWN: list[Any] = ['', 'as sent', '', 0]
+_ASKED, _IN_A_SHOT = 1, 2
+_UNKNOWN: list[Any] = ['', 'as sent', '', 0, '']
 
 
 def packed(value: Any) -> str:
@@ -39,37 +39,35 @@ def packed(value: Any) -> str:
     >>> packed({'reply': '</script><script>'})
     '{"reply":"\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
-    written = json.dumps(value, ensure_ascii=False, separators=(',', ':'), default=_plain, allow_nan=False)
+    written = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     return _UNSAFE.sub(lambda found: f'\\u{ord(found.group()):04x}', written)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, MediaUrl):
-        return str(value)
-    try:
-        return dict(value)  # type: ignore[call-overload]  # a mapping of another class; anything else is refused here
-    except (TypeError, ValueError):
-        return str(value)
 
 
 @dataclass(slots=True)
 class Packer:
-    """Takes rows until the share of their dataset × model is full. `share` counts bytes."""
+    """Takes rows as long as there is room, in bytes.
+
+    One half of the room is shared evenly by the datasets × models. The other half is lent to those that need more, to
+    each at most as much as is left after it, so that none can crowd out the rest.
+    """
 
     share: int
+    pool: int
     rows: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     origins: list[list[Any]] = field(default_factory=lambda: [_UNKNOWN])
     left_out: Counter[Pair] = field(default_factory=Counter)
     pairs: dict[Pair, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=lambda: {outcome: at for at, outcome in enumerate(OUTCOMES)})
     _used: Counter[Pair] = field(default_factory=Counter)
+    _lent: Counter[Pair] = field(default_factory=Counter)
     _text_numbers: dict[str, int] = field(default_factory=dict)
     _origin_numbers: dict[Origin, int] = field(default_factory=dict)
     _charged: int = 0
 
     def has_room(self, pair: Pair) -> bool:
         """Whether another row of this pair would be taken."""
-        return self._used[pair] < self.share
+        return self._used[pair] < self.share or self._lent[pair] < self.pool
 
     def skip(self, pair: Pair) -> None:
         """Count a row that is not taken."""
@@ -84,7 +82,7 @@ class Packer:
             [
                 self.pairs.setdefault(pair, len(self.pairs)),
                 result.row,
-                _OUTCOMES.index(result.outcome),
+                self.outcomes.setdefault(result.outcome, len(self.outcomes)),
                 VERDICTS.index(verdict_of(result)),
                 _finite(result.score),
                 [prompt for prompt, _ in prompts],
@@ -98,25 +96,25 @@ class Packer:
             ]
         )
         self.rows.append(row)
-        self._used[pair] += _bytes(row) + self._charged
+        self._charge(pair, _bytes(row) + self._charged)
         return sum(size for _, size in prompts) if prompts else None
 
+    def _charge(self, pair: Pair, size: int) -> None:
+        own = min(size, max(0, self.share - self._used[pair]))
+        self._used[pair] += size
+        self._lent[pair] += size - own
+        self.pool -= size - own
+
     def _prompt(self, sent: Sent) -> tuple[list[Any], int]:
-        """One request: a title, what to know about it, and its blocks."""
-        if sent.preview is None:
-            blocks = list(_stored_blocks(sent))
-            packed_blocks = [[heading, extra, self._plain_runs(text)] for heading, extra, text in blocks]
-            return ['', 1 if sent.changed else 2, packed_blocks], sum(len(text) for _, _, text in blocks)
-        preview = sent.preview
-        title = '' if preview.label is None else f'label {preview.label}'
-        title = title if preview.turn is None else f'turn {preview.turn}'
-        headed = is_messages(preview)
-        found = [
-            [block.heading if headed else '', block.extra, self._runs(block.spans)] for block in blocks_of(preview)
-        ]
-        return [title, 0, found], sum(len(span.text) for span in preview.spans)
+        """One request: a title, what to know about it, and its blocks; and its size."""
+        preview, headed = sent.preview, is_messages(sent.preview)
+        runs = self._runs if sent.origins else self._runs_as_sent
+        blocks = [[block.heading if headed else '', block.extra, runs(block.spans)] for block in blocks_of(preview)]
+        note = 0 if sent.origins else 1 if sent.changed else 2
+        return [_title(preview), note, blocks], sum(len(span.text) for span in preview.spans)
 
     def _runs(self, spans: Iterable[Span]) -> list[int]:
+        """Texts and their origins, in turn."""
         runs: list[int] = []
         for span in spans:
             text = f'<{span.token}>' if span.token is not None else _span_text(span)
@@ -124,12 +122,10 @@ class Packer:
                 runs += (self._text(text), self._origin(span.origin))
         return runs
 
-    def _plain_runs(self, text: str) -> list[int]:
-        """A stored text by paragraphs, so that those that prompts share are written once."""
-        runs: list[int] = []
-        for paragraph in _PARAGRAPH.findall(text):
-            runs += (self._text(_cut(paragraph)), 0)
-        return runs
+    def _runs_as_sent(self, spans: Iterable[Span]) -> list[int]:
+        """Texts by paragraphs, so that those that prompts share are written once."""
+        paragraphs = (part for span in spans for part in _PARAGRAPH.findall(span.text))
+        return [number for part in paragraphs for number in (self._text(_cut(part)), 0)]
 
     def _text(self, text: str) -> int:
         number = self._text_numbers.get(text)
@@ -143,8 +139,9 @@ class Packer:
         number = self._origin_numbers.get(origin)
         if number is None:
             number = self._origin_numbers[origin] = len(self.origins)
-            asked = origin.shot is None and origin.kind == 'field'
-            self.origins.append([style_of(origin), label_of(origin), group_of(origin), int(asked)])
+            place = _IN_A_SHOT if origin.shot is not None else _ASKED if origin.kind == 'field' else 0
+            ((group, names),) = groups_in([Span(' ', origin)]).items()
+            self.origins.append([style_of(origin), label_of(origin), group, place, *(names or [''])])
         return number
 
 
@@ -152,31 +149,11 @@ def _span_text(span: Span) -> str:
     return shortened(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
 
 
-def _stored_blocks(sent: Sent) -> Iterator[tuple[str, str, str]]:
-    """Heading, further keys and text of each message; one block for a text or token ids."""
-    if not sent.messages:
-        yield '', '', _as_text(sent.request)
-        return
-    for message in sent.messages:
-        extra = {key: value for key, value in message.items() if key not in ('role', 'content')}
-        content = message.get('content')
-        text = content if isinstance(content, str) else '\n'.join(map(_part_text, _parts(content)))
-        yield str(message.get('role', '')), json.dumps(extra, ensure_ascii=False, default=str) if extra else '', text
-
-
-def _parts(content: object) -> list[Any]:
-    return list(content) if isinstance(content, (list, tuple)) else []
-
-
-def _part_text(part: Any) -> str:
-    text = part.get('text') if isinstance(part, dict) else None
-    return text if isinstance(text, str) else shortened(json.dumps(part, ensure_ascii=False, default=str))
-
-
-def _as_text(request: Request | None) -> str:
-    if isinstance(request, str):
-        return request
-    return ''.join(f'<{entry}>' if isinstance(entry, int) else str(entry) for entry in request or ())
+def _title(preview: Preview) -> str:
+    """Which of a row's requests this is, if it has several."""
+    if preview.turn is not None:
+        return f'turn {preview.turn}'
+    return '' if preview.label is None else f'label {preview.label}'
 
 
 def _says_more(result: Result) -> bool:

@@ -5,18 +5,19 @@ A prompt is shown by origin only if it equals what was sent. Otherwise what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
 
 from rolecall.previews import Preview
-from rolecall.program import fingerprint
-from rolecall.render.spans import Request
+from rolecall.prompts.pieces import Origin
+from rolecall.render.spans import Request, Span, texts_of
+from rolecall.runs.codec import pack_request, unpack_request
 from rolecall.runs.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['Previews', 'Run', 'Sent', 'requests_sent']
+__all__ = ['Previews', 'Run', 'Sent', 'as_stored', 'requests_sent']
 
 Previews = Callable[[Result], Iterable[Preview]]
 """Gives the requests of a row with the origin of every character."""
@@ -45,37 +46,42 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One request of a row: with origins (`preview`), or as it was stored (`request`)."""
+    """One request of a row. Without origins, every span is of kind `text` and `origins` is False."""
 
-    preview: Preview | None = None
-    request: Request | None = None
+    preview: Preview
+    origins: bool = True
     changed: bool = False
     """Whether the config now words this request differently."""
 
-    @property
-    def messages(self) -> list[Mapping[str, object]]:
-        """The messages of a stored request; none if it is a text or token ids."""
-        entries = self.request if isinstance(self.request, list) else []
-        return [entry for entry in entries if isinstance(entry, Mapping)]
 
-
-def requests_sent(run: Run, result: Result, previews: Previews | None) -> list[Sent]:
+def requests_sent(run: Run, result: Result, previews: Previews | None = None) -> list[Sent]:
     """Everything that was sent for one row, in order."""
     identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
     stored = [run.request(identity) for identity in identities]
     shown = list(previews(result)) if previews else []
     if not any(request is not None for request in stored):
-        return [Sent(preview=one) for one in shown]
-    return [_sent(one, request) for one, request in zip_longest(shown, stored) if request is not None]
+        return [Sent(one) for one in shown]
+    return [_sent(result, one, request) for one, request in zip_longest(shown, stored) if request is not None]
 
 
-def _sent(preview: Preview | None, request: Request) -> Sent:
-    if preview is None:
-        return Sent(request=request)
-    if preview.request == request or _identity(preview) == fingerprint(request):
-        return Sent(preview=preview)
-    return Sent(request=request, changed=True)
+def _sent(result: Result, preview: Preview | None, request: Request) -> Sent:
+    if preview is not None and _says_the_same(preview, request):
+        return Sent(preview)
+    return Sent(as_stored(result, request), origins=False, changed=preview is not None)
 
 
-def _identity(preview: Preview) -> str:
-    return '' if preview.request is None else fingerprint(preview.request)
+def _says_the_same(preview: Preview, stored: Request) -> bool:
+    """Whether a preview is what was stored (where long media are named, not kept)."""
+    if preview.request is None:
+        return False
+    same: bool = preview.request == stored or unpack_request(pack_request(preview.request)) == stored
+    return same
+
+
+def as_stored(result: Result, request: Request) -> Preview:
+    """A stored request in the shape of a preview, all its words of one kind."""
+    spans = tuple(Span(words, _AS_SENT, *place) for place, words in texts_of(request).items())
+    return Preview(result.dataset, result.model, result.row, 'gen', None, None, '', request, spans)
+
+
+_AS_SENT = Origin('text')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rolecall.runs.results import Result
 
-__all__ = ['VERDICTS', 'Pair', 'Tally', 'tally_of', 'verdict_of']
+__all__ = ['VERDICTS', 'Pair', 'Tally', 'Why', 'tally_of', 'verdict_of']
 
 Pair = tuple[str, str]
 """A dataset and a model."""
@@ -30,6 +31,25 @@ def verdict_of(result: Result) -> str:
     if result.correct is not None:
         return 'correct' if result.correct else 'wrong'
     return 'not scored' if result.score is None else 'scored'
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason that rows have no answer, and where it occurs."""
+
+    outcome: str
+    reason: str
+    rows: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def place(self) -> str:
+        """The dataset × model, or how many of them.
+
+        >>> Why('failed', 'HTTP 500', 3, (('gsm8k', 'base'),)).place
+        'gsm8k × base'
+        """
+        return ' × '.join(self.pairs[0]) if len(self.pairs) == 1 else f'{len(self.pairs)} pairs'
 
 
 @dataclass(slots=True)
@@ -57,6 +77,14 @@ class Tally:
         self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
         self._measure('seconds', result.model, result.seconds)
 
+    def why(self) -> list[Why]:
+        """What kept rows from an answer, most frequent first."""
+        found: dict[tuple[str, str], dict[Pair, int]] = {}
+        for (pair, outcome, reason), count in self.reasons.items():
+            found.setdefault((outcome, reason), {})[pair] = count
+        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in found.items()]
+        return sorted(whys, key=lambda why: -why.rows)
+
     def measure(self, *names: str) -> tuple[str, dict[str, array[float]]] | None:
         """The first of these measures that as many rows have as any other; None if no row has one."""
         known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
@@ -64,7 +92,7 @@ class Tally:
         return (best, self.measures[best]) if known[best] else None
 
     def _measure(self, name: str, model: str, value: float | None) -> None:
-        if value is not None:
+        if value is not None and math.isfinite(value):
             self.measures.setdefault(name, {}).setdefault(model, array('d')).append(value)
 
 

@@ -31,6 +31,7 @@ _CELL = 26
 _FIRST = 24
 _REASONS = 10
 _REASON_WIDTH = 160
+_ODD = '#d55e00'
 
 
 def report_terminal(run: Run, to: Console) -> None:
@@ -67,39 +68,37 @@ def _cell(card: Scorecard | None, digits: int) -> Text:
         (score(card, digits), 'bold'),
         (f' {interval(card, digits)}' if interval(card, digits) else '', ''),
         (f'\n{denominator(card)} scored', 'dim'),
-        (f'\n{missing}' if missing else '', '#d55e00'),
+        (f'\n{missing}' if missing else '', _ODD),
     )
 
 
 def _down(cards: Sequence[Scorecard], digits: dict[str, int]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ('dataset', 'model', 'metric'):
-        table.add_column(name, overflow='fold')
-    for name in ('score', 'interval', 'scored'):
-        table.add_column(name, justify='right', no_wrap=True)
-    table.add_column('the rest', overflow='fold', style='#d55e00')
+    table.add_column('dataset × model', overflow='fold')
+    table.add_column('score', justify='right', no_wrap=True)
+    table.add_column('rows', overflow='fold')
     for card in cards:
         places = digits[card.metric]
+        missing = left_out(card)
         table.add_row(
-            *(Text(safe(name)) for name in (card.dataset, card.model, card.metric)),
-            Text(score(card, places), 'bold'),
-            interval(card, places).strip('[]').replace(', ', ' – '),
-            denominator(card),
-            left_out(card),
+            Text.assemble((safe(card.dataset), 'bold'), f' × {safe(card.model)}', (f'\n{safe(card.metric)}', 'dim')),
+            Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
+            Text.assemble((f'{denominator(card)} scored', 'dim'), (f'\n{missing}' if missing else '', _ODD)),
         )
     return table
 
 
 def _print_reasons(tally: Tally, to: Console) -> None:
-    reasons = tally.reasons.most_common()
+    reasons = tally.why()
     if not reasons:
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title='why', title_justify='left', title_style='bold')
-    for name, justify in (('rows', 'right'), ('outcome', 'left'), ('dataset × model', 'left'), ('reason', 'left')):
-        table.add_column(name, justify='right' if justify == 'right' else 'left', overflow='fold')
-    for ((dataset, model), outcome, reason), count in reasons[:_REASONS]:
-        pair, short = safe(f'{dataset} × {model}'), safe(reason[:_REASON_WIDTH].replace('\n', ' '))
-        table.add_row(f'{count:,}', OUTCOMES.get(outcome, outcome), Text(pair), Text(short))
+    table.add_column('rows', justify='right')
+    for name in ('outcome', 'reason', 'where'):
+        table.add_column(name, overflow='fold')
+    for why in reasons[:_REASONS]:
+        short = safe(' '.join(why.reason.split())[:_REASON_WIDTH])
+        table.add_row(f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), Text(short), Text(safe(why.place)))
     to.print(table)
     rest = len(reasons) - _REASONS
     if rest > 0:

@@ -80,10 +80,11 @@ def left_out(card: Scorecard) -> str:
     >>> left_out(Scorecard('d', 'm', 'acc', 50.0, scored=6, total=10, outcomes={'ok': 7, 'failed': 2}))
     '2 failed, 1 not scored, 1 not asked'
     """
+    named = dict.fromkeys([*OUTCOMES, *card.outcomes])
     ended = [
-        f'{count:,} {OUTCOMES.get(outcome, outcome)}'
-        for outcome, count in card.outcomes.items()
-        if outcome != 'ok' and count
+        f'{card.outcomes[outcome]:,} {OUTCOMES.get(outcome, outcome)}'
+        for outcome in named
+        if outcome != 'ok' and card.outcomes.get(outcome)
     ]
     finished = sum(card.outcomes.values())
     unscored = card.outcomes.get('ok', 0) - card.scored

@@ -1,0 +1,69 @@
+"""Where a server listens: every usual spelling of a base URL leads to the same endpoints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote, urlsplit
+
+__all__ = ['Address', 'read_address']
+
+_VERSION = re.compile(r'v\d+(?:(?:alpha|beta)\d*)?')
+_LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's root, under which its endpoints lie. What may be secret in a URL is not shown."""
+
+    root: str
+    query: str = field(default='', repr=False)
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+
+    def endpoint(self, name: str) -> str:
+        """The URL of one endpoint."""
+        return f'{self.root}/{name}?{self.query}' if self.query else f'{self.root}/{name}'
+
+    @property
+    def host(self) -> str:
+        """The machine's name."""
+        return urlsplit(self.root).hostname or ''
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the server runs on this machine."""
+        return _LOOPBACK.fullmatch(self.host) is not None
+
+
+def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
+    """Understand a base URL: with or without slash, version or endpoint. A `ValueError` says what is wrong.
+
+    >>> for url in 'http://h:8000', 'http://h:8000/v1/', 'http://h:8000/v1/chat/completions':
+    ...     print(read_address(url, endpoints=('chat/completions',)).endpoint('completions'))
+    http://h:8000/v1/completions
+    http://h:8000/v1/completions
+    http://h:8000/v1/completions
+    """
+    parts = urlsplit(written.strip())
+    if parts.scheme not in ('http', 'https') or not parts.hostname:
+        raise ValueError('a server is named like http://localhost:8000/v1 or https://api.example.com/v1')
+    place = _place(parts)
+    path = '/'.join(filter(None, parts.path.split('/')))
+    for endpoint in endpoints:
+        if path == endpoint or path.endswith(f'/{endpoint}'):
+            path = path[: -len(endpoint)].rstrip('/')
+            break
+    else:
+        if not any(_VERSION.fullmatch(segment) for segment in path.split('/')):
+            path = f'{path}/v1' if path else 'v1'
+    login = (unquote(parts.username or ''), unquote(parts.password or ''))
+    return Address(f'{place}/{path}'.rstrip('/'), parts.query, login if any(login) else None)
+
+
+def _place(parts: SplitResult) -> str:
+    host = f'[{parts.hostname}]' if ':' in (parts.hostname or '') else parts.hostname
+    try:
+        port = f':{parts.port}' if parts.port is not None else ''
+    except ValueError:
+        raise ValueError('the port is not a number from 0 to 65535') from None
+    return f'{parts.scheme}://{host}{port}'

@@ -1,0 +1,79 @@
+"""How many tokens a request is, where the model's tokenizer (and, for messages, its chat template) is at hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import RenderError
+from rolecall.models.tokenizers import Tokenizer, find_tokenizer
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.spans import Request
+
+__all__ = ['Counter']
+
+_KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model')
+
+
+class Counter:
+    """Counts for one model entry. The tokenizer is looked for on first use; nothing is downloaded.
+
+    >>> Counter({'path': 'none'}).count([1, 2, 3]), Counter({'path': 'none'}).count('Hi')
+    (3, None)
+    """
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self._entry = {key: entry[key] for key in _KEYS if key in entry}
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, if it is on this machine."""
+        return find_tokenizer(self._entry)
+
+    def count(self, request: Request) -> int | None:
+        """The exact number of input tokens, or None."""
+        if isinstance(request, str):
+            return self._text(request, bos=True)
+        if all(isinstance(entry, Mapping) for entry in request):
+            return self._messages(request)
+        counts = [1 if isinstance(entry, int) else self._text(str(entry)) for entry in request]
+        return None if None in counts else sum(filter(None, counts))
+
+    def ids(self, request: list[int | str]) -> list[int] | None:
+        """The token ids of ids and strings, or None where the strings cannot be tokenized here."""
+        if all(isinstance(entry, int) for entry in request):
+            return [entry for entry in request if isinstance(entry, int)]
+        if self.tokenizer is None:
+            return None
+        ids: list[int] = []
+        for entry in request:
+            ids += [entry] if isinstance(entry, int) else self.tokenizer.encode(entry)
+        return ids
+
+    def _text(self, text: str, *, bos: bool = False) -> int | None:
+        tokenizer = self.tokenizer
+        return None if tokenizer is None else tokenizer.count(text) + (bos and tokenizer.adds_bos)
+
+    def _messages(self, messages: Any) -> int | None:
+        template = self._template
+        if template is None or not all(isinstance(message.get('content'), str) for message in messages):
+            return None
+        try:
+            return self._text(template.render(messages))
+        except RenderError:
+            return None
+
+    @cached_property
+    def _template(self) -> ChatTemplate | None:
+        folder = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
+        file = folder / 'tokenizer_config.json'
+        if not file.is_file():
+            return None
+        settings = json.loads(file.read_text(encoding='utf-8'))
+        beside = folder / 'chat_template.jinja'
+        if beside.is_file():
+            settings['chat_template'] = beside.read_text(encoding='utf-8')
+        return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

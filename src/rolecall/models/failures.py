@@ -1,0 +1,134 @@
+"""What a server's refusal means: whether it may be tried again, when, and in which words to say it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from rolecall.models.base import ModelError, Outcome
+
+__all__ = ['RefusedError', 'embedded_refusal', 'outcome_of', 'refusal', 'retry_after']
+
+_TRANSIENT = frozenset((408, 409, 425, 429))
+_FINAL_CODES = frozenset(('insufficient_quota', 'billing_hard_limit_reached', 'billing_error'))
+_FILTERED = frozenset(('content_filter', 'content_policy_violation', 'invalid_prompt', 'data_inspection_failed'))
+_TOO_LONG_CODES = frozenset(('context_length_exceeded', 'exceed_context_size_error', 'request_too_large'))
+_TOO_LONG = re.compile(
+    r'maximum context length|context length exceeded|(?:model|maximum)\S* (?:max_model_len|model length)'
+    r'|exceeds? the (?:available |model.s )?(?:maximum )?context|longer than the model.s context|prompt is too long',
+    re.IGNORECASE,
+)
+_STATUS_OF = {'rate_limit_error': 429, 'overloaded_error': 529, 'api_error': 500, 'timeout_error': 504}
+_STATUS_OF |= {'invalid_request_error': 400, 'authentication_error': 401, 'permission_error': 403}
+_MARKUP = re.compile(r'<[^>]*>|\s+')
+_LONGEST = 400
+
+
+class RefusedError(ModelError):
+    """A server answered that it will not. `code` is its own word for why, `said` its own sentence."""
+
+    def __init__(self, message: str, *, status: int, code: str, said: str, wait: float | None = None) -> None:
+        transient = (status in _TRANSIENT or status >= 500) and code not in _FINAL_CODES
+        super().__init__(message, transient=transient, retry_after=wait if transient else None, status=status)
+        self.code = code
+        self.said = said
+
+
+def refusal(about: str, status: int, headers: Mapping[str, str], body: bytes) -> RefusedError:
+    """The error for an answer with an error status. `about` names server and model."""
+    code, said = _explained(body)
+    if 300 <= status < 400:
+        said = f'It sends us on to {headers.get("Location", "another address").partition("?")[0]}: name that address.'
+    return _told(about, status, code, said, retry_after(headers))
+
+
+def embedded_refusal(about: str, error: object) -> RefusedError:
+    """The error for an answer that began well and then says `error`."""
+    code, said = _code_and_sentence(error)
+    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else _STATUS_OF.get(code, 500)
+    return _told(about, status, code, said, None)
+
+
+def outcome_of(error: RefusedError) -> Outcome | None:
+    """What a refusal says about the row itself: it was filtered, or too long; None if it says nothing of the kind."""
+    if error.transient or error.status in (401, 403, 404):
+        return None
+    if error.code in _FILTERED:
+        return 'filtered'
+    return 'too_long' if error.code in _TOO_LONG_CODES or _TOO_LONG.search(error.said) else None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks us to wait, in seconds: given in milliseconds, in seconds, or as a date.
+
+    >>> retry_after({'Retry-After': '2.5'}), retry_after({'retry-after-ms': '20'}), retry_after({})
+    (2.5, 0.02, None)
+    """
+    if (milliseconds := _number(headers.get('retry-after-ms'))) is not None:
+        return milliseconds / 1000
+    written = headers.get('Retry-After')
+    if written is None or (seconds := _number(written)) is not None:
+        return None if written is None else seconds
+    try:
+        moment = parsedate_to_datetime(written)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+
+
+def _number(written: str | None) -> float | None:
+    try:
+        number = float(written or '')
+    except ValueError:
+        return None
+    return number if 0 <= number < float('inf') else None
+
+
+def _told(about: str, status: int, code: str, said: str, wait: float | None) -> RefusedError:
+    quoted = f' The server says: {said}' if said else ''
+    return RefusedError(
+        f'{about}: {_meaning(status, code)} ({status}).{quoted}', status=status, code=code, said=said, wait=wait
+    )
+
+
+def _meaning(status: int, code: str) -> str:
+    if code in _FINAL_CODES:
+        return 'the account has no credit left'
+    if status in (401, 403):
+        return 'the key is missing, wrong or not allowed to do this'
+    if status == 404:
+        return 'there is no such model, or the base URL is wrong'
+    if status == 429:
+        return 'too many requests'
+    if status >= 500:
+        return 'the server failed'
+    return 'the address has moved' if 300 <= status < 400 else 'the request was refused'
+
+
+def _explained(body: bytes) -> tuple[str, str]:
+    text = body.decode('utf-8', 'replace')
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return '', _short(text)
+    return _code_and_sentence(found.get('error') or found if isinstance(found, dict) else found)
+
+
+def _code_and_sentence(error: Any) -> tuple[str, str]:
+    if not isinstance(error, Mapping):
+        return '', _short(str(error))
+    inner = error.get('innererror')
+    codes = (error.get('code'), inner.get('code') if isinstance(inner, Mapping) else None, error.get('type'))
+    code = next((str(code) for code in codes if code is not None), '')
+    said = error.get('message') or error.get('detail') or error.get('msg') or error
+    return code, _short(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str))
+
+
+def _short(text: str) -> str:
+    text = _MARKUP.sub(' ', text[: 20 * _LONGEST]).strip()
+    return text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'

@@ -1,0 +1,145 @@
+"""What OpenAI-compatible servers answer, read into replies; a stream is first collected into the plain answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rolecall.models.base import Outcome, Reply, Usage
+from rolecall.models.reasoning import THINK, split_reasoning
+
+__all__ = ['StreamedAnswer', 'parsed_arguments', 'read_reply', 'read_usage']
+
+_REASONING = ('reasoning_content', 'reasoning')
+_TEXT_KEYS = ('content', *_REASONING, 'refusal')
+
+
+def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags: tuple[str, str] = THINK) -> Reply:
+    """The reply in an answer of /chat/completions or /completions.
+
+    >>> read_reply({'choices': [{'message': {'content': 'Four'}, 'finish_reason': 'stop'}]}).text
+    'Four'
+    """
+    usage = read_usage(answer.get('usage'), seconds)
+    first, *others = (_read_choice(choice, tags) for choice in answer['choices'])
+    return replace(first, usage=usage, others=tuple(others))
+
+
+def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
+    message = choice['message'] if 'message' in choice else {'content': choice['text']}
+    content, reasoning = _texts(message.get('content'))
+    reasoning = reasoning or next((message[key] for key in _REASONING if message.get(key)), '')
+    ended = choice.get('finish_reason') or ''
+    calls = tuple(_read_call(call) for call in message.get('tool_calls') or ())
+    exhausted = bool(reasoning) and not content and not calls and ended == 'length'
+    if not reasoning:
+        content, reasoning, exhausted = split_reasoning(content, cut_off=ended == 'length', tags=tags)
+    refused = message.get('refusal')
+    outcome: Outcome = 'thinking_exhausted' if exhausted else 'ok'
+    if refused or ended == 'content_filter':
+        outcome, ended = 'filtered', refused or ended
+    return Reply(content, outcome, ended, reasoning, calls)
+
+
+def _texts(content: object) -> tuple[str, str]:
+    """The text and the thinking of a message's content, which is a string, nothing, or a list of parts."""
+    if content is None or isinstance(content, str):
+        return content or '', ''
+    if not isinstance(content, list):
+        raise TypeError(f'content is a {type(content).__name__}')
+    texts = [part['text'] for part in content if part.get('type') == 'text']
+    thoughts = [part.get('thinking') for part in content if part.get('type') == 'thinking']
+    return ''.join(texts), ''.join(_texts(thought)[0] for thought in thoughts)
+
+
+def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call['function']
+    return {**call, 'function': {**function, 'arguments': parsed_arguments(function.get('arguments'))}}
+
+
+def parsed_arguments(written: Any) -> Any:
+    """Arguments of a call as values: decoded once if they are JSON, left as they are if they are not.
+
+    >>> parsed_arguments('{"city": "Rome"}'), parsed_arguments(''), parsed_arguments('{oops')
+    ({'city': 'Rome'}, {}, '{oops')
+    """
+    if not isinstance(written, str):
+        return {} if written is None else written
+    try:
+        return json.loads(written) if written.strip() else {}
+    except ValueError:
+        return written
+
+
+def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
+    """What the server says the call cost."""
+    usage = usage or {}
+    details = usage.get('prompt_tokens_details') or {}
+    cached = details.get('cached_tokens')
+    return Usage(
+        input_tokens=usage.get('prompt_tokens'),
+        output_tokens=usage.get('completion_tokens'),
+        cached_tokens=usage.get('prompt_cache_hit_tokens') if cached is None else cached,
+        seconds=seconds,
+    )
+
+
+class StreamedAnswer:
+    """Collects the pieces of a streamed answer.
+
+    >>> answer = StreamedAnswer()
+    >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'Fo'}}]})
+    >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'ur'}, 'finish_reason': 'stop'}]})
+    >>> answer.finished, read_reply(answer.whole()).text
+    (True, 'Four')
+    """
+
+    def __init__(self) -> None:
+        self._choices: dict[int, dict[str, Any]] = {}
+        self._usage: Mapping[str, Any] | None = None
+
+    def take(self, event: Any) -> None:
+        """One piece."""
+        self._usage = event.get('usage') or self._usage
+        for piece in event.get('choices') or ():
+            choice = self._choices.setdefault(piece.get('index', 0), {'texts': {}, 'calls': {}, 'finish_reason': None})
+            choice['finish_reason'] = piece.get('finish_reason') or choice['finish_reason']
+            delta = {'content': piece['text']} if 'text' in piece else piece.get('delta') or {}
+            for key in _TEXT_KEYS:
+                if delta.get(key):
+                    choice['texts'].setdefault(key, []).append(delta[key])
+            for call in delta.get('tool_calls') or ():
+                _add_call(choice['calls'], call)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every choice has come to its end."""
+        return bool(self._choices) and all(choice['finish_reason'] for choice in self._choices.values())
+
+    def whole(self) -> dict[str, Any]:
+        """The answer as it would have come in one piece."""
+        choices = [_whole_choice(choice) for _, choice in sorted(self._choices.items())]
+        return {'choices': choices, 'usage': self._usage}
+
+
+def _add_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> None:
+    function = piece.get('function') or {}
+    call = calls.setdefault(piece.get('index', len(calls)), {'id': None, 'name': '', 'arguments': []})
+    call['id'] = piece.get('id') or call['id']
+    call['name'] = function.get('name') or call['name']
+    if function.get('arguments'):
+        call['arguments'].append(function['arguments'])
+
+
+def _whole_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {key: ''.join(pieces) for key, pieces in choice['texts'].items()}
+    if choice['calls']:
+        message['tool_calls'] = [_whole_call(call) for _, call in sorted(choice['calls'].items())]
+    return {'message': message, 'finish_reason': choice['finish_reason']}
+
+
+def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = {'name': call['name'], 'arguments': ''.join(call['arguments'])}
+    return {'id': call['id'], 'type': 'function', 'function': function}

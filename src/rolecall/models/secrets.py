@@ -1,0 +1,76 @@
+"""Keys of servers: found when they are needed, kept out of everything that is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from rolecall.models.base import ModelError
+
+__all__ = ['Keys', 'without_secrets']
+
+_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*')
+_SURELY_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)')
+_HEADER = re.compile(r'[\x21-\x7e]+')
+_SHORTEST = 4
+
+
+class Keys:
+    """The keys of a model entry: literals, `ENV`, or names of environment variables. Looked up on first use.
+
+    >>> Keys('sk-literal', variable='OPENAI_API_KEY', needed=False)
+    <keys>
+    """
+
+    __slots__ = ('_found', '_needed', '_variable', '_written')
+
+    def __init__(self, written: str | Iterable[str] | None, *, variable: str, needed: bool) -> None:
+        self._written = (written,) if isinstance(written, str) else None if written is None else tuple(written)
+        self._variable = variable
+        self._needed = needed
+        self._found: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return '<keys>'
+
+    def values(self) -> tuple[str, ...]:
+        """The keys themselves; none for a server that wants none."""
+        if self._found is None:
+            self._found = tuple(key for key in map(_usable, self._looked_up()) if key)
+        return self._found
+
+    def _looked_up(self) -> Iterable[str]:
+        if self._written is None:
+            found = os.environ.get(self._variable, '')
+            if not found and self._needed:
+                raise ModelError(f'no key: set the environment variable {self._variable}, or give the model a `key`.')
+            return (found,)
+        return [self._one(written.strip()) for written in self._written]
+
+    def _one(self, written: str) -> str:
+        name = self._variable if written == 'ENV' else written.removeprefix('$')
+        if _VARIABLE.fullmatch(name) and os.environ.get(name):
+            return os.environ[name]
+        if written == 'ENV' or written.startswith('$') or _SURELY_VARIABLE.fullmatch(written):
+            raise ModelError(f'no key: the environment variable {name} is not set.')
+        return written
+
+
+def _usable(key: str) -> str:
+    key = key.strip()
+    if key and not _HEADER.fullmatch(key):
+        raise ModelError('the key cannot be sent: it holds spaces or characters that are not ASCII.')
+    return key
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with every secret in it blotted out.
+
+    >>> without_secrets('Incorrect API key: sk-123456', ['sk-123456'])
+    'Incorrect API key: [key]'
+    """
+    for secret in secrets:
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, '[key]')
+    return text

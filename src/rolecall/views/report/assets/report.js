@@ -1,0 +1,357 @@
+'use strict';
+// Draws the rows on demand. Data only ever becomes text nodes, never markup.
+(() => {
+  const data = (id) => JSON.parse(document.getElementById(id).textContent);
+  const about = data('about');
+  const texts = data('texts');
+  const rows = data('packed');
+  const PER_PAGE = 50;
+  const SLICE_MS = 24;
+  const SHORT = 600;
+  const [PAIR, ROW, OUTCOME, VERDICT, SCORE, PROMPTS, REPLIES, REASONING, PREDICTION, EXTRACTED, GOLD, REASON, MORE] =
+    Array.from({ length: 13 }, (_, at) => at);
+  const [ASKED, IN_A_SHOT] = [1, 2];
+  const OK = about.outcomes.findIndex(([name]) => name === 'ok');
+  const ACTIVE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/u;
+  const BLANKS = { ' ': '·\u200b', '\t': '⇥\t', '\n': '⏎\n', '\u00a0': '⍽', '\u3000': '□□' };
+  const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'where', 'q'];
+  const unique = (list) => [...new Set(list)];
+  const datasets = unique(about.pairs.map(([dataset]) => dataset));
+  const models = unique(about.pairs.map(([, model]) => model));
+
+  const make = (tag, attributes = {}, ...children) => {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+      else if (value === true) node.setAttribute(name, '');
+      else if (value !== false && value != null) node.setAttribute(name, value);
+    }
+    node.append(...children.filter((child) => child != null));
+    return node;
+  };
+
+  // ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
+  const pairOf = (row) => about.pairs[row[PAIR]];
+  const nameOf = (row) => ({ dataset: pairOf(row)[0], model: pairOf(row)[1], row: String(row[ROW]) });
+  const promptText = ([, , blocks]) =>
+    blocks.map(([, extra, runs]) => extra + runs.filter((_, at) => at % 2 === 0).map((t) => texts[t]).join('')).join('\n');
+  const parts = {
+    prompt: (row) => row[PROMPTS].map(promptText).join('\n'),
+    reply: (row) => row[REPLIES].join('\n'),
+    reasoning: (row) => row[REASONING].join('\n'),
+    answer: (row) => [row[EXTRACTED], row[GOLD], row[PREDICTION]].filter((text) => text != null).join('\n'),
+    reason: (row) => row[REASON],
+  };
+  const everything = (row) => Object.values(parts).map((part) => part(row)).join('\n');
+  const snippet = (row) => {
+    const blocks = row[PROMPTS].length ? row[PROMPTS][row[PROMPTS].length - 1][2] : [];
+    const runs = blocks.flatMap(([, , list]) => list);
+    let asked = '';
+    for (let at = 0; at < runs.length && asked.length < 240; at += 2)
+      if (about.origins[runs[at + 1]][3] === ASKED) asked += (asked ? ' ' : '') + texts[runs[at]];
+    if (!asked && runs.length) asked = texts[runs[runs.length - 2]].slice(-240);
+    return asked.slice(0, 240).replace(/\s+/g, ' ').trim() || row[REASON] || '(no prompt kept)';
+  };
+  const number = (value) => value.toLocaleString('en', { maximumSignificantDigits: 3 });
+  const verdict = (row) => {
+    if (row[OUTCOME] !== OK && row[VERDICT] > 1) return [about.outcomes[row[OUTCOME]][1], 'bad'];
+    const word = about.verdicts[row[VERDICT]];
+    const also = row[OUTCOME] === OK ? '' : ` (${about.outcomes[row[OUTCOME]][1]})`;
+    return { correct: [`✓ correct${also}`, 'correct'], wrong: [`✗ wrong${also}`, 'wrong'], scored: [`score ${number(row[SCORE] ?? 0)}`, ''] }[word] || [word, ''];
+  };
+  const badge = (row) => {
+    const [words, kind] = verdict(row);
+    return make('span', { class: `badge ${kind}` }, words);
+  };
+
+  // Characters that act (controls, direction marks) are written out; blanks can be shown; what was searched is marked.
+  const drawn = (text, query, blanks) => {
+    const nodes = [];
+    const plain = (piece) => {
+      if (!piece) return;
+      const shown = blanks ? piece.replace(/[ \t\n\u00a0\u3000]/g, (blank) => BLANKS[blank]) : piece;
+      nodes.push(document.createTextNode(shown));
+    };
+    const honest = (piece) => {
+      if (!ACTIVE.test(piece)) return plain(piece);
+      let kept = '';
+      for (const character of piece) {
+        if (!ACTIVE.test(character)) { kept += character; continue; }
+        plain(kept);
+        kept = '';
+        const code = character.codePointAt(0);
+        const name = code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? '␡' : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+        nodes.push(make('span', { class: 'act', title: 'a character that cannot be seen' }, name));
+      }
+      plain(kept);
+    };
+    if (!query) { honest(text); return nodes; }
+    const folded = text.toLowerCase();
+    let at = 0;
+    for (let found = folded.indexOf(query); found >= 0; found = folded.indexOf(query, at)) {
+      honest(text.slice(at, found));
+      const before = nodes.length;
+      honest(text.slice(found, found + query.length));
+      nodes.push(make('mark', {}, ...nodes.splice(before)));
+      at = found + query.length;
+    }
+    honest(text.slice(at));
+    return nodes;
+  };
+
+  // ── state ───────────────────────────────────────────────────────────────────────────────────────────────────────
+  const state = { filters: {}, found: [], page: 0, open: -1, blanks: false, fold: false, search: 0 };
+  const order = rows.map((_, at) => at).sort((a, b) => rows[a][PAIR] - rows[b][PAIR] || rows[a][ROW] - rows[b][ROW]);
+  const same = new Map();
+  for (const at of order) {
+    const key = JSON.stringify([pairOf(rows[at])[0], rows[at][ROW]]);
+    if (!same.has(key)) same.set(key, []);
+    same.get(key).push(at);
+  }
+
+  const fits = (row) => {
+    const { dataset, model, outcome, verdict: said } = state.filters;
+    const [ofDataset, ofModel] = pairOf(row);
+    return (!dataset || ofDataset === dataset) && (!model || ofModel === model) &&
+      (!outcome || about.outcomes[row[OUTCOME]][0] === outcome) && (!said || about.verdicts[row[VERDICT]] === said);
+  };
+
+  // Searching goes in slices, so that the page stays alive; a newer search ends an older one.
+  const search = (wanted, options) => {
+    const mine = ++state.search;
+    const query = (state.filters.q || '').toLowerCase();
+    const look = parts[state.filters.where] || everything;
+    const candidates = order.filter((at) => fits(rows[at]));
+    state.page = 0;
+    if (!query) { state.found = candidates; finish(wanted, options); return; }
+    state.found = [];
+    let at = 0;
+    const slice = () => {
+      if (mine !== state.search) return;
+      const until = performance.now() + SLICE_MS;
+      while (at < candidates.length && performance.now() < until) {
+        if (look(rows[candidates[at]]).toLowerCase().includes(query)) state.found.push(candidates[at]);
+        at += 1;
+      }
+      if (at < candidates.length) { count(` of ${at.toLocaleString('en')} searched …`); setTimeout(slice); } else finish(wanted, options);
+    };
+    slice();
+  };
+  const finish = (wanted, { remember = false, scroll = false } = {}) => {
+    const at = wanted ? state.found.findIndex((row) => Object.entries(wanted).every(([key, value]) => nameOf(rows[row])[key] === value)) : -1;
+    open(at >= 0 ? at : state.found.length ? 0 : -1, { remember, redraw: true });
+    if (scroll) document.getElementById('rows').scrollIntoView();
+  };
+
+  // ── the page ────────────────────────────────────────────────────────────────────────────────────────────────────
+  const browser = document.getElementById('browser');
+  const choice = (name, label, options) => {
+    const box = make('select', { name, onchange: () => changed() }, make('option', { value: '' }, 'all'),
+      ...options.map(([value, words]) => make('option', { value }, ...drawn(words))));
+    return make('label', {}, label, box);
+  };
+  const filters = make('form', { class: 'filters', role: 'search', 'aria-label': 'Filter the rows', onsubmit: (event) => event.preventDefault() },
+    choice('dataset', 'Dataset', datasets.map((name) => [name, name])),
+    choice('model', 'Model', models.map((name) => [name, name])),
+    choice('outcome', 'Outcome', about.outcomes.filter((_, at) => rows.some((row) => row[OUTCOME] === at))),
+    choice('verdict', 'Verdict', about.verdicts.filter((_, at) => rows.some((row) => row[VERDICT] === at)).map((word) => [word, word])),
+    make('label', { class: 'wide' }, 'Search', make('input', { type: 'search', name: 'q', placeholder: 'Words in any row', autocomplete: 'off', spellcheck: 'false', oninput: () => soon() })),
+    choice('where', 'Search in', Object.keys(parts).map((name) => [name, name])),
+    make('button', { type: 'reset', onclick: () => setTimeout(changed) }, 'Clear'));
+  const option = (name, words) => make('label', {}, make('input', { type: 'checkbox', name, onchange: (event) => { state[name] = event.target.checked; show(); } }), words);
+  const tools = make('div', { class: 'tools', role: 'group', 'aria-label': 'How prompts are shown' }, option('fold', 'fold examples'), option('blanks', 'show blanks'));
+  const total = make('p', { class: 'count', role: 'status', 'aria-live': 'polite' });
+  const list = make('div', { class: 'list', role: 'listbox', tabindex: '0', 'aria-label': 'Rows' });
+  const back = make('button', { type: 'button', onclick: () => turn(-1) }, '‹ Previous');
+  const on = make('button', { type: 'button', onclick: () => turn(1) }, 'Next ›');
+  const where = make('span');
+  const detail = make('article', { class: 'detail', 'aria-label': 'The row that is open', tabindex: '-1' });
+  const key = (name) => make('kbd', {}, name);
+  browser.append(filters, make('div', { class: 'split' },
+    make('div', { class: 'side' }, total, list, make('div', { class: 'pager' }, back, where, on),
+      make('p', { class: 'keys' }, key('j'), ' ', key('k'), ' next, previous row · ', key('n'), ' ', key('p'), ' page · ', key('/'), ' search')),
+    make('div', {}, tools, detail)));
+  browser.hidden = false;
+
+  const count = (more) => {
+    const found = state.found.length;
+    total.textContent = found === rows.length ? `${found.toLocaleString('en')} rows` : `${found.toLocaleString('en')} of ${rows.length.toLocaleString('en')} rows${more || ''}`;
+  };
+  const drawList = () => {
+    const first = state.page * PER_PAGE;
+    const pages = Math.max(1, Math.ceil(state.found.length / PER_PAGE));
+    list.replaceChildren(...state.found.slice(first, first + PER_PAGE).map((at, place) => item(rows[at], first + place)));
+    if (!state.found.length) list.append(make('p', { class: 'item' }, 'No row fits.'));
+    where.textContent = `page ${state.page + 1} of ${pages.toLocaleString('en')}`;
+    back.disabled = state.page === 0;
+    on.disabled = state.page >= pages - 1;
+    count();
+  };
+  const item = (row, place) => {
+    const { dataset, model } = nameOf(row);
+    return make('div', { class: 'item', role: 'option', id: `item-${place}`, 'aria-selected': 'false', onclick: () => open(place, { jump: true }) },
+      make('div', { class: 'top' }, make('bdi', {}, ...drawn(`${dataset} · ${row[ROW]} · ${model}`)), badge(row)),
+      make('p', {}, ...drawn(snippet(row), (state.filters.q || '').toLowerCase())));
+  };
+
+  const say = (text, words) => text == null || text === ''
+    ? make('p', { class: 'say empty' }, words || 'empty')
+    : make('div', { class: 'say', dir: 'auto' }, ...drawn(text, (state.filters.q || '').toLowerCase(), state.blanks));
+  const titled = (title, ...nodes) => make('div', {}, make('h4', {}, title), ...nodes);
+
+  const NOTES = ['', 'The config words this prompt differently now; this is what was sent, without origins.', 'Origins are not at hand; this is what was sent.'];
+  const promptNode = ([, note, blocks]) => {
+    const groups = new Map();
+    const query = (state.filters.q || '').toLowerCase();
+    let folding = false;
+    const bodies = blocks.map(([heading, extra, runs]) => {
+      const words = make('div', { class: 'say', dir: 'auto' });
+      for (let at = 0; at < runs.length; at += 2) {
+        const [style, label, group, place, name] = about.origins[runs[at + 1]];
+        if (group) groups.set(group, (groups.get(group) || new Set()).add(name));
+        if (state.fold && place === IN_A_SHOT) {
+          if (!folding) words.append(make('span', { class: 'folded' }, 'examples …'));
+          folding = true;
+          continue;
+        }
+        folding = false;
+        words.append(make('span', { class: `s${style}`, title: label }, ...drawn(texts[runs[at]], query, state.blanks)));
+      }
+      if (runs.length && !words.children.length) return '';
+      return make('div', {}, heading ? make('p', { class: 'role' }, ...drawn(heading)) : null, words, extra ? say(extra) : null);
+    });
+    const legend = about.legend.filter(([group]) => groups.has(group)).map(([group, meaning, style]) => {
+      const names = [...groups.get(group)].filter(Boolean);
+      return make('span', { class: `s${style}` }, ...drawn(names.length ? `${meaning} (${names.join(', ')})` : meaning));
+    });
+    return make('div', { class: 'prompt' }, note ? make('p', { class: 'note' }, NOTES[note]) : null,
+      legend.length ? make('div', { class: 'origins', 'aria-label': 'What the colours mean' }, ...legend) : null, ...bodies);
+  };
+  const prompts = (row) => {
+    const all = row[PROMPTS];
+    if (!all.length) return titled('Prompt', say('', 'not kept'));
+    if (all.length === 1) return titled('Prompt', promptNode(all[0]));
+    const chosen = all.findIndex(([title]) => title === `label ${row[PREDICTION] ?? row[EXTRACTED]}`);
+    const shown = chosen >= 0 ? chosen : all.length - 1;
+    return titled(`Prompts (${all.length})`, ...all.map((prompt, at) => {
+      const box = make('details', { open: at === shown }, make('summary', {}, prompt[0] || `request ${at + 1}`));
+      const fill = () => { if (box.open && box.children.length < 2) box.append(promptNode(prompt)); };
+      box.addEventListener('toggle', fill);
+      fill();
+      return box;
+    }));
+  };
+  const facts = (row) => {
+    const more = row[MORE];
+    const lines = [
+      ['input', more.in && `${more.in.toLocaleString('en')} tokens`], ['output', more.out && `${more.out.toLocaleString('en')} tokens`],
+      ['time', more.seconds && `${number(more.seconds)} s`], ['examples', more.shots && `training rows ${more.shots.join(', ')}`],
+      ['dropped', more.dropped && `${more.dropped} examples, to fit`], ['belongs to', more.cluster], ['fingerprint', more.fingerprint],
+    ].filter(([, words]) => words);
+    return make('dl', { class: 'known' }, ...lines.flatMap(([name, words]) => [make('dt', {}, name), make('dd', {}, ...drawn(words))]));
+  };
+  const others = (row) => {
+    const rest = same.get(JSON.stringify([pairOf(row)[0], row[ROW]])).filter((at) => rows[at] !== row);
+    return rest.length ? titled('The same row', make('div', { class: 'others' }, ...rest.map((at) =>
+      make('button', { type: 'button', onclick: () => visit(at) }, make('bdi', {}, ...drawn(pairOf(rows[at])[1])), ' ', badge(rows[at]))))) : null;
+  };
+
+  const show = () => {
+    const row = rows[state.found[state.open]];
+    if (!row) { detail.replaceChildren(make('p', { class: 'note' }, 'No row is open.')); return; }
+    const { dataset, model } = nameOf(row);
+    const answers = [['Gold', row[GOLD]], ['Extracted', row[EXTRACTED]], ['Prediction', row[PREDICTION]]].filter(([, text]) => text != null);
+    const many = row[REPLIES].length > 1;
+    detail.replaceChildren(
+      make('button', { type: 'button', class: 'up', onclick: () => filters.scrollIntoView() }, '↑ list'),
+      make('h3', {}, make('span', {}, make('bdi', {}, ...drawn(dataset)), ' × ', make('bdi', {}, ...drawn(model)), ` · row ${row[ROW]}`), badge(row)),
+      ...(row[REASON] && row[OUTCOME] !== OK ? [make('p', { class: 'note missing', dir: 'auto' }, ...drawn(row[REASON]))] : []),
+      answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
+      ...row[REPLIES].map((reply, at) => titled(many ? `Reply ${at + 1}` : 'Reply', say(reply, 'an empty reply'))),
+      ...row[REASONING].filter(Boolean).map((thought, at, all) => make('details', {}, make('summary', {}, all.length > 1 ? `Reasoning ${at + 1}` : 'Reasoning', ` (${thought.length.toLocaleString('en')} characters)`), say(thought))),
+      row[MORE].details ? make('details', { open: row[MORE].details.length < SHORT }, make('summary', {}, 'Details'), say(row[MORE].details)) : '',
+      others(row) || '',
+      prompts(row),
+      titled('About this row', facts(row)));
+  };
+
+  const open = (place, { remember = true, redraw = false, jump = false } = {}) => {
+    state.open = place;
+    state.page = Math.max(0, Math.floor(place / PER_PAGE));
+    if (!document.getElementById(`item-${place}`) || redraw) drawList();
+    list.querySelectorAll('[aria-selected=true]').forEach((node) => node.setAttribute('aria-selected', 'false'));
+    const node = document.getElementById(`item-${place}`);
+    if (node) {
+      node.setAttribute('aria-selected', 'true');
+      list.setAttribute('aria-activedescendant', node.id);
+      const { top, bottom } = list.getBoundingClientRect();
+      const box = node.getBoundingClientRect();
+      if (box.top < top) list.scrollTop -= top - box.top;
+      else if (box.bottom > bottom) list.scrollTop += box.bottom - bottom;
+    }
+    show();
+    if (remember) write();
+    if (jump && matchMedia('(max-width: 56rem)').matches) detail.scrollIntoView();
+  };
+  const step = (by) => {
+    const to = Math.min(state.found.length - 1, Math.max(0, state.open + by));
+    if (state.found.length && to !== state.open) open(to);
+  };
+  const turn = (by) => {
+    const pages = Math.ceil(state.found.length / PER_PAGE);
+    const page = Math.min(pages - 1, Math.max(0, state.page + by));
+    if (page !== state.page && state.found.length) { open(page * PER_PAGE); list.scrollTop = 0; }
+  };
+  const visit = (at) => {
+    if (!state.found.includes(at)) {
+      const [, model] = pairOf(rows[at]);
+      state.filters = { dataset: pairOf(rows[at])[0], model };
+      fill();
+      search(nameOf(rows[at]), { remember: true });
+      return;
+    }
+    open(state.found.indexOf(at));
+  };
+
+  // ── address: filters and the open row stand in it, so a view can be linked to ───────────────────────────────────
+  const fill = () => FILTERS.forEach((name) => { filters.elements[name].value = state.filters[name] || ''; });
+  const collect = () => {
+    state.filters = Object.fromEntries(FILTERS.map((name) => [name, filters.elements[name].value]).filter(([, value]) => value));
+  };
+  const write = () => {
+    const row = rows[state.found[state.open]];
+    const at = row ? { at: JSON.stringify([...pairOf(row), row[ROW]]) } : {};
+    history.replaceState(null, '', `#${new URLSearchParams({ ...state.filters, ...at })}`);
+  };
+  const read = () => {
+    const given = new URLSearchParams(location.hash.slice(1));
+    state.filters = Object.fromEntries(FILTERS.map((name) => [name, given.get(name)]).filter(([, value]) => value));
+    fill();
+    collect();
+    let wanted = null;
+    try {
+      const [dataset, model, row] = JSON.parse(given.get('at'));
+      wanted = { dataset, model, row: String(row) };
+    } catch { /* no row is named */ }
+    search(wanted, { scroll: Boolean(wanted || Object.keys(state.filters).length) });
+  };
+  const changed = () => { collect(); search(null, { remember: true }); };
+  let waiting = 0;
+  const soon = () => { clearTimeout(waiting); waiting = setTimeout(changed, 180); };
+
+  const isSection = () => ['', '#scores', '#outcomes', '#lengths', '#rows'].includes(location.hash);
+  addEventListener('hashchange', () => { if (!isSection()) read(); });
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (typing) { if (event.key === 'Escape') event.target.blur(); return; }
+    const inList = event.target === list;
+    const act = {
+      j: () => step(1), k: () => step(-1), n: () => turn(1), p: () => turn(-1), '/': () => filters.elements.q.focus(),
+      ...(inList ? { ArrowDown: () => step(1), ArrowUp: () => step(-1), PageDown: () => turn(1), PageUp: () => turn(-1),
+        Home: () => open(0), End: () => open(state.found.length - 1), Enter: () => detail.focus() } : {}),
+    }[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  read();
+})();

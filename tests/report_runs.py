@@ -1,0 +1,110 @@
+"""Runs that live in memory, for tests of reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from helpers import API, bot, config, human, template
+from rolecall.previews import preview
+from rolecall.program import fingerprint
+from rolecall.render.spans import Request
+from rolecall.runs.results import Result
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.report import ConfigPreviews
+
+HOSTILE = (
+    '</script><img src=x onerror="window.hacked=1"><!-- {{7*7}} \u202egnp.exe\u2066 \x00\ud800 & " \' ` | # </style>'
+)
+
+
+@dataclass
+class MemoryRun:
+    """A run without a store."""
+
+    cards: list[Scorecard] = field(default_factory=list)
+    rows: list[Result] = field(default_factory=list)
+    requests: dict[str, Request] = field(default_factory=dict)
+    title: str = 'a run'
+    created: str = '2026-11-15 12:00'
+
+    def scorecards(self):
+        return self.cards
+
+    def results(self):
+        return iter(self.rows)
+
+    def request(self, fingerprint):
+        return self.requests.get(fingerprint)
+
+
+def run_with(text: str = 'Hi', name: str = 'demo', *, rows: int = 1, **result: Any) -> MemoryRun:
+    """A run of one dataset × model whose every text is the given one."""
+    made = [
+        Result(
+            name,
+            name,
+            number,
+            'ok',
+            prediction=text,
+            extracted=text,
+            gold=text,
+            correct=False,
+            replies=(text,),
+            reasoning=(text,),
+            fingerprint='f',
+            details={text: text},
+            **result,
+        )
+        for number in range(rows)
+    ]
+    made.append(Result(name, name, rows, 'failed', reason=text))
+    card = Scorecard(name, name, name, 0.5, 0.4, 0.6, rows, rows + 1, {'ok': rows, 'failed': 1})
+    return MemoryRun([card], made, {'f': [{'role': text, 'content': text, 'name': text}]}, text, text)
+
+
+def sums_config(rows: int, *, prompt: str = 'Add: {question}') -> dict[str, Any]:
+    """Sums for a text model and an API, with one example."""
+    sums = [{'question': f'{number} + {number}', 'answer': str(2 * number)} for number in range(rows)]
+    both = template({'begin': ['</E>'], 'round': [human(prompt), bot('{answer}')]}, ice_token='</E>')
+    made = config(sums, None, both, [{'question': '100 + 1', 'answer': '101'}], meta='chatml')
+    made['datasets'][0]['abbr'] = 'sums'
+    made['models'][0]['abbr'] = 'chatml'
+    made['models'].append({'abbr': 'api', 'type': 'OpenAI', 'path': 'none', 'meta_template': API})
+    return made
+
+
+def made_up_run(rows: int = 8) -> tuple[MemoryRun, ConfigPreviews]:
+    """A finished run of the sums, half of them right, and what words its prompts."""
+    asked = sums_config(rows)
+    run = MemoryRun()
+    for one in preview(asked):
+        identity = fingerprint(one.request, model=one.model)
+        run.requests[identity] = one.request
+        right = one.row % 2 == 0
+        gold = one.values['answer']
+        run.rows.append(
+            Result(
+                one.dataset,
+                one.model,
+                one.row,
+                'ok',
+                prediction=f'It is {gold}.',
+                extracted=gold if right else '0',
+                gold=gold,
+                correct=right,
+                score=float(right),
+                fingerprint=identity,
+                fingerprints=(identity,),
+                replies=(f'It is {gold}.',),
+                reasoning=('Let me add.',),
+                input_tokens=40 + one.row,
+                output_tokens=5,
+                seconds=0.5,
+                shots=one.shots,
+            )
+        )
+    for (dataset, model), count in Counter((row.dataset, row.model) for row in run.rows).items():
+        run.cards.append(Scorecard(dataset, model, 'accuracy', 50.0, 40.0, 60.0, count, count, {'ok': count}))
+    return run, ConfigPreviews(asked)

@@ -1,0 +1,289 @@
+"""Reports of runs: every number with its denominator, prompts by origin, and nothing in the data that can act."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
+from rolecall.runs.archive import Archive
+from rolecall.runs.results import Result
+from rolecall.runs.store import Store
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.looks import LOOKS
+from rolecall.views.report import (
+    ConfigPreviews,
+    StoredRun,
+    plots,
+    report_csv,
+    report_html,
+    report_markdown,
+    report_terminal,
+)
+from rolecall.views.report.packing import packed
+from rolecall.views.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
+from rolecall.views.report.svg import ticks
+from rolecall.views.report.words import left_out
+from rolecall.views.terminal import console
+
+
+class Page(HTMLParser):
+    """What a browser would find in a page: tags with their attributes, and the data it carries."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.data, self.words, self._inside = [], {}, [], ''
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._inside = dict(attributes).get('id', '') if tag == 'script' else ''
+
+    def handle_endtag(self, tag):
+        self._inside = ''
+
+    def handle_data(self, data):
+        if self._inside:
+            self.data[self._inside] = json.loads(self.data.get(self._inside, '') or data)
+        else:
+            self.words.append(data)
+
+    def texts(self, prompt):
+        """A packed prompt as text and origins."""
+        _, _, blocks = prompt
+        runs = [run for _, _, block in blocks for run in block]
+        origins = [self.data['about']['origins'][number] for number in runs[1::2]]
+        return [self.data['texts'][number] for number in runs[::2]], origins
+
+
+def on_terminal(run, width=120):
+    out = io.StringIO()
+    report_terminal(run, console(out, width=width))
+    return out.getvalue()
+
+
+def card(**given):
+    return Scorecard('gsm8k', 'base', 'accuracy', **{'value': 50.0, **given})
+
+
+@pytest.mark.parametrize(
+    ('given', 'said'),
+    [
+        ({'scored': 10, 'total': 10, 'outcomes': {'ok': 10}}, ''),
+        ({'scored': 8, 'total': 10, 'outcomes': {'failed': 1, 'ok': 8, 'unparsed': 1}}, '1 unparsed, 1 failed'),
+        ({'scored': 9, 'total': 10, 'outcomes': {'ok': 10}}, '1 not scored'),
+        ({'scored': 4, 'total': 10, 'outcomes': {'ok': 4}}, '6 not asked'),
+        ({'scored': 4, 'total': 4}, ''),
+        ({'scored': 1, 'total': 2, 'outcomes': {'ok': 1, 'eaten': 1}}, '1 eaten'),
+    ],
+)
+def test_what_is_missing_from_a_score_is_told(given, said):
+    assert left_out(card(**given)) == said
+
+
+@pytest.mark.parametrize(('width', 'down'), [(120, False), (50, True)])
+def test_the_terminal_shows_models_across_if_they_fit_and_down_otherwise(width, down):
+    run, _ = made_up_run()
+    shown = on_terminal(run, width)
+    assert ('dataset × model' in shown) is down
+    assert shown.count('50.0') == shown.count('[40.0, 60.0]') == shown.count('8/8 scored') == 2
+
+
+def test_reasons_are_gathered_over_pairs():
+    rows = [Result('d', model, n, 'failed', 'HTTP 500\nagain') for model in 'ab' for n in range(3)]
+    shown = on_terminal(MemoryRun([card()], [*rows, Result('d', 'a', 3, 'too_long', '9,000 tokens')]))
+    assert re.search(r'6 +failed +HTTP 500 again +2 pairs', shown)
+    assert re.search(r'1 +too long +9,000 tokens +d × a', shown)
+
+
+def test_a_run_without_scores_or_rows_can_be_reported():
+    empty = MemoryRun()
+    assert 'no scores yet' in on_terminal(empty)
+    assert report_markdown(empty)
+    assert report_csv(empty).count('\n') == 1
+    assert Page(report_html(empty)).data['packed'] == []
+
+
+@pytest.mark.parametrize('value', [None, 0.0, -3.5, 1e9, float('inf'), float('nan')])
+def test_any_value_can_be_shown(value):
+    run = MemoryRun([card(value=value, low=value, high=value), Scorecard('x', 'other', 'bleu', 0.5, 0.4, 0.6)])
+    for shown in (on_terminal(run), report_markdown(run), report_csv(run), report_html(run)):
+        assert 'gsm8k' in shown
+
+
+def test_csv_has_every_digit_and_all_counts():
+    run = MemoryRun(
+        [card(value=1 / 3, low=0.1, scored=2, total=3, outcomes={'ok': 2, 'failed': 1}, details={'f1': '½'})]
+    )
+    (line,) = csv.DictReader(io.StringIO(report_csv(run)))
+    assert float(line['value']) == 1 / 3
+    assert (line['high'], line['scored'], line['ok'], line['failed'], line['too_long']) == ('', '2', '2', '1', '0')
+    assert json.loads(line['details']) == {'f1': '½'}
+
+
+def test_markdown_keeps_hostile_words_in_their_cells():
+    lines = report_markdown(run_with(HOSTILE, HOSTILE)).splitlines()
+    tables = [line for line in lines if line.startswith('|')]
+    widths = {len(re.findall(r'(?<!\\)\|', line)) for line in tables}
+    assert widths == {4, 5, 6}
+    assert not any(re.search(r'(?<!\\)<', line) for line in lines)
+
+
+def test_the_page_is_one_file_and_its_data_cannot_leave_it():
+    html = report_html(run_with(HOSTILE, HOSTILE))
+    html.encode('utf-8')
+    page = Page(html)
+    assert [tag for tag, _ in page.tags if tag in ('img', 'iframe', 'link', 'object', 'base')] == []
+    addresses = [value for _, given in page.tags for name, value in given.items() if name in ('src', 'href')]
+    assert all(address.startswith('#') for address in addresses)
+    assert not any(name.startswith('on') or name == 'style' for _, given in page.tags for name in given)
+    assert html.count('</script>') == 4
+    assert html.count('<!--') == 0
+    assert not re.search('[\u202a-\u202e\u2066-\u2069]', ''.join(page.words))
+    assert page.data['packed'][0][6] == [HOSTILE]
+
+
+def test_the_content_policy_allows_the_pages_own_script_only():
+    ((_, given),) = [tag for tag in Page(report_html(MemoryRun())).tags if 'http-equiv' in tag[1]]
+    assert "default-src 'none'" in given['content']
+    assert re.search(r"script-src 'sha256-[\w+/=]+';", given['content'])
+    assert 'unsafe' not in given['content']
+
+
+@given(
+    st.recursive(
+        st.text() | st.none() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_packed_data_says_the_same_and_holds_no_markup(value):
+    written = packed(value)
+    assert json.loads(written) == value
+    assert not set(written) & set('<>&\u2028\u2029')
+
+
+def test_prompts_are_shown_by_origin_where_they_equal_what_was_sent():
+    run, previews = made_up_run()
+    page = Page(report_html(run, previews=previews))
+    texts, origins = page.texts(page.data['packed'][0][5][0])
+    assert ''.join(texts) == run.requests[run.rows[0].fingerprint]
+    labels = {text: label for text, (_, label, *_) in zip(texts, origins, strict=True)}
+    assert labels['0 + 0'] == 'field question'
+    assert labels['100 + 1'] == 'shot 1 field question'
+    assert page.data['packed'][0][5][0][1] == 0
+
+
+def test_a_changed_config_shows_what_was_sent_and_says_so():
+    run, _ = made_up_run()
+    page = Page(report_html(run, previews=ConfigPreviews(sums_config(8, prompt='Please add: {question}'))))
+    prompt = page.data['packed'][0][5][0]
+    texts, origins = page.texts(prompt)
+    assert ''.join(texts) == run.requests[run.rows[0].fingerprint]
+    assert {label for _, label, *_ in origins} == {'as sent'}
+    assert prompt[1] == 1
+
+
+def test_rows_that_a_config_no_longer_has_are_shown_as_sent():
+    run, _ = made_up_run(8)
+    page = Page(report_html(run, previews=ConfigPreviews(sums_config(2))))
+    assert [row[5][0][1] for row in page.data['packed'][:4]] == [0, 0, 2, 2]
+
+
+def test_a_dataset_that_is_gone_costs_the_origins_only(tmp_path):
+    run, _ = made_up_run(8)
+    gone = sums_config(8)
+    gone['datasets'][0] |= {'type': 'JsonlDataset', 'path': str(tmp_path / 'gone.jsonl')}
+    previews = ConfigPreviews(gone)
+    page = Page(report_html(run, previews=previews))
+    assert {row[5][0][1] for row in page.data['packed']} == {2}
+    assert set(previews.problems) == {('sums', 'chatml'), ('sums', 'api')}
+
+
+def test_messages_keep_their_roles_and_further_keys():
+    (row, *_) = Page(report_html(run_with('Hi'))).data['packed']
+    ((_, _, ((heading, extra, _),)),) = row[5]
+    assert (heading, json.loads(extra)) == ('Hi', {'name': 'Hi'})
+
+
+def test_a_text_that_prompts_share_is_written_once():
+    shared = 'An example that every prompt begins with. ' * 50
+    run = run_with('Hi')
+    run.rows = [Result('d', 'm', n, 'ok', fingerprint=str(n)) for n in range(100)]
+    run.requests = {str(n): f'{shared}\n\nQuestion {n}?' for n in range(100)}
+    assert report_html(run).count(shared.strip()) == 1
+
+
+def test_rows_beyond_the_room_are_counted_and_said():
+    run = MemoryRun([card()])
+    run.rows = [Result('gsm8k', 'base', n, 'ok', correct=True, replies=(f'{n} ' * 5000,)) for n in range(100)]
+    html = report_html(run, most_bytes=300_000)
+    page = Page(html)
+    kept = len(page.data['packed'])
+    assert 0 < kept < 100
+    assert f'{100 - kept} rows left out' in html
+    assert '>100</span>' in html  # the bar counts them all
+    assert len(html) < 500_000
+
+
+def test_one_large_pair_leaves_room_for_the_others():
+    names = ('large', 'small', 'late')
+    run = MemoryRun([Scorecard(name, 'm', 'acc', 1.0) for name in names])
+    run.rows = [
+        Result(name, 'm', n, 'ok', replies=(f'{n} ' * (20_000 if name == 'large' else 100),))
+        for name in names
+        for n in range(50)
+    ]
+    page = Page(report_html(run, most_bytes=1_000_000))
+    pairs = [page.data['about']['pairs'][row[0]][0] for row in page.data['packed']]
+    assert pairs.count('large') < 50
+    assert pairs.count('small') == pairs.count('late') == 50
+
+
+def test_a_very_long_text_loses_its_middle_and_says_so():
+    run = run_with('x')
+    run.rows = [Result('d', 'm', 0, 'ok', replies=('a' * 100_000,))]
+    ((reply,),) = [row[6] for row in Page(report_html(run)).data['packed']]
+    assert len(reply) < 31_000
+    assert '70,000 characters left out' in reply
+
+
+@pytest.mark.parametrize('paper', [LIGHT, DARK])
+@pytest.mark.parametrize('style', [look.style for look in LOOKS.values()])
+def test_every_look_of_the_viewer_can_be_read_on_the_page(paper, style):
+    css = dict(rule.split(':') for rule in css_of_style(style, paper).split(';') if rule)
+    if 'color' in css:
+        assert contrast(css['color'], css['background']) >= 4.5
+    assert ('font-weight' in css) is ('bold' in style)
+    assert (css.get('text-decoration') == 'underline') is ('underline' in style)
+
+
+def test_every_ending_has_a_hue():
+    assert set(plots.ENDINGS) == set(ENDINGS)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e6))
+def test_an_axis_covers_its_numbers_with_few_round_ticks(low, span):
+    at = ticks(low, low + span)
+    slack = 1e-6 * (1 + abs(low) + span)
+    assert at[0] <= low + slack
+    assert at[-1] >= low + span - slack
+    assert at == sorted(set(at))
+    assert 2 <= len(at) <= 12
+
+
+def test_a_run_directory_is_reported(tmp_path):
+    run, previews = made_up_run()
+    store = Store(tmp_path / 'my run')
+    store.note_scores(run.cards, run.rows)
+    store.close()
+    with Archive(tmp_path / 'my run') as archive:
+        stored = StoredRun(archive)
+        assert stored.title == 'my run'
+        assert report_csv(stored) == report_csv(run)
+        page = Page(report_html(stored, previews=previews))
+    assert len(page.data['packed']) == len(run.rows)
+    assert page.data['packed'][0][5][0][1] == 0

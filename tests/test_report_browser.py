@@ -1,0 +1,176 @@
+"""The report in a real browser: it renders from a file, filters, answers to keys, and runs nothing that data says."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from report_runs import HOSTILE, made_up_run, run_with
+from rolecall.views.report import report_html
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(
+        not (shutil.which('chromium') and shutil.which('chromedriver')), reason='needs chromium and chromedriver'
+    ),
+]
+ARGUMENTS = [
+    '--headless=new',
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage',
+]
+
+
+class Browser:
+    """The few words of WebDriver that are needed, spoken to chromedriver."""
+
+    def __init__(self, address, profile):
+        self._address = address
+        options = {'args': [*ARGUMENTS, f'--user-data-dir={profile}']}
+        wanted = {'browserName': 'chrome', 'goog:chromeOptions': options, 'goog:loggingPrefs': {'browser': 'ALL'}}
+        session = self._call('POST', '/session', {'capabilities': {'alwaysMatch': wanted}})
+        self._session = f'/session/{session["sessionId"]}'
+
+    def _call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f'{self._address}{path}', data, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)['value']
+
+    def tell(self, path, body):
+        return self._call('POST', self._session + path, body)
+
+    def go(self, url):
+        self.tell('/url', {'url': 'about:blank'})
+        self.tell('/url', {'url': url})
+
+    def run(self, script):
+        return self.tell('/execute/sync', {'script': script, 'args': []})
+
+    def press(self, *keys):
+        pressed = [{'type': kind, 'value': key} for key in keys for kind in ('keyDown', 'keyUp')]
+        self.tell('/actions', {'actions': [{'type': 'key', 'id': 'keys', 'actions': pressed}]})
+
+    def complaints(self):
+        return [entry['message'] for entry in self.tell('/se/log', {'type': 'browser'})]
+
+    def quit(self):
+        self._call('DELETE', self._session)
+
+    def texts(self, selector):
+        return self.run(f'return [...document.querySelectorAll({json.dumps(selector)})].map((one) => one.innerText)')
+
+    def wait_for(self, script):
+        for _ in range(100):
+            if self.run(script):
+                return
+            time.sleep(0.05)
+        pytest.fail(f'this never became true: {script}')
+
+
+@contextlib.contextmanager
+def open_browser(profile):
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    driver = subprocess.Popen(['chromedriver', f'--port={port}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        address = f'http://127.0.0.1:{port}'
+        for _ in range(100):
+            with contextlib.suppress(urllib.error.URLError):
+                urllib.request.urlopen(f'{address}/status', timeout=5).close()
+                break
+            time.sleep(0.1)
+        browser = Browser(address, profile)
+        try:
+            yield browser
+        finally:
+            browser.quit()
+    finally:
+        driver.terminate()
+        driver.wait(timeout=20)
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp('profile')) as one:
+        yield one
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory):
+    run, previews = made_up_run(rows=120)
+    file = tmp_path_factory.mktemp('report') / 'report.html'
+    file.write_text(report_html(run, previews=previews), 'utf-8')
+    return file.as_uri()
+
+
+def test_the_page_draws_scores_and_rows_without_complaint(browser, page):
+    browser.go(page)
+    assert browser.texts('#browser .count') == ['240 rows']
+    assert len(browser.texts('.item')) == 50
+    assert browser.run('return document.querySelectorAll("svg.scores polygon, svg.scores circle").length') == 2
+    assert 'sums × chatml · row 0' in browser.texts('.detail h3')[0]
+    assert 'field of the row' in browser.texts('.origins')[0]
+    assert browser.complaints() == []
+
+
+def test_filters_narrow_the_list_and_stand_in_the_address(browser, page):
+    browser.go(f'{page}#model=api&verdict=wrong')
+    assert browser.texts('#browser .count') == ['60 of 240 rows']
+    assert all('wrong' in text and 'api' in text for text in browser.texts('.item'))
+    search(browser, 'Add: 7 + 7')  # across two origins
+    browser.wait_for('return document.querySelector("#browser .count").innerText === "1 of 240 rows"')
+    search(browser, '77 + 77')
+    browser.wait_for('return document.querySelector(".item mark")?.innerText === "77 + 77"')
+    assert 'q=77' in browser.run('return location.hash')
+
+
+def search(browser, words):
+    box = 'document.querySelector("[name=q]")'
+    browser.run(f'{box}.value = {json.dumps(words)}; {box}.dispatchEvent(new Event("input"))')
+
+
+def test_keys_step_through_the_rows(browser, page):
+    browser.go(page)
+    browser.press('j', 'j', 'k')
+    assert 'row 1 ' in browser.texts('.detail h3')[0].replace('\n', ' ') + ' '
+    browser.press('n')
+    assert browser.texts('.item[aria-selected=true] .top')[0].startswith('sums · 50')
+    browser.press('/')
+    assert browser.run('return document.activeElement.name') == 'q'
+
+
+def test_a_bar_leads_to_its_rows(browser, page):
+    browser.go(page)
+    browser.run(
+        'document.querySelector("svg.outcomes a:has(rect.e-wrong)").dispatchEvent(new MouseEvent("click", {bubbles: true}))'
+    )
+    browser.wait_for('return document.querySelector("[name=verdict]").value === "wrong"')
+    assert browser.texts('#browser .count') == ['60 of 240 rows']
+
+
+def test_hostile_text_is_shown_and_does_nothing(browser, tmp_path):
+    run = run_with(text=HOSTILE, name=HOSTILE)
+    file = tmp_path / 'hostile.html'
+    file.write_text(report_html(run), 'utf-8')
+    browser.go(file.as_uri())
+    assert browser.run('return [window.hacked, document.querySelectorAll("img, iframe, main script").length]') == [
+        None,
+        0,
+    ]
+    assert 'onerror' in browser.texts('.detail .say')[0]
+    assert 'U+202E' in browser.texts('.detail .say')[0]
+    assert browser.complaints() == []

@@ -1,0 +1,105 @@
+"""Two runs compared: differences with intervals, and flipped rows with what changed in their prompts."""
+
+import io
+import json
+from dataclasses import dataclass, field, replace
+
+from report_runs import HOSTILE, MemoryRun
+from rolecall.runs.results import Result
+from rolecall.views.compare import compare_json, compare_terminal
+from rolecall.views.terminal import console
+
+
+@dataclass
+class Flip:
+    left: Result
+    right: Result
+
+
+@dataclass
+class Difference:
+    dataset: str = 'gsm8k'
+    model: str = 'base'
+    metric: str = 'accuracy'
+    left: float | None = 50.0
+    right: float | None = 62.5
+    difference: float | None = 12.5
+    low: float | None = 3.1
+    high: float | None = 21.9
+    p: float | None = 0.0004
+    rows: int = 200
+    flips: list = field(default_factory=list)
+
+
+@dataclass
+class Comparison:
+    differences: list
+
+
+def two_runs(before='Q: 1+1=?\nA:', after='Question: 1+1=?\nA:'):
+    right = Result('gsm8k', 'base', 7, 'ok', extracted='2', gold='2', correct=True, fingerprint='f')
+    wrong = replace(right, extracted='3', correct=False)
+    flip = Flip(wrong, right)
+    return (
+        Comparison([Difference(flips=[flip])]),
+        MemoryRun(requests={'f': before}, title='monday'),
+        MemoryRun(requests={'f': after}, title='tuesday'),
+    )
+
+
+def shown(comparison, left, right, **options):
+    out = io.StringIO()
+    compare_terminal(comparison, console(out, width=140), left=left, right=right, **options)
+    return out.getvalue()
+
+
+def test_a_difference_is_shown_with_interval_and_p():
+    text = shown(*two_runs())
+    assert '+12.5 [+3.1, +21.9]' in text
+    assert '<0.001' in text
+    assert 'monday' in text
+
+
+def test_flipped_rows_come_with_the_changes_of_their_prompts():
+    text = shown(*two_runs())
+    assert 'row 7  left wrong 3  right correct 2  gold 2' in text
+    assert '- Q: 1+1=?' in text
+    assert '+ Question: 1+1=?' in text
+    assert 'A:' not in text.split('row 7')[1]
+
+
+def test_equal_prompts_are_said_to_be_equal():
+    assert 'the prompt is the same' in shown(*two_runs('Q', 'Q'))
+
+
+def test_many_changes_and_many_flips_are_counted_not_printed():
+    comparison, left, right = two_runs(
+        '\n'.join(f'line {n}' for n in range(20)), '\n'.join(f'Line {n}!' for n in range(20))
+    )
+    comparison.differences[0].flips *= 30
+    text = shown(comparison, left, right, flips=2)
+    assert 'and 16 other changes of the prompt' in text
+    assert 'and 28 other rows' in text
+    assert 'other changes' not in shown(comparison, left, right, flips=2, all_words=True)
+
+
+def test_unknown_numbers_are_dashes_and_hostile_words_are_harmless():
+    unknown = Difference(HOSTILE, HOSTILE, HOSTILE, None, None, None, None, None, None, 0)
+    text = shown(Comparison([unknown]), MemoryRun(title=HOSTILE), MemoryRun())
+    assert '–' in text
+    assert '\u202e' not in text
+
+
+def test_nothing_in_common_is_said():
+    assert 'no dataset × model occurs in both' in shown(Comparison([]), MemoryRun(), MemoryRun())
+
+
+def test_json_has_the_same():
+    comparison, left, right = two_runs()
+    told = json.loads(json.dumps(compare_json(comparison, left=left, right=right)))
+    (difference,) = told['differences']
+    assert (difference['difference'], difference['p'], difference['rows']) == (12.5, 0.0004, 200)
+    (flip,) = difference['flips']
+    assert (flip['row'], flip['same_prompt'], flip['left']['correct']) == (7, False, False)
+    assert flip['changes'][0]['right'][0] == {'text': 'Q', 'differs': False}
+    assert flip['changes'][0]['right'][1] == {'text': 'uestion', 'differs': True}
