@@ -11,6 +11,7 @@ from rolecall._version import __version__
 from rolecall.commands.common import fail
 from rolecall.commands.prompting import add_prompter
 from rolecall.commands.seeing import add_config, add_export_requests, add_lint, add_view
+from rolecall.commands.tuning import add_export_sft
 from rolecall.errors import RolecallError
 
 __all__ = ['main']
@@ -59,8 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     add_view(commands)
     add_lint(commands)
-    exports = commands.add_parser('export', help='write requests or results to a file')
-    add_export_requests(exports.add_subparsers(metavar='WHAT', required=True))
+    export = commands.add_parser('export', help='write requests, results or training data to a file')
+    exports = export.add_subparsers(metavar='WHAT', required=True)
+    add_export_requests(exports)
+    add_export_sft(exports)
     add_config(commands)
     add_prompter(commands)
     return parser

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rolecall.errors import RenderError
 from rolecall.program.compiled import Trace, render_with
-from rolecall.prompts.pieces import Field, Origin, Row, Text
+from rolecall.prompts.pieces import Field, Origin, Pieces, Row, Text
 from rolecall.prompts.prompt_list import PromptList
 from rolecall.prompts.script import Item, Script, Turn, content_pieces
 from rolecall.prompts.wording import Wording
@@ -65,18 +65,19 @@ class DialogueProgram:
 
     def __call__(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Request:
         """The request for one turn, given the model's replies so far."""
-        return self._render(self._turns(row, turn, replies)).layout.fill({})
+        return self._render(self.script(row, turn, replies)).layout.fill({})
 
     def trace(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Trace:
         """The same request, with the origin of every character."""
-        rendered = self._render(self._turns(row, turn, replies))
+        rendered = self._render(self.script(row, turn, replies))
         return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), rendered.notes)
 
     def prompt(self, row: Row, turn: int, replies: Sequence[str] = ()) -> str | PromptList:
         """The prompt before the model side."""
-        return self._turns(row, turn, replies).fill({})
+        return self.script(row, turn, replies).fill({})
 
-    def _turns(self, row: Row, turn: int, replies: Sequence[str]) -> Script:
+    def script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
+        """The wording of one turn, with everything that was said before it."""
         if self._infer_mode == 'every' and len(replies) < turn:
             raise RenderError(f'turn {turn} needs the {turn} replies before it; {len(replies)} were given.')
         length = self.length(row)
@@ -89,6 +90,12 @@ class DialogueProgram:
         bound = replace(self._script, items=tuple(items)).map(self._wording.hide(None, 'gen'))
         return bound.bind(_at_turn(row, turn))
 
+    def answered(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
+        """The same wording with the row's own answer behind it. A speech that does not mention it ends with it."""
+        asked = self.script(row, turn, replies)
+        answer = Script((self._answer(),)).bind(_at_turn(row, turn))
+        return replace(asked, items=(*asked.items, *answer.items))
+
     def _said(self, row: Row, reply: str | None) -> list[Item]:
         """One finished turn: its speeches, and the model's reply or the row's own answer."""
         own = () if reply is None else (Text(reply, Origin('reply')),)
@@ -98,10 +105,25 @@ class DialogueProgram:
                 item = replace(item, content=own)
             said.append(item)
         if self._answer_in_round() is None:
-            column = self._wording.output_column or ''
-            answer = Turn(self._answering, own or (Field(column, '', Origin('field', column)),))
+            answer = Turn(self._answering, own) if own else self._spoken_answer()
             said += Script((answer,)).bind(row).items
         return said
+
+    def _answer(self) -> Item:
+        at = self._answer_in_round()
+        speech = self._spoken_answer() if at is None else self._round[at]
+        mentioned = self._wording.output_column in Script((speech,)).columns
+        if mentioned or not isinstance(speech, Turn) or not isinstance(speech.content, tuple):
+            return speech
+        return replace(speech, content=(*speech.content, *self._output), silent=False)
+
+    def _spoken_answer(self) -> Turn:
+        return Turn(self._answering, self._output)
+
+    @property
+    def _output(self) -> Pieces:
+        column = self._wording.output_column or ''
+        return (Field(column, '', Origin('field', column)),)
 
     def _asked_part(self) -> list[Item]:
         at = self._answer_in_round()

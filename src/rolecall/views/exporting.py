@@ -1,11 +1,11 @@
-"""`rolecall export requests`: every request of a config into a batch file, with progress where somebody watches."""
+"""Export to files, with progress where somebody watches; `rolecall export requests` puts every request into one."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from rolecall.views.facts import counted
 from rolecall.views.picking import Chosen, opened
 from rolecall.views.sources import Source
 
-__all__ = ['export_requests']
+__all__ = ['export_requests', 'write_watched']
 
 
 def export_requests(
@@ -26,12 +26,19 @@ def export_requests(
     """Write the requests of the chosen datasets and models and say how many there were."""
     _refuse_without_models(chosen)
     _refuse_same_names(chosen)
+    return write_watched(_entries(source, chosen, limit, data), output, 'request')
+
+
+def write_watched(entries: Iterable[Mapping[str, Any]], output: str, noun: str) -> int:
+    """Write entries to a file (`-` is stdout), tell a terminal how far it is, and say how many there were."""
     to = sys.stdout if output == '-' else Path(output)
-    watched = _watch() if sys.stderr.isatty() and output != '-' else None
-    count = write_lines(_entries(source, chosen, limit, data), to, heard=watched)
-    if watched is not None:
-        print('\r\x1b[K', end='', file=sys.stderr)
-    print(f'{counted(count, "request")}{"" if output == "-" else f" in {output}"}', file=sys.stderr)
+    watched = _watch(noun) if sys.stderr.isatty() and output != '-' else None
+    try:
+        count = write_lines(entries, to, heard=watched)
+    finally:
+        if watched is not None:
+            print('\r\x1b[K', end='', file=sys.stderr)
+    print(f'{counted(count, noun)}{"" if output == "-" else f" in {output}"}', file=sys.stderr)
     return count
 
 
@@ -64,7 +71,7 @@ def _refuse_same_names(chosen: Chosen) -> None:
         raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))
 
 
-def _watch() -> Callable[[int], None]:
+def _watch(noun: str) -> Callable[[int], None]:
     """Says how many there are so far, a few times a second."""
     told = time.monotonic()
 
@@ -73,6 +80,6 @@ def _watch() -> Callable[[int], None]:
         now = time.monotonic()
         if now - told > 0.2:
             told = now
-            print(f'\r{counted(count, "request")}', end='', file=sys.stderr, flush=True)
+            print(f'\r{counted(count, noun)}', end='', file=sys.stderr, flush=True)
 
     return heard

@@ -1,0 +1,189 @@
+"""Four-choice scoring by log-probability with Transformers: from scratch, by question, and with everything shared.
+
+    PYTHONPATH=src python benchmarks/gpu_perplexity.py [--questions 64] [--shared 800] [--json FILE]
+
+Needs torch and transformers, no tokenizer and no download: a Llama of about 1.2 billion parameters gets random weights
+(speed does not depend on their values), and prompts are random token ids with the lengths of a 5-shot benchmark. Each way
+of scoring gets the same prompts and the same memory; seconds are the best of the rounds, after one to warm up.
+
+- full: each label's whole prompt is computed, in batches.
+- by question: a question's context is computed once, its labels after it; questions side by side in a batch.
+- shared: what all prompts begin with is computed once, then questions, then labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import transformers
+
+from rolecall.models import transformers_scoring
+from rolecall.models.base import Scored
+from rolecall.models.transformers_prefixes import Branch, grown
+from rolecall.models.transformers_prompts import Prompt
+from rolecall.models.transformers_scoring import Scorer
+from rolecall.models.transformers_weights import Loaded
+
+LABELS = 4
+SIZES = {
+    '1b': {'hidden_size': 2048, 'intermediate_size': 8192, 'num_hidden_layers': 16, 'num_attention_heads': 32},
+    'tiny': {'hidden_size': 64, 'intermediate_size': 128, 'num_hidden_layers': 2, 'num_attention_heads': 8},
+}
+
+
+def random_model(size: str, device: str, dtype: torch.dtype) -> Loaded:
+    """A Llama with random weights; spread widely enough that tokens are not all equally likely."""
+    config = transformers.LlamaConfig(
+        **SIZES[size],
+        num_key_value_heads=8,
+        vocab_size=128256 if size == '1b' else 1000,
+        max_position_embeddings=8192,
+        tie_word_embeddings=True,
+        initializer_range=0.04,
+    )
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = transformers.LlamaForCausalLM(config)
+    finally:
+        torch.set_default_dtype(before)
+    return Loaded.of(model.eval(), SimpleNamespace(eos_id=None))  # type: ignore[arg-type]  # nothing is tokenized
+
+
+def questions(count: int, shared: int, vocabulary: int, answers: tuple[int, int]) -> list[list[Prompt]]:
+    """For each question its four prompts: the same examples, a question of 120 to 175 tokens, and the answers."""
+    chance = random.Random(0)
+
+    def tokens(least: int, most: int) -> tuple[int, ...]:
+        return tuple(chance.randrange(10, vocabulary) for _ in range(chance.randint(least, most)))
+
+    examples = tokens(shared, shared)
+    made = []
+    for _ in range(count):
+        asked = (*examples, *tokens(120, 175))
+        made.append([Prompt((*asked, *tokens(*answers))) for _ in range(LABELS)])
+    return made
+
+
+def full(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
+    scorer = Scorer(loaded, room=room, shares=False)
+    return [one for batch in _batches(asked, 2) for one in scorer.score(batch)], scorer.computed
+
+
+def by_question(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
+    scorer = Scorer(loaded, room=room, keeps=False)
+    question = {prompt.ids: number for number, prompts in enumerate(asked) for prompt in prompts}
+
+    def apart(prompts: Sequence[tuple[int, ...]], *, longest: int) -> list[Branch]:
+        groups: dict[int, list[tuple[int, ...]]] = {}
+        for ids in prompts:
+            groups.setdefault(question[ids], []).append(ids)
+        return [branch for group in groups.values() for branch in grown(group, longest=longest)]
+
+    transformers_scoring.grown = apart  # type: ignore[assignment]  # the same engine, told to share less
+    try:
+        return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
+    finally:
+        transformers_scoring.grown = grown
+
+
+def shared(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
+    scorer = Scorer(loaded, room=room)
+    return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
+
+
+WAYS: dict[str, Callable[..., tuple[list[Scored], int]]] = {'full': full, 'by question': by_question, 'shared': shared}
+
+
+def _batches(asked: Sequence[Sequence[Prompt]], size: int) -> Iterator[list[Prompt]]:
+    for start in range(0, len(asked), size):
+        yield [prompt for prompts in asked[start : start + size] for prompt in prompts]
+
+
+def timed(
+    way: Callable[..., Any], loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]
+) -> tuple[Any, int, float]:
+    _wait()
+    began = time.perf_counter()
+    scores, computed = way(loaded, room, asked)
+    _wait()
+    return scores, computed, time.perf_counter() - began
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def tails(scores: Sequence[Scored], context: int) -> list[float]:
+    """The summed log-probabilities of what follows the examples: where a choice is made."""
+    return [sum(value for value in one.logprobs[context:] if value is not None) for one in scores]
+
+
+def choices(values: Sequence[float]) -> list[int]:
+    groups = [values[start : start + LABELS] for start in range(0, len(values), LABELS)]
+    return [group.index(max(group)) for group in groups]
+
+
+def compare(
+    loaded: Loaded, asked: Sequence[Sequence[Prompt]], *, context: int, room: int, rounds: int
+) -> Iterator[dict[str, Any]]:
+    expected: list[float] = []
+    for name, way in WAYS.items():
+        way(loaded, room, asked[:4])
+        best = min((timed(way, loaded, room, asked) for _ in range(rounds)), key=lambda found: found[2])
+        scores, computed, seconds = best
+        values = tails(scores, context)
+        expected = expected or values
+        apart = max(abs(one - other) for one, other in zip(values, expected, strict=True))
+        same = sum(one == other for one, other in zip(choices(values), choices(expected), strict=True))
+        yield {'way': name, 'tokens': computed, 'seconds': seconds, 'apart': apart, 'same': same}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--questions', type=int, default=64)
+    parser.add_argument('--shared', type=int, default=800, help='tokens that all prompts begin with')
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--size', choices=SIZES, default='1b')
+    parser.add_argument('--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+    parser.add_argument('--room', type=int, default=65536, help='tokens that one pass may hold, cached ones included')
+    parser.add_argument('--json', type=Path)
+    given = parser.parse_args()
+    where = torch.cuda.get_device_name() if given.device.startswith('cuda') else 'CPU'
+    print(f'torch {torch.__version__}, transformers {transformers.__version__}, {where}')
+    found: list[dict[str, Any]] = []
+    for dtype in (torch.bfloat16, torch.float32):
+        loaded = random_model(given.size, given.device, dtype)
+        size = sum(weight.numel() for weight in loaded.model.parameters()) / 1e9
+        for kind, answers in {'one token': (1, 1), '2 to 8 tokens': (2, 8)}.items():
+            asked = questions(given.questions, given.shared, loaded.model.config.vocab_size, answers)
+            print(f'\n{size:.2f} B parameters, {dtype}, {given.questions} questions, answers of {kind}')
+            print(f'{"":12} {"tokens":>9} {"of full":>8} {"seconds":>9} {"faster":>7} {"apart":>9} {"same choice":>12}')
+            rows = list(compare(loaded, asked, context=given.shared, room=given.room, rounds=given.rounds))
+            for row in rows:
+                fewer, faster = rows[0]['tokens'] / row['tokens'], rows[0]['seconds'] / row['seconds']
+                print(
+                    f'{row["way"]:12} {row["tokens"]:9,} {fewer:7.1f}x {row["seconds"]:9.3f} {faster:6.1f}x'
+                    f' {row["apart"]:9.2g} {row["same"]:7} of {given.questions}'
+                )
+                found.append({**row, 'dtype': str(dtype), 'answers': kind, 'device': where})
+        del loaded
+        if given.device.startswith('cuda'):
+            torch.cuda.empty_cache()
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1), encoding='utf-8')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,208 @@
+"""Models run by vLLM in this process (extra `[vllm]`, imported when the model is first asked).
+
+vLLM batches by itself, so it gets many prompts at once, as token ids. Its prefix cache serves generation; for
+log-probabilities of prompts vLLM computes every prompt in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from rolecall.errors import MissingExtraError
+from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.tokenizers import Tokenizer
+from rolecall.models.transformers_answering import Answering, thought, too_long
+from rolecall.models.transformers_place import Place
+from rolecall.models.transformers_prompts import Encoder, Prompt
+from rolecall.models.transformers_settings import Settings, read_settings
+from rolecall.models.transformers_tokenizer import TransformersTokenizer
+from rolecall.render.spans import Request
+
+__all__ = ['Engine', 'VLLMModel', 'arguments', 'build', 'reply_of', 'sampling_params', 'scored_of']
+
+T = TypeVar('T')
+
+_AT_ONCE = 64
+"""How many requests keep vLLM busy, however few an entry written for another engine says."""
+
+
+class LLM(Protocol):
+    """What is used of `vllm.LLM`."""
+
+    def generate(self, prompts: Any, sampling_params: Any, *, use_tqdm: bool) -> Sequence[Any]: ...
+
+    def get_tokenizer(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A running vLLM, and its class for sampling parameters."""
+
+    llm: LLM
+    params: Callable[..., Any]
+
+
+Start = Callable[[Mapping[str, Any]], Engine]
+
+
+def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
+    """The model that an entry of a config means; vLLM is started when it is first asked.
+
+    >>> build({'type': 'VLLM', 'path': 'some/model', 'max_seq_len': 4096}, name='some').max_seq_len
+    4096
+    """
+    return VLLMModel(read_settings(entry, name=name), name=name)
+
+
+class VLLMModel:
+    """A model run by vLLM as a `rolecall.models.base.Model`."""
+
+    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+
+    def __init__(self, settings: Settings, *, name: str, start: Start | None = None) -> None:
+        self.name = name
+        self._settings = settings
+        self._place = Place(settings)
+        self._start = start or _started
+        self._worker: ThreadPoolExecutor | None = None
+        self._engine: Engine | None = None
+
+    @property
+    def batch(self) -> int:
+        return max(_AT_ONCE, self._settings.batch_size)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {**self._place.identity, 'engine': 'vllm'}
+
+    @property
+    def max_seq_len(self) -> int | None:
+        return self._place.max_seq_len
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        answering = self._settings.answering(sampling)
+        return await self._in_thread(lambda engine: self._generated(engine, requests, answering))
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        return await self._in_thread(lambda engine: self._scored(engine, requests))
+
+    def count(self, request: Request) -> int | None:
+        tokenizer = self._place.tokenizer
+        return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
+
+    async def close(self) -> None:
+        worker, self._worker, self._engine = self._worker, None, None
+        if worker is not None:
+            await asyncio.to_thread(worker.shutdown)
+
+    async def _in_thread(self, work: Callable[[Engine], T]) -> T:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self.name}')
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._work, work)
+
+    def _work(self, work: Callable[[Engine], T]) -> T:
+        try:
+            if self._engine is None:
+                self._engine = self._start(arguments(self._settings))
+            return work(self._engine)
+        except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch refuse with
+            raise ModelError(f'vLLM: {error}') from error
+
+    def _encoder(self, engine: Engine) -> Encoder:
+        tokenizer: Tokenizer = self._place.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
+        return self._place.encoder(tokenizer)
+
+    def _generated(self, engine: Engine, requests: Sequence[Request], answering: Answering) -> list[Reply]:
+        encoder = self._encoder(engine)
+        prompts = [encoder.prompt(request) for request in requests]
+        rooms = [answering.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
+        fitting = [number for number, room in enumerate(rooms) if room >= max(1, answering.min_new)]
+        params = [engine.params(**sampling_params(answering, rooms[number])) for number in fitting]
+        outputs = engine.llm.generate([_tokens(prompts[number]) for number in fitting], params, use_tqdm=False)
+        replies = dict(zip(fitting, map(reply_of, outputs), strict=True))
+        found = [
+            replies.get(number) or too_long(len(prompt.ids), self.max_seq_len) for number, prompt in enumerate(prompts)
+        ]
+        return [thought(reply) for reply in found] if self._settings.chat else found
+
+    def _scored(self, engine: Engine, requests: Sequence[Request]) -> list[Scored]:
+        encoder = self._encoder(engine)
+        prompts = [encoder.prompt(request) for request in requests]
+        # vLLM cannot only read: it must be allowed one token, and have room for it.
+        params = engine.params(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+        outputs = engine.llm.generate([_tokens(prompt) for prompt in prompts], params, use_tqdm=False)
+        return [scored_of(prompt, output) for prompt, output in zip(prompts, outputs, strict=True)]
+
+
+def arguments(settings: Settings) -> dict[str, Any]:
+    """What `vllm.LLM` is started with.
+
+    >>> arguments(read_settings({'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}, name='some'))
+    {'model': 'some/model', 'enable_prefix_caching': True, 'trust_remote_code': False, 'tensor_parallel_size': 2}
+    """
+    source = settings.source
+    given = {
+        'model': source.path,
+        'tokenizer': source.tokenizer_path,
+        'enable_prefix_caching': True,
+        'trust_remote_code': source.trust_remote_code,
+        'dtype': source.dtype,
+        'max_model_len': settings.max_seq_len,
+        **source.model_kwargs,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def sampling_params(answering: Answering, room: int) -> dict[str, Any]:
+    """The arguments of `vllm.SamplingParams` for an answer of at most `room` tokens."""
+    given = {
+        'max_tokens': room,
+        'min_tokens': answering.min_new or None,
+        'temperature': answering.temperature or 0.0,
+        'top_p': answering.top_p,
+        'top_k': answering.top_k,
+        'min_p': answering.min_p,
+        'seed': answering.seed,
+        'stop': list(answering.stops) or None,
+        'stop_token_ids': None if answering.eos_ids is None else list(answering.eos_ids),
+        'skip_special_tokens': False,
+        'spaces_between_special_tokens': False,
+        **answering.extra,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def reply_of(output: Any) -> Reply:
+    """A `vllm.RequestOutput` as a reply."""
+    made = output.outputs[0]
+    usage = Usage(len(output.prompt_token_ids), len(made.token_ids), getattr(output, 'num_cached_tokens', None))
+    return Reply(made.text, reason=made.finish_reason or '', usage=usage)
+
+
+def scored_of(prompt: Prompt, output: Any) -> Scored:
+    """A `vllm.RequestOutput` with prompt log-probabilities as scores of the prompt's own tokens."""
+    given = output.prompt_logprobs
+    if given is None or len(given) != len(prompt.ids):
+        raise ModelError(f'vLLM gave no log-probabilities for a prompt of {len(prompt.ids)} tokens.')
+    logprobs = tuple(
+        None if choices is None else float(choices[token].logprob)
+        for token, choices in zip(prompt.ids, given, strict=True)
+    )
+    usage = Usage(len(prompt.ids), 0, getattr(output, 'num_cached_tokens', None))
+    return Scored(prompt.ids, logprobs, prompt.offsets, usage)
+
+
+def _tokens(prompt: Prompt) -> dict[str, list[int]]:
+    return {'prompt_token_ids': list(prompt.ids)}
+
+
+def _started(given: Mapping[str, Any]) -> Engine:
+    try:
+        import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines can have
+    except ImportError as error:
+        raise MissingExtraError('vllm', extra='vllm', purpose='to run a model with vLLM') from error
+    return Engine(vllm.LLM(**given), vllm.SamplingParams)

@@ -1,0 +1,102 @@
+"""Where the answer stands in a prompt: the row's own answer is put there, and nowhere else, for a model to learn it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Text
+from rolecall.prompts.script import Aside, Item, Script, Turn, content_pieces, map_content
+from rolecall.prompts.wording import Mode
+from rolecall.render.chat import ChatLayout, ChatRenderer
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import API_ROLES, ApiRenderer, Rendered, Renderer, TextRenderer
+
+__all__ = ['MessagesRenderer', 'answered', 'roles_of']
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesRenderer:
+    """A model side one step earlier: the messages that its chat template is given."""
+
+    side: Renderer
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        rendered = self.side.render(script, mode, prefill=prefill)
+        layout = rendered.layout
+        return Rendered(layout.messages, rendered.notes) if isinstance(layout, ChatLayout) else rendered
+
+
+def roles_of(side: Renderer) -> MetaTemplate | None:
+    """The roles of a model side, if it has any."""
+    inner = side.side if isinstance(side, MessagesRenderer) else side
+    if isinstance(inner, (ApiRenderer, ChatRenderer)):
+        return API_ROLES if inner.meta.round is None else inner.meta
+    return inner.meta if isinstance(inner, TextRenderer) and inner.has_rounds else None
+
+
+def answered(script: Script, column: str, side: Renderer) -> Script:
+    """The prompt up to its answer, with the output column shown there and nowhere else."""
+    shown = Field(column, f'{{{column}}}', Origin('label', column))
+    if script.plain and isinstance(side, TextRenderer):
+        return replace(script, items=tuple(_with_answer_in_text(script.items, shown)))
+    if script.plain:
+        words = tuple(piece for item in script.items if isinstance(item, Aside) for piece in item.content)
+        return Script((Turn('user', words), Turn('assistant', (shown,))), raw=True)
+    at = _answer_at(script, side)
+    if at is None:
+        name = 'assistant' if script.raw else _answering(side)
+        section = script.items[-1].section if script.items else 'round'
+        speech = Turn(name, (shown,), section='end' if section == 'end' else 'round')
+        return replace(script, items=(*script.items, speech))
+    return replace(script, items=(*script.items[:at], _with_answer(script.items[at], shown)))
+
+
+def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
+    """A string with its answer where it is hidden last, or at its end."""
+    for item in items:
+        if isinstance(item, Aside):
+            hidden = [i for i, piece in enumerate(item.content) if _is_hidden(piece)]
+            at, after = (hidden[-1], hidden[-1] + 1) if hidden else (len(item.content), len(item.content))
+            item = replace(item, content=(*item.content[:at], shown, *item.content[after:]))
+        yield item
+
+
+def _answer_at(script: Script, side: Renderer) -> int | None:
+    """Which speech is the answer: the last that hides it, or else the last of all, if it is the model's."""
+    own = [i for i, item in enumerate(script.items) if isinstance(item, Turn) and _is_models(item, side)]
+    hiding = [i for i in own if any(map(_is_hidden, _pieces(script.items[i])))]
+    if hiding:
+        return hiding[-1]
+    return own[-1] if own and own[-1] == len(script.items) - 1 and not script.raw else None
+
+
+def _is_models(turn: Turn, side: Renderer) -> bool:
+    meta = roles_of(side)
+    if meta is None or turn.role == 'assistant':
+        return turn.role in ('BOT', 'assistant')
+    role = meta.roles.get(turn.role) or meta.roles.get(turn.fallback_role or '')
+    return role is not None and role.generate
+
+
+def _answering(side: Renderer) -> str:
+    meta = roles_of(side)
+    return next((role.name for role in meta.roles.values() if role.generate), 'BOT') if meta else 'BOT'
+
+
+def _with_answer(item: Item, shown: Field) -> Item:
+    if not isinstance(item, Turn):
+        return item
+    if any(map(_is_hidden, _pieces(item))):
+        return replace(item, content=map_content(item.content, lambda piece: shown if _is_hidden(piece) else piece))
+    if isinstance(item.content, tuple):
+        return replace(item, content=(*item.content, shown), silent=False)
+    return item
+
+
+def _is_hidden(piece: Piece) -> bool:
+    return isinstance(piece, Text) and piece.origin.kind == 'masked'
+
+
+def _pieces(item: Item) -> Pieces:
+    return tuple(content_pieces(item.content)) if isinstance(item, Turn) else ()

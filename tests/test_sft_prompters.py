@@ -1,0 +1,200 @@
+"""Fine-tuning data of prompters: training and inference are worded by one instruction, and agree byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat_template_corpus import CHATML, DEEPSEEK, LLAMA2, LLAMA3, MISTRAL, QWEN_THINKING, QWEN_TOOLS, ZEPHYR, Family
+from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
+from rolecall.errors import PrompterError
+from rolecall.program.lessons import TextLesson, UntrainableError
+from rolecall.program.training import Aim
+from rolecall.prompters import Tokens
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.families import META_TEMPLATES, meta_template
+from rolecall.tuning import Columns, Form, Report, entries, of_prompter
+
+
+class Quiz(Prompter):
+    """A layout of one's own."""
+
+    template = '{system}\n{instruction}{history}Q: {input}\nA:'
+    instruction_template = '{instruction}\n\n'
+
+
+TOOL = {'type': 'function', 'function': {'name': 'add', 'description': 'Adds.', 'parameters': {'type': 'object'}}}
+PROMPTERS: dict[str, Prompter] = {
+    'alpaca': AlpacaPrompter('Add {x}.'),
+    'alpaca with levels': AlpacaPrompter({'system': 'You add.', 'user': 'Add {x}.'}, extra_keys='hint'),
+    'alpaca with tools': AlpacaPrompter('Add {x}.', tools=[TOOL]),
+    'chat': ChatPrompter('Add.'),
+    'chat with a slot': ChatPrompter('Add {x}.'),
+    'chat with levels': ChatPrompter({'system': 'You add.', 'user': 'Add {x}: '}, extra_keys=['hint']),
+    'chat with a history': ChatPrompter('Add.', history=[['0+1', '1'], ['0+2', '2']]),
+    'chat with tools': ChatPrompter('Add.', tools=[TOOL]),
+    'chat without system': ChatPrompter('Add.', enable_system=False),
+    'empty': EmptyPrompter(),
+    'own': Quiz('Guess.'),
+}
+TOKENS = Tokens(sos='<s>', eos='</s>', soh='<u>', eoh='</u>', soa='<a>', eoa='</a>', system='S')
+CHATS = {'chatml': CHATML, 'deepseek': DEEPSEEK, 'llama2': LLAMA2, 'llama3': LLAMA3, 'mistral': MISTRAL,
+         'thinking': QWEN_THINKING, 'qwen': QWEN_TOOLS, 'zephyr': ZEPHYR}  # fmt: skip
+FAMILIES = [name for name in META_TEMPLATES if not name.startswith('api') and name != 'shouting']
+ROW = {'input': '1+1 </u> {label}', 'x': ['1', 1], 'hint': 'two', 'label': '<a> 2\n{input} é'}
+GIVEN = {
+    'alpaca': {'x': ROW['x']},
+    'alpaca with levels': {'x': ROW['x'], 'hint': 'two'},
+    'alpaca with tools': {'x': ROW['x']},
+    'chat with a slot': {'x': ROW['x'], 'input': ROW['input']},
+    'chat with levels': {'x': ROW['x'], 'hint': 'two', 'input': ROW['input']},
+}
+
+
+def chat(family: Family) -> ChatRenderer:
+    return ChatRenderer(ChatTemplate(family.source, bos_token=family.bos, eos_token=family.eos))
+
+
+def taught(
+    prompter: Prompter, row: dict[str, Any], form: Form = 'text', *, aim: Aim | None = None, **columns: str
+) -> Any:
+    [(_, teach)] = of_prompter(prompter, [row], Columns(**{'answer': 'label', **columns}), form=form, aim=aim)
+    return teach()
+
+
+def trained(lesson: TextLesson) -> list[str]:
+    return [lesson.text[start:stop] for start, stop in lesson.stretches]
+
+
+def asked(name: str) -> Any:
+    return GIVEN.get(name, {'input': ROW['input']})
+
+
+@pytest.mark.parametrize('name', PROMPTERS)
+@pytest.mark.parametrize('tokens', [None, TOKENS], ids=['default tokens', 'own tokens'])
+def test_a_prompters_own_layout_is_trained_with_what_it_asks(name: str, tokens: Tokens | None) -> None:
+    prompter = PROMPTERS[name].bind(tokens) if tokens else PROMPTERS[name]
+    lesson = taught(prompter, ROW)
+    sent = prompter.generate_prompt(asked(name))
+    assert lesson.asked == sent
+    assert lesson.text == f'{sent}{ROW["label"]}{tokens.eoa if tokens else ""}'
+    assert lesson.stretches == ((len(sent), len(lesson.text)),)
+
+
+@pytest.mark.parametrize('name', PROMPTERS)
+@pytest.mark.parametrize('family', FAMILIES)
+def test_every_prompter_bound_to_every_meta_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
+    prompter = PROMPTERS[name].bind(meta_template(family))
+    lesson = taught(prompter, ROW)
+    sent = prompter.generate_prompt(asked(name))
+    end = next(role['end'] for role in meta_template(family)['round'] if role.get('generate'))
+    assert lesson.text == f'{sent}{ROW["label"]}{end}'
+    assert trained(lesson) == [f'{ROW["label"]}{end}']
+
+
+@pytest.mark.parametrize('name', PROMPTERS)
+@pytest.mark.parametrize('family', CHATS)
+def test_every_prompter_bound_to_a_chat_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
+    prompter = PROMPTERS[name].bind(chat(CHATS[family]))
+    lesson = taught(prompter, ROW)
+    sent = prompter.generate_prompt(asked(name))
+    [(start, stop)] = lesson.stretches
+    assert lesson.text.startswith(sent)
+    assert start == len(sent)
+    assert str(ROW['label']).strip() in lesson.text[start:stop]
+    assert lesson.text[start:stop].endswith(lesson.ending)
+    assert lesson.ending
+
+
+@pytest.mark.parametrize('name', PROMPTERS)
+def test_the_messages_before_the_answer_are_the_request(name: str) -> None:
+    prompter = PROMPTERS[name]
+    lesson = taught(prompter, ROW, 'messages')
+    sent = prompter.generate_prompt(asked(name), return_dict=True)
+    assert list(lesson.messages) == [*sent['messages'], {'role': 'assistant', 'content': ROW['label']}]
+    assert list(lesson.tools) == list(sent.get('tools', []))
+    [entry] = entries(of_prompter(prompter, [ROW], Columns('label'), form='messages'), Report())
+    assert entry.get('tools') == sent.get('tools')
+
+
+@given(st.text(), st.text().filter(str.strip))
+def test_whatever_the_words_are_the_request_comes_first(question: str, answer: str) -> None:
+    for prompter in (PROMPTERS['chat'], PROMPTERS['chat'].bind(meta_template('chatml'))):
+        lesson = taught(prompter, {'input': question, 'label': answer})
+        sent = prompter.generate_prompt(question)
+        assert lesson.text.startswith(sent + answer)
+
+
+@pytest.mark.parametrize(
+    'model', [TOKENS, meta_template('chatml'), meta_template('llama2'), chat(CHATML), chat(LLAMA2)]
+)
+def test_answers_of_the_history_are_trained_on_if_asked_for(model: Any) -> None:
+    prompter = ChatPrompter('Add.').bind(model)
+    row = {'input': '1+1', 'label': '2', 'before': [['0+1', 'one'], {'role': 'user', 'content': '?'}, {'role': 'assistant', 'content': 'well'}]}  # fmt: skip
+    alone = taught(prompter, row, history='before')
+    lesson = taught(prompter, row, history='before', aim=Aim(all_answers=True))
+    assert lesson.text == alone.text
+    assert alone.stretches == lesson.stretches[-1:]
+    assert [words.removesuffix(lesson.ending).strip() for words in trained(lesson)] == ['one', 'well', '2']
+    assert all(words.endswith(lesson.ending) for words in trained(lesson))
+
+
+def test_the_history_in_messages_has_weight_only_if_asked_for() -> None:
+    row = {'input': '1+1', 'label': '2', 'before': [['0+1', 'one']], 'offered': [TOOL]}
+    columns = Columns('label', history='before', tools='offered')
+    prompter = ChatPrompter('Add.')
+    for all_answers, weights in ((False, [0, None]), (True, [None, None])):
+        given_rows = of_prompter(prompter, [row], columns, form='messages', aim=Aim(all_answers=all_answers))
+        [entry] = entries(given_rows, Report())
+        assert [one.get('weight') for one in entry['messages'] if one['role'] == 'assistant'] == weights
+        assert entry['tools'] == [TOOL]
+
+
+def test_a_prompter_that_shows_its_prompts_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    taught(ChatPrompter('Add.', show=True), ROW)
+    assert capsys.readouterr().out == ''
+
+
+def test_hooks_are_part_of_what_is_trained_on() -> None:
+    prompter = ChatPrompter('Add.').pre_hook(lambda given, history, tools, label: (given, history, tools, label and f'={label}'))  # fmt: skip
+    assert trained(taught(prompter, ROW)) == [f'={ROW["label"]}']
+
+
+def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() -> None:
+    prompter = ChatPrompter('Add.', system='').bind(chat(QWEN_THINKING))
+    thought = '<think>\none and one\n</think>\n\n2'
+    lesson = taught(prompter, {'input': '1+1', 'label': thought})
+    assert trained(lesson) == [f'{thought}<|im_end|>\n']
+    assert lesson.asked == prompter.generate_prompt('1+1')
+    with pytest.raises(UntrainableError, match='cannot be told where the answer stands'):
+        taught(prompter, {'input': '1+1', 'label': '<think>one and one</think>2'})
+
+
+@pytest.mark.parametrize(
+    ('prompter', 'row', 'columns', 'error', 'reason'),
+    [
+        (PROMPTERS['chat'], {'input': 'q'}, {}, UntrainableError, "column 'label' is empty"),
+        (PROMPTERS['chat'], {'q': 'q', 'label': 'a'}, {}, PrompterError, "no column 'input'"),
+        (PROMPTERS['alpaca'], {'label': 'a'}, {}, PrompterError, 'no value for one slot: x'),
+        (PROMPTERS['alpaca'], {'x': 'a'}, {'answer': 'x'}, PrompterError, 'it would be shown'),
+        (PROMPTERS['chat'], {'input': 'a'}, {'answer': 'input'}, PrompterError, 'it would be shown'),
+        (PROMPTERS['empty'], {**ROW, 'before': [['a', 'b']]}, {'history': 'before'}, PrompterError, 'no place for history'),
+        (
+            PROMPTERS['chat'].bind(chat(Family(CHATML.source.replace("message['content']", "message['content'].upper()")))),
+            ROW, {}, UntrainableError, 'cannot be told where the answer stands',
+        ),
+        (
+            PROMPTERS['chat'].bind(chat(Family("{% for m in messages %}{{ m.content }}|{% endfor %}{{ '>' if add_generation_prompt }}"))),
+            ROW, {}, UntrainableError, 'does not begin with what inference sends',
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_on_is_refused(
+    prompter: Prompter, row: Any, columns: Any, error: type[Exception], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        taught(prompter, row, **columns)
