@@ -18,10 +18,10 @@ help:
 $(STAMP): pyproject.toml src/rolecall/_version.py
 ifdef UV
 	uv venv --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install --python $(PY) -e '.[dev,api,retrieve,tokenize]' pyarrow
+	uv pip install --python $(PY) -e '.[dev,api,llama,retrieve,score,tokenize]' pyarrow
 else
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,retrieve,tokenize]' pyarrow
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,llama,retrieve,score,tokenize]' pyarrow
 endif
 	touch $@
 
@@ -37,8 +37,9 @@ $(HEAVY): $(STAMP)
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(VENV)/bin/rolecall view examples/gsm8k.py --model qwen-chatml
-	$(VENV)/bin/rolecall lint examples/gsm8k.py
+	$(VENV)/bin/rolecall view examples/demo.py --dataset quiz --label B
+	$(VENV)/bin/rolecall run examples/demo.py --out runs/demo
+	$(VENV)/bin/rolecall report runs/demo --html runs/demo/report.html --config examples/demo.py
 
 check: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -2,38 +2,14 @@
 
 import io
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from report_runs import HOSTILE, MemoryRun
 from rolecall.runs.results import Result
-from rolecall.views.compare import compare_json, compare_terminal
+from rolecall.views.compare import Comparison, Difference, Flip, compare_json, compare_runs, compare_terminal
 from rolecall.views.terminal import console
 
-
-@dataclass
-class Flip:
-    left: Result
-    right: Result
-
-
-@dataclass
-class Difference:
-    dataset: str = 'gsm8k'
-    model: str = 'base'
-    metric: str = 'accuracy'
-    left: float | None = 50.0
-    right: float | None = 62.5
-    difference: float | None = 12.5
-    low: float | None = 3.1
-    high: float | None = 21.9
-    p: float | None = 0.0004
-    rows: int = 200
-    flips: list = field(default_factory=list)
-
-
-@dataclass
-class Comparison:
-    differences: list
+GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0004, 200)
 
 
 def two_runs(before='Q: 1+1=?\nA:', after='Question: 1+1=?\nA:'):
@@ -41,7 +17,7 @@ def two_runs(before='Q: 1+1=?\nA:', after='Question: 1+1=?\nA:'):
     wrong = replace(right, extracted='3', correct=False)
     flip = Flip(wrong, right)
     return (
-        Comparison([Difference(flips=[flip])]),
+        Comparison([replace(GSM8K, flips=[flip])]),
         MemoryRun(requests={'f': before}, title='monday'),
         MemoryRun(requests={'f': after}, title='tuesday'),
     )
@@ -76,7 +52,8 @@ def test_many_changes_and_many_flips_are_counted_not_printed():
     comparison, left, right = two_runs(
         '\n'.join(f'line {n}' for n in range(20)), '\n'.join(f'Line {n}!' for n in range(20))
     )
-    comparison.differences[0].flips *= 30
+    one = comparison.differences[0]
+    comparison = Comparison([replace(one, flips=[*one.flips] * 30)])
     text = shown(comparison, left, right, flips=2)
     assert 'and 16 other changes of the prompt' in text
     assert 'and 28 other rows' in text
@@ -103,3 +80,13 @@ def test_json_has_the_same():
     assert (flip['row'], flip['same_prompt'], flip['left']['correct']) == (7, False, False)
     assert flip['changes'][0]['right'][0] == {'text': 'Q', 'differs': False}
     assert flip['changes'][0]['right'][1] == {'text': 'uestion', 'differs': True}
+
+
+def test_two_runs_are_paired_row_by_row():
+    rows = [Result('gsm8k', 'base', row, 'ok', score=float(row % 2), fingerprint=f'f{row}') for row in range(10)]
+    left = MemoryRun(rows=rows)
+    right = MemoryRun(rows=[replace(row, model='tuned', score=1.0, fingerprint='g') for row in rows])
+    (one,) = compare_runs(left, right).differences
+    assert (one.dataset, one.model, one.rows) == ('gsm8k', 'base → tuned', 10)
+    assert (one.left, one.right, one.difference) == (0.5, 1.0, 0.5)
+    assert [(flip.left.row, flip.right.score) for flip in one.flips] == [(row, 1.0) for row in (0, 2, 4, 6, 8)]

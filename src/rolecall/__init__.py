@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rolecall.config.printing import format_config
     from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
     from rolecall.linting import lint_config
+    from rolecall.modules.local import TrainableModule
+    from rolecall.modules.online import OnlineChatModule
     from rolecall.previews import Preview, preview
     from rolecall.program import (
         DialogueProgram,
@@ -52,11 +54,16 @@ if TYPE_CHECKING:
         VotekRetriever,
         ZeroRetriever,
     )
+    from rolecall.running import RunSummary, plan_run, run_config
+    from rolecall.runs.archive import Archive
+    from rolecall.runs.export import export_results
 
 _HOMES = {
     'rolecall.config.files': ('Config', 'load_config', 'read_base'),
     'rolecall.config.printing': ('format_config',),
     'rolecall.linting': ('lint_config',),
+    'rolecall.modules.local': ('TrainableModule',),
+    'rolecall.modules.online': ('OnlineChatModule',),
     'rolecall.previews': ('Preview', 'preview'),
     'rolecall.errors': (
         'ConfigError',
@@ -82,6 +89,9 @@ _HOMES = {
     'rolecall.render.meta': ('MetaTemplate',),
     'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
     'rolecall.render.spans': ('Span',),
+    'rolecall.running': ('RunSummary', 'plan_run', 'run_config'),
+    'rolecall.runs.archive': ('Archive',),
+    'rolecall.runs.export': ('export_results',),
     'rolecall.retrievers': (
         'BM25Retriever',
         'DPPRetriever',

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rolecall._version import __version__
 from rolecall.commands.common import fail
 from rolecall.commands.prompting import add_prompter
+from rolecall.commands.running import add_compare, add_export_results, add_models, add_report, add_run
 from rolecall.commands.seeing import add_config, add_export_requests, add_lint, add_view
 from rolecall.commands.tuning import add_export_sft
 from rolecall.errors import RolecallError
@@ -18,7 +19,7 @@ __all__ = ['main']
 
 _EXIT_CODES = """exit codes:
   0    done (lint: nothing to stop for; view --diff: no difference)
-  1    lint: findings that count; view --diff: the requests differ
+  1    lint: findings that count; view --diff: the requests differ; run: a row failed
   2    a config, its data or the command line cannot be used; the reason is on stderr
   130  interrupted
   141  whoever read the output stopped reading"""
@@ -52,7 +53,7 @@ def _prepare_streams() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='rolecall',
-        description='See, check and export the exact prompt every model receives.',
+        description='Write the exact prompt every model receives, see it, check it, run it, and score it.',
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -60,10 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     add_view(commands)
     add_lint(commands)
+    add_run(commands)
+    add_report(commands)
+    add_compare(commands)
     export = commands.add_parser('export', help='write requests, results or training data to a file')
     exports = export.add_subparsers(metavar='WHAT', required=True)
     add_export_requests(exports)
+    add_export_results(exports)
     add_export_sft(exports)
+    add_models(commands)
     add_config(commands)
     add_prompter(commands)
     return parser

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from rolecall.inferencers.prediction import Prediction
 from rolecall.models.base import Reply, Sampling, Scored
@@ -12,8 +13,20 @@ from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 
-__all__ = ['Ask', 'Dialogue', 'Inferencer', 'Side', 'Words', 'text_of_request']
+__all__ = [
+    'Ask',
+    'Dialogue',
+    'Inferencer',
+    'Room',
+    'Side',
+    'Words',
+    'common_length',
+    'first_fault',
+    'text_of_request',
+    'together',
+]
 
+T = TypeVar('T')
 Side = Literal['left', 'middle', 'right']
 """Where a prompt that does not fit is cut, if that is asked for."""
 
@@ -81,6 +94,15 @@ class Room:
         return None if self.max_seq_len is None else self.max_seq_len - self.reserved
 
 
+async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """What all calls come to. If one fails the others are still waited for, so that none is left behind."""
+    came = await asyncio.gather(*calls, return_exceptions=True)
+    for one in came:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in came if not isinstance(one, BaseException)]
+
+
 def text_of_request(request: Request) -> str | None:
     """The text of a request that is one text; None for messages and token ids."""
     return request if isinstance(request, str) else None
@@ -92,3 +114,17 @@ def first_fault(replies: Iterable[Reply]) -> dict[str, Any]:
         if reply.outcome != 'ok':
             return {'outcome': reply.outcome, 'reason': reply.reason}
     return {}
+
+
+def common_length(sequences: Sequence[Any]) -> int:
+    """How much texts, or lists of token ids, have in common at their beginning.
+
+    >>> common_length(['abc', 'abd', 'ab']), common_length([(1, 2, 3), (1, 2, 4)])
+    (2, 2)
+    """
+    first, last = min(sequences), max(sequences)
+    low, high = 0, min(len(first), len(last)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if first[low:middle] == last[low:middle] else (low, middle)
+    return low

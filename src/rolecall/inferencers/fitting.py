@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.inferencers.asking import Ask, Room, Side
-from rolecall.inferencers.prediction import Prediction
+from rolecall.inferencers.asking import Room, Side, common_length
 from rolecall.render.spans import Message, Request
 from rolecall.retrievers import Picked
 
-__all__ = ['Fitted', 'TooLong', 'fit', 'too_long']
+__all__ = ['Fitted', 'TooLong', 'fit']
 
+Count = Callable[[Request], 'int | None']
 Labelled = list[tuple[Hashable, Request]]
 _AROUND_A_MESSAGE = 16
 """More tokens than any chat format is known to put around a message."""
@@ -26,6 +25,8 @@ class Fitted:
     requests: Labelled
     picked: Picked
     dropped: int = 0
+    cut: int = 0
+    """How many characters (or token ids) were cut from what all requests share."""
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -38,34 +39,29 @@ class TooLong(Exception):  # noqa: N818  # an outcome of a row, not an error of 
         self.dropped = dropped
 
 
-def too_long(found: TooLong) -> Prediction:
-    """The conclusion for a row that does not fit."""
-    return Prediction(None, 'too_long', found.reason, shots_dropped=found.dropped)
-
-
 def fit(
-    worded: Callable[[Picked], Iterable[tuple[Hashable, Request]]], picked: Picked, ask: Ask, room: Room
+    worded: Callable[[Picked], Iterable[tuple[Hashable, Request]]], picked: Picked, count: Count, room: Room
 ) -> Fitted:
-    """The row's requests with as many of its examples as fit."""
+    """The row's requests with as many of its examples as fit; `TooLong` if they do not even without."""
     requests = list(worded(picked))
     if room.tokens is None:
         return Fitted(requests, picked)
     kept = len(picked.ids)
-    while (tokens := _longest(requests, ask, room.tokens)) > room.tokens:
+    while (tokens := _longest(requests, count, room.tokens)) > room.tokens:
         if kept == 0:
-            return _shortened(requests, picked, ask, room, tokens)
+            return _shortened(requests, picked, count, room, tokens)
         kept -= 1
         requests = list(worded(Picked(picked.ids[:kept], picked.skipped)))
     return Fitted(requests, Picked(picked.ids[:kept], picked.skipped), len(picked.ids) - kept)
 
 
-def _longest(requests: Labelled, ask: Ask, limit: int) -> int:
+def _longest(requests: Labelled, count: Count, limit: int) -> int:
     """The tokens of the longest request; 0 where nothing can be too long, or nothing can be counted."""
     longest = 0
     for _, request in requests:
         if _cannot_exceed(request, limit):
             continue
-        tokens = ask.count(request)
+        tokens = count(request)
         if tokens is None:
             return 0
         longest = max(longest, tokens)
@@ -88,7 +84,7 @@ def _at_most(entry: Message | int | str) -> float:
     return 4 * len(content) + _AROUND_A_MESSAGE if isinstance(content, str) and len(entry) == 2 else float('inf')
 
 
-def _shortened(requests: Labelled, picked: Picked, ask: Ask, room: Room, tokens: int) -> Fitted:
+def _shortened(requests: Labelled, picked: Picked, count: Count, room: Room, tokens: int) -> Fitted:
     """The requests cut at the side that the user stated, in what all labels share; otherwise the row is too long."""
     dropped = len(picked.ids)
     limit = room.tokens or 0
@@ -99,7 +95,7 @@ def _shortened(requests: Labelled, picked: Picked, ask: Ask, room: Room, tokens:
 
     def fits(cut: int) -> bool:
         cuts = texts.cut(cut, room.truncate or 'left')
-        return all((ask.count(request) or 0) <= limit for request in cuts)
+        return all((count(request) or 0) <= limit for request in cuts)
 
     if not fits(texts.length):
         raise TooLong(reason, dropped)
@@ -110,7 +106,7 @@ def _shortened(requests: Labelled, picked: Picked, ask: Ask, room: Room, tokens:
     shorter = texts.cut(high, room.truncate)
     labelled = [(label, request) for (label, _), request in zip(requests, shorter, strict=True)]
     cut = {'side': room.truncate, 'cut': high, 'of': texts.length, 'unit': texts.unit}
-    return Fitted(labelled, Picked((), picked.skipped), dropped, {'truncated': cut})
+    return Fitted(labelled, Picked((), picked.skipped), dropped, high, {'truncated': cut})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +122,9 @@ class _Shared:
     def of(cls, requests: Sequence[Request]) -> _Shared | None:
         first = requests[0]
         if isinstance(first, str):
-            return cls(requests, len(os.path.commonprefix([str(request) for request in requests])), 'characters')
+            return cls(requests, common_length(requests), 'characters')
         if all(isinstance(entry, int) for request in requests for entry in request):
-            return cls(requests, len(os.path.commonprefix(requests)), 'tokens')  # type: ignore[type-var]
+            return cls(requests, common_length(requests), 'tokens')
         lengths = {
             i: len(text)
             for i, message in enumerate(first)
@@ -150,8 +146,8 @@ class _Shared:
     def _cut_one(self, request: Request, left: int, right: int) -> Request:
         if self.message is None:
             return request[:left] + request[right:]  # type: ignore[return-value,operator]
-        message = request[self.message]
-        assert isinstance(message, Mapping)  # noqa: S101  # chosen in `of` because it is one
-        content = message['content']
-        shorter = {**message, 'content': content[:left] + content[right:]}
-        return [*request[: self.message], shorter, *request[self.message + 1 :]]  # type: ignore[list-item]
+        return [
+            {**entry, 'content': entry['content'][:left] + entry['content'][right:]} if i == self.message else entry
+            for i, entry in enumerate(request)
+            if isinstance(entry, Mapping)
+        ]

@@ -11,9 +11,21 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rolecall.inferencers.asking import common_length
 from rolecall.models.base import Scored
 
-__all__ = ['DECIDE_BY', 'Boundary', 'DecideBy', 'Losses', 'boundary_by_labels', 'boundary_by_place', 'losses']
+__all__ = [
+    'DECIDE_BY',
+    'Boundary',
+    'DecideBy',
+    'Losses',
+    'answer_text',
+    'best',
+    'boundary_by_ending',
+    'boundary_by_labels',
+    'boundary_by_place',
+    'losses',
+]
 
 DecideBy = Literal['whole', 'sum', 'per_token', 'per_character', 'per_byte', 'normalised', 'normalised_sum']
 DECIDE_BY: tuple[DecideBy, ...] = (
@@ -108,16 +120,35 @@ def boundary_by_labels(scored: Sequence[Scored], texts: Sequence[str | None]) ->
     >>> [b.token for b in boundary_by_labels([Scored((1, 2), (None, -1)), Scored((1, 2, 3), (None, -1, -1))], ['', ''])]
     [1, 1]
     """
+    pairs = list(zip(scored, texts, strict=True))
     if len(scored) < 2:
-        return [Boundary(min(1, len(one.ids) - 1), 'all', 0 if text is not None else None) for one, text in zip(scored, texts, strict=True)]
+        return [Boundary(min(1, len(one.ids) - 1), 'all', None if text is None else 0) for one, text in pairs]
     shortest = min(len(one.ids) for one in scored)
-    first = scored[0].ids
-    same = next((i for i in range(shortest) if any(one.ids[i] != first[i] for one in scored)), shortest)
-    token = max(0, min(same, shortest - 1))
+    token = max(0, min(common_length([_tokens(one, text) for one, text in pairs]), shortest - 1))
+    common = _common_characters([text or '' for text in texts])
     return [
-        Boundary(token, 'labels', one.offsets[token][0] if one.offsets and text is not None else None)
-        for one, text in zip(scored, texts, strict=True)
+        Boundary(token, 'labels', None if text is None else one.offsets[token][0] if one.offsets else common)
+        for one, text in pairs
     ]
+
+
+def _tokens(scored: Scored, text: str | None) -> tuple[Any, ...]:
+    """The tokens as something that can be compared: their ids, or their texts where a server does not tell ids."""
+    if text is None or not scored.offsets or -1 not in scored.ids:
+        return scored.ids
+    return tuple(text[start:stop] for start, stop in scored.offsets)
+
+
+def _common_characters(texts: Sequence[str]) -> int:
+    """The length of what texts share at their beginning, at least one character less than the shortest."""
+    shared = common_length(texts)
+    return max(0, min([shared, *(len(text) - 1 for text in texts)]))
+
+
+def boundary_by_ending(scored: Sequence[Scored]) -> list[Boundary]:
+    """The first token of what all prompts end with, for each of them."""
+    same = common_length([one.ids[::-1] for one in scored])
+    return [Boundary(min(len(one.ids) - 1, max(1, len(one.ids) - same)), 'cont') for one in scored]
 
 
 def boundary_by_place(scored: Scored, at: int, by: Literal['sep', 'cont']) -> Boundary | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.runs.results import Result
+from rolecall.scoring.compare import compare
 from rolecall.views.differences import Change, Pieces, request_lines
 from rolecall.views.differences import compare as compare_lines
 from rolecall.views.facts import counted
@@ -18,7 +20,7 @@ from rolecall.views.report.source import Run, requests_sent
 from rolecall.views.report.tally import verdict_of
 from rolecall.views.visible import safe
 
-__all__ = ['Comparison', 'Difference', 'Flip', 'compare_json', 'compare_terminal']
+__all__ = ['Comparison', 'Difference', 'Flip', 'compare_json', 'compare_runs', 'compare_terminal']
 
 _FLIPS = 10
 _CHANGES = 4
@@ -28,72 +30,66 @@ _BETTER, _WORSE = '#009e73', '#d55e00'
 _CERTAIN = 0.05
 
 
-class Flip(Protocol):
+@dataclass(frozen=True, slots=True)
+class Flip:
     """A row that came out otherwise in the second run."""
 
-    @property
-    def left(self) -> Result:
-        """The row in the first run."""
-
-    @property
-    def right(self) -> Result:
-        """The row in the second run."""
+    left: Result
+    right: Result
 
 
-class Difference(Protocol):
-    """How one dataset × model differs between two runs, over the rows that both have scored."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one dataset × model differs between two runs, over the rows that both have scored. Second minus first."""
 
-    @property
-    def dataset(self) -> str:
-        """The dataset."""
-
-    @property
-    def model(self) -> str:
-        """The model, or both where they differ."""
-
-    @property
-    def metric(self) -> str:
-        """What was measured."""
-
-    @property
-    def left(self) -> float | None:
-        """The first run's score over the rows that both have."""
-
-    @property
-    def right(self) -> float | None:
-        """The second run's."""
-
-    @property
-    def difference(self) -> float | None:
-        """Second minus first."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the difference's interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end."""
-
-    @property
-    def p(self) -> float | None:
-        """How often chance alone would give such a difference."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows both runs have scored."""
-
-    @property
-    def flips(self) -> Sequence[Flip]:
-        """The rows that came out otherwise."""
+    dataset: str
+    model: str
+    metric: str
+    left: float | None = None
+    right: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    """How often chance alone would give such a difference."""
+    rows: int = 0
+    flips: Sequence[Flip] = ()
 
 
-class Comparison(Protocol):
+@dataclass(frozen=True, slots=True)
+class Comparison:
     """Two runs, dataset × model by dataset × model."""
 
-    @property
-    def differences(self) -> Sequence[Difference]:
-        """One for each dataset × model and metric that both runs have."""
+    differences: Sequence[Difference]
+
+
+def compare_runs(left: Run, right: Run) -> Comparison:
+    """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
+    rows = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
+    metrics = {(card.dataset, card.model): card.metric for card in left.scorecards()}
+    differences = []
+    for pair in compare(rows[0].values(), rows[1].values()).pairs:
+        flips = [
+            Flip(rows[0][pair.dataset, pair.model_a, one.row], rows[1][pair.dataset, pair.model_b, one.row])
+            for one in (*pair.lost, *pair.gained)
+        ]
+        same = pair.model_a == pair.model_b
+        differences.append(
+            Difference(
+                pair.dataset,
+                pair.model_a if same else f'{pair.model_a} → {pair.model_b}',
+                metrics.get((pair.dataset, pair.model_a), 'score'),
+                pair.mean_a,
+                pair.mean_b,
+                pair.difference,
+                pair.low,
+                pair.high,
+                pair.p,
+                pair.n,
+                flips,
+            )
+        )
+    return Comparison(differences)
 
 
 def compare_terminal(

@@ -1,0 +1,114 @@
+"""From the name and options of an inferencer in a config to the inferencer itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.inferencers.asking import Inferencer, Room
+from rolecall.inferencers.dialogues import MultiTurnGenInferencer
+from rolecall.inferencers.generation import GenInferencer, SCInferencer
+from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
+from rolecall.inferencers.losses import DECIDE_BY, DecideBy
+from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
+from rolecall.inferencers.sampling import sampling_of, stated
+from rolecall.models.base import Sampling
+
+__all__ = ['build_inferencer']
+
+_SIDES = ('left', 'middle', 'right')
+_BY_NAME = {
+    'GenInferencer': 'gen',
+    'ParallelGenInferencer': 'gen',
+    'LMMGenInferencer': 'gen',
+    'ChatMLInferencer': 'gen',
+    'BFCLV3FunctionCallInferencer': 'gen',
+    'SCInferencer': 'votes',
+    'PPLInferencer': 'labels',
+    'PPLOnlyInferencer': 'whole',
+    'LLInferencer': 'likelihood',
+    'CLPInferencer': 'choices',
+    'MultiTurnGenInferencer': 'turns',
+    'ChatInferencer': 'turns',
+    'ParallelChatInferencer': 'turns',
+}
+
+
+def build_inferencer(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    entry: Mapping[str, Any],
+    max_seq_len: int | None = None,
+    infer_mode: Any = 'every',
+    samples: int | None = None,
+    extract: Callable[[str], Any] | None = None,
+) -> Inferencer:
+    """The inferencer of a dataset for the model of an entry. Everything wrong with its options is reported at once.
+
+    >>> build_inferencer('GenInferencer', {'max_out_len': 8}, entry={}, max_seq_len=100).room.tokens
+    92
+    """
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        known = ', '.join(_BY_NAME)
+        raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
+    problems = [*_wrong_options(options)]
+    drawn = sampling_of(options, entry)
+    problems += _wrong_sampling(drawn)
+    count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
+    if not isinstance(count, int) or count < 1:
+        problems.append(Problem('num_return_sequences', f'{count!r} is not a number of samples.'))
+    if problems:
+        raise ConfigError(problems)
+    asks = kind in ('gen', 'votes', 'turns')
+    limit = options.get('max_seq_len') or max_seq_len
+    room = Room(limit, (drawn.max_out_len or 0) if asks else 0, options.get('truncate'))
+    match kind:
+        case 'gen':
+            return GenInferencer(drawn, room, count)
+        case 'votes':
+            return SCInferencer(drawn, room, count, extract or str.strip)
+        case 'turns':
+            return MultiTurnGenInferencer(drawn, room, infer_mode)
+        case 'labels':
+            before = options.get('normalizing_str')
+            decide_by: DecideBy = options.get('decide_by') or ('whole' if before is None else 'normalised')
+            return PPLInferencer(room, decide_by, before)
+        case 'whole':
+            return PPLOnlyInferencer(room)
+        case 'likelihood':
+            return LLInferencer(room)
+        case _:
+            return CLPInferencer(room, options.get('single_token', True))
+
+
+def _wrong_options(options: Mapping[str, Any]) -> list[Problem]:
+    problems = []
+    truncate, decide_by = options.get('truncate'), options.get('decide_by')
+    before, limit = options.get('normalizing_str'), options.get('max_seq_len')
+    if truncate is not None and truncate not in _SIDES:
+        problems.append(Problem('truncate', f'unknown side {truncate!r}.', did_you_mean(truncate, _SIDES)))
+    if decide_by is not None and decide_by not in DECIDE_BY:
+        problems.append(Problem('decide_by', f'unknown loss {decide_by!r}.', did_you_mean(decide_by, DECIDE_BY)))
+    if before is not None and not isinstance(before, str):
+        problems.append(Problem('normalizing_str', f'expected a text, got {before!r:.60}.'))
+    if before is None and decide_by in ('normalised', 'normalised_sum'):
+        problems.append(Problem('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance."))
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        problems.append(Problem('max_seq_len', f'{limit!r} is not a number of tokens.'))
+    return problems
+
+
+def _wrong_sampling(drawn: Sampling) -> list[Problem]:
+    problems = []
+    for name in ('max_out_len', 'min_out_len', 'top_k', 'seed'):
+        value = getattr(drawn, name)
+        if value is not None and (not isinstance(value, int) or value < (-1 if name in ('top_k', 'seed') else 1)):
+            problems.append(Problem(name, f'{value!r} is not a whole number that can be used.'))
+    for name in ('temperature', 'top_p'):
+        value = getattr(drawn, name)
+        if value is not None and (not isinstance(value, (int, float)) or value < 0):
+            problems.append(Problem(name, f'{value!r} is not a number from 0.'))
+    return problems

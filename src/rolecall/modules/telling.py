@@ -1,0 +1,235 @@
+"""Answers piece by piece: how each kind of model is listened to while it speaks.
+
+A model with a method `stream` of its own is asked through that. For the others a copy of the model is made for one
+call, whose client (or vocabulary) passes on what goes by; connections and weights are those of the first.
+"""
+
+from __future__ import annotations
+
+import codecs
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from rolecall.models.anthropic import AnthropicModel
+from rolecall.models.base import Model, ModelError, Reply, Sampling
+from rolecall.models.http import Client, Collector
+from rolecall.models.llama import LlamaModel
+from rolecall.models.openai import OpenAIModel
+from rolecall.models.reasoning import THINK
+from rolecall.render.spans import Request
+
+__all__ = ['AnswerTeller', 'Tell', 'Telling']
+
+Tell = Callable[[str], None]
+
+
+class StreamingModel(Protocol):
+    """A model that tells its answer while it makes it."""
+
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply; the pieces of its text are told as they come."""
+
+
+class Telling:
+    """One streamed call as a model, so that it is sent, timed and tried again like any other.
+
+    What was told cannot be taken back: after the first piece, a failure is final.
+    """
+
+    batch = 1
+
+    def __init__(self, model: Model, tell: Tell) -> None:
+        self.name = model.name
+        self._model = model
+        self._tell = tell
+        self._told = 0
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """The reply to the one request."""
+        if self._told:
+            raise self._broken('no answer in time')
+        teller = AnswerTeller(self._pass_on)
+        try:
+            reply = await _streamed(self._model, requests[0], sampling, teller.take)
+        except ModelError as error:
+            if not self._told or not error.transient:
+                raise
+            raise self._broken(str(error), status=error.status) from error
+        teller.finish(reply)
+        return [reply]
+
+    def _pass_on(self, piece: str) -> None:
+        self._told += len(piece)
+        self._tell(piece)
+
+    def _broken(self, why: str, status: int | None = None) -> ModelError:
+        return ModelError(f'the answer broke off after {self._told} characters: {why}', status=status)
+
+
+class AnswerTeller:
+    """Passes on an answer, and keeps back what is thinking, or may turn out to be.
+
+    >>> told = []
+    >>> teller = AnswerTeller(told.append)
+    >>> for piece in '<thi', 'nk>2 and', ' 2</think>', '\\n\\nFo', 'ur':
+    ...     teller.take(piece)
+    >>> told
+    ['Fo', 'ur']
+    """
+
+    def __init__(self, tell: Tell, tags: tuple[str, str] = THINK) -> None:
+        self._tell = tell
+        self._opening, self._closing = tags
+        self._kept = ''
+        self._state = 'start'
+        self._told = ''
+
+    def take(self, piece: str) -> None:
+        """One piece of what the model writes."""
+        self._kept += piece
+        if self._state == 'start':
+            begun = self._kept.lstrip()
+            if begun.startswith(self._opening):
+                self._state = 'thinking'
+            elif not self._opening.startswith(begun):
+                self._state = 'answer'
+        if self._state == 'thinking' and self._closing in self._kept:
+            self._state, self._kept = 'thought', self._kept.partition(self._closing)[2]
+        if self._state == 'thought':
+            self._kept = self._kept.lstrip()
+            self._state = 'answer' if self._kept else 'thought'
+        if self._state == 'answer' and self._kept:
+            self._say(self._kept)
+            self._kept = ''
+
+    def finish(self, reply: Reply) -> None:
+        """The rest of the answer, now that it is known."""
+        if reply.text.startswith(self._told):
+            self._say(reply.text[len(self._told) :])
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._told += text
+            self._tell(text)
+
+
+async def _streamed(model: Model, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    if hasattr(model, 'stream'):
+        return await cast(StreamingModel, model).stream(request, sampling, tell)
+    if isinstance(model, (OpenAIModel, AnthropicModel)):
+        return await _over_the_wire(model, request, sampling, tell)
+    if isinstance(model, LlamaModel):
+        [reply] = await _TellingLlama(model, tell, sampling.stop).generate([request], sampling)
+        return reply
+    [reply] = await model.generate([request], sampling)
+    return reply
+
+
+async def _over_the_wire(
+    model: OpenAIModel | AnthropicModel, request: Request, sampling: Sampling, tell: Tell
+) -> Reply:
+    listening = copy.copy(model)
+    read = _openai_piece if isinstance(model, OpenAIModel) else _anthropic_piece
+    listening._client = cast(Client, _TellingClient(model._client, tell, read))
+    wanted: dict[str, Any] = {'stream': True}
+    if isinstance(model, OpenAIModel):
+        wanted['stream_options'] = {'include_usage': True}
+    [reply] = await listening.generate([request], replace(sampling, extra={**sampling.extra, **wanted}))
+    return reply
+
+
+class _TellingClient:
+    """A client that tells the pieces of streams on their way to whoever collects them."""
+
+    def __init__(self, client: Client, tell: Tell, read: Callable[[Any], str]) -> None:
+        self._client = client
+        self._tell = tell
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
+        return await self._client.stream(endpoint, body, _TellingCollector(collector, self._tell, self._read))
+
+
+class _TellingCollector:
+    def __init__(self, collector: Collector, tell: Tell, read: Callable[[Any], str]) -> None:
+        self._collector = collector
+        self._tell = tell
+        self._read = read
+
+    @property
+    def finished(self) -> bool:
+        return self._collector.finished
+
+    def take(self, event: Any) -> None:
+        self._collector.take(event)
+        piece = self._read(event)
+        if piece:
+            self._tell(piece)
+
+
+def _openai_piece(event: Any) -> str:
+    first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
+    said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
+    return said if isinstance(said, str) else ''
+
+
+def _anthropic_piece(event: Any) -> str:
+    delta = event.get('delta') or {}
+    said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
+    return said if isinstance(said, str) else ''
+
+
+class _TellingLlama(LlamaModel):
+    """The embedded model with its weights, telling each token of the one answer it is asked for."""
+
+    def __init__(self, model: LlamaModel, tell: Tell, stops: Sequence[str]) -> None:
+        self.__dict__.update(model.__dict__)
+        self._stops_and_tell = ((*stops, *model._settings.stops), tell)
+
+    @property
+    def _vocabulary(self) -> Any:
+        return _TellingVocabulary(super()._vocabulary, *self._stops_and_tell)
+
+
+class _TellingVocabulary:
+    """A vocabulary that hears which tokens an answer is made of. What may be the beginning of a stop is kept back."""
+
+    def __init__(self, vocabulary: Any, stops: Sequence[str], tell: Tell) -> None:
+        self._vocabulary = vocabulary
+        self._stops = [stop for stop in stops if stop]
+        self._tell = tell
+        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
+        self._kept = ''
+        self._over = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._vocabulary, name)
+
+    def bytes_of(self, number: int) -> bytes:
+        piece: bytes = self._vocabulary.bytes_of(number)
+        if number in self._vocabulary.ends:
+            self._over = True
+        elif not self._vocabulary.is_control(number):
+            self._kept += self._decoder.decode(piece)
+            self._pass_on()
+        return piece
+
+    def _pass_on(self) -> None:
+        self._over = self._over or any(stop in self._kept for stop in self._stops)
+        if self._over:
+            return
+        kept = max((_overlap(self._kept, stop) for stop in self._stops), default=0)
+        said = self._kept[: len(self._kept) - kept]
+        if said:
+            self._kept = self._kept[len(said) :]
+            self._tell(said)
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of the text may be the beginning of the stop."""
+    return next((length for length in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:length])), 0)

@@ -1,0 +1,183 @@
+"""Planning: how many requests a run will send, what they weigh, and what of them is known already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from rolecall.errors import RenderError
+from rolecall.inferencers.fitting import TooLong, fit
+from rolecall.models.base import Sampling
+from rolecall.prompts.pieces import Row
+from rolecall.render.spans import Request
+from rolecall.retrievers import Picked
+from rolecall.running.ready import Readied, Ready, make_ready
+from rolecall.runs.archive import FILE, Archive
+from rolecall.runs.asking import identify
+from rolecall.runs.plan import PlannedPair, RunPlan
+
+__all__ = ['plan_of', 'plan_run']
+
+
+def plan_run(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    data: Mapping[str, str] | None = None,
+) -> RunPlan:
+    """What a run of the config would ask, counted exactly. `out` names the run directory whose replies are known."""
+    readied = make_ready(config, dataset=dataset, model=model, limit=limit, data=data)
+    with known_requests(out) as known:
+        return plan_of(readied, known=known)
+
+
+class Known(Protocol):
+    """Knows which requests are finished."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether any are."""
+
+    def knows(self, fingerprint: str) -> bool:
+        """Whether this one is."""
+
+
+@contextmanager
+def known_requests(out: str | Path | None) -> Iterator[Known | None]:
+    """The requests that are finished in a run directory; None if there is no run."""
+    if out is None or not (Path(out) / FILE).is_file():
+        yield None
+        return
+    with Archive(out) as archive:
+        yield archive
+
+
+def plan_of(readied: Readied, *, known: Known | None, seconds: float | None = None) -> RunPlan:
+    """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    return RunPlan(tuple(_planned(ready, readied.limit, known, deadline) for ready in readied.pairs))
+
+
+def _planned(ready: Ready, limit: int | None, known: Known | None, deadline: float | None) -> PlannedPair:
+    rows = len(ready.pair.data.test)
+    rows = rows if limit is None else min(rows, limit)
+    slow = deadline is not None and not ready.pair.task.retriever.fixed
+    if known is not None and not known.anything:
+        known = None
+    if rows == 0 or slow or not (known is not None or _counts(ready)):
+        plan = PlannedPair(ready.dataset, ready.model.name, rows, rows * _requests_per_row(ready))
+        return _priced(ready, replace(plan, exact=ready.pair.task.inferencer.kind != 'dialogue'))
+    tally = _Tally(ready, known)
+    for _, row, picked in ready.pair.rows(limit):
+        tally.add(row, picked)
+        if deadline is not None and time.monotonic() > deadline:
+            break
+    return _priced(ready, tally.plan(rows))
+
+
+class _Tally:
+    """Adds up what the rows of a pair ask."""
+
+    def __init__(self, ready: Ready, known: Known | None) -> None:
+        self._ready = ready
+        self._known = known
+        self._identity = dict(ready.model.identity)
+        self._sampling: Sampling | None = getattr(ready.inferencer, 'sampling', None)
+        self._samples: int = getattr(ready.inferencer, 'samples', 1)
+        self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
+        self._countable = self._exact = True
+
+    def add(self, row: Row, picked: Picked) -> None:
+        ready = self._ready
+        self._rows += 1
+        try:
+            fitted = fit(lambda shots: _first(ready, row, shots), picked, ready.model.count, ready.inferencer.room)
+        except TooLong as found:
+            self._too_long += 1
+            self._dropped += found.dropped
+            return
+        except RenderError:
+            return
+        later = _later_turns(ready, row)
+        self._dropped += fitted.dropped
+        self._requests += self._samples * len(fitted.requests) + later
+        self._exact = self._exact and not later
+        for _, request in fitted.requests:
+            self._weigh(request)
+            self._look_up(request)
+
+    def _weigh(self, request: Request) -> None:
+        tokens = self._ready.model.count(request) if self._countable else None
+        self._countable = tokens is not None
+        self._tokens += self._samples * (tokens or 0)
+
+    def _look_up(self, request: Request) -> None:
+        if self._known is not None:
+            keys = (identify(request, self._sampling, self._identity, k) for k in range(self._samples))
+            self._cached += sum(map(self._known.knows, keys))
+
+    def plan(self, rows: int) -> PlannedPair:
+        """The plan for so many rows; where not all were looked at, what they showed is taken for all."""
+        share = rows / max(1, self._rows)
+        return PlannedPair(
+            self._ready.dataset,
+            self._ready.model.name,
+            rows,
+            round(self._requests * share),
+            cached=round(self._cached * share),
+            input_tokens=round(self._tokens * share) if self._countable else None,
+            shots_dropped=round(self._dropped * share),
+            too_long=round(self._too_long * share),
+            exact=self._exact and self._rows == rows,
+        )
+
+
+def _first(ready: Ready, row: Row, picked: Picked) -> Iterator[tuple[Hashable, Request]]:
+    """What is asked about a row before any reply is known."""
+    if ready.pair.task.inferencer.kind != 'dialogue':
+        yield from ready.requests(row, picked)
+        return
+    dialogue = ready.dialogue(picked)
+    waits = ready.pair.task.inferencer.infer_mode == 'every'
+    for turn in [0] if waits else dialogue.asked(row):
+        yield turn, dialogue(row, turn)
+
+
+def _later_turns(ready: Ready, row: Row) -> int:
+    """Turns whose requests depend on replies."""
+    asks = ready.pair.task.inferencer
+    if asks.kind != 'dialogue' or asks.infer_mode != 'every':
+        return 0
+    return len(ready.dialogue(Picked(())).asked(row)) - 1
+
+
+def _counts(ready: Ready) -> bool:
+    """Whether the model's tokens can be counted here."""
+    return ready.model.count('a') is not None
+
+
+def _requests_per_row(ready: Ready) -> int:
+    asks = ready.pair.task
+    labels = len(asks.labels) if asks.inferencer.kind == 'label' else 1
+    samples: int = getattr(ready.inferencer, 'samples', 1)
+    return labels * samples
+
+
+def _priced(ready: Ready, plan: PlannedPair) -> PlannedPair:
+    """The plan with what it costs at most, where the entry has a `price` for a million tokens."""
+    sampling: Sampling | None = getattr(ready.inferencer, 'sampling', None)
+    out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
+    plan = replace(plan, output_tokens=out)
+    price = ready.side.entry.get('price')
+    if not isinstance(price, Mapping) or plan.input_tokens is None:
+        return plan
+    left = 1 - plan.cached / plan.requests if plan.requests else 0.0
+    cost = plan.input_tokens * float(price.get('input', 0)) + (out or 0) * float(price.get('output', 0))
+    return replace(plan, price=left * cost / 1e6)

@@ -1,0 +1,319 @@
+"""One run of a config, from the plan to the scores. Started again, it goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Coroutine, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rolecall.config.printing import format_config
+from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
+from rolecall.linting import Finding, lint_config
+from rolecall.models.base import Model
+from rolecall.program import fingerprint
+from rolecall.prompts.pieces import Row
+from rolecall.retrievers import Picked
+from rolecall.running.planning import known_requests, plan_of
+from rolecall.running.ready import Readied, Ready, make_ready
+from rolecall.runs.asking import Asking
+from rolecall.runs.engine import Engine, Job
+from rolecall.runs.errors import RunError
+from rolecall.runs.lanes import Lane, Patience, lane_to
+from rolecall.runs.pace import Limits
+from rolecall.runs.plan import RunPlan
+from rolecall.runs.snapshot import manifest_of, without_keys
+from rolecall.runs.store import Store
+from rolecall.runs.watching import Silence, Watcher
+from rolecall.scoring.scorecard import Scorecard
+
+__all__ = ['RunSummary', 'run_config']
+
+_OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
+_LINTED_ROWS = 20
+_PLANNING_SECONDS = 2.0
+T = TypeVar('T')
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run came to."""
+
+    out: Path
+    plan: RunPlan
+    scorecards: tuple[Scorecard, ...] = ()
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """How rows ended in this run, those that were known included."""
+    findings: tuple[Finding, ...] = ()
+    """What the linter calls an error."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Models that could not be asked to the end, with why."""
+    interrupted: bool = False
+    dry: bool = False
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every row came to something; 1 if a row failed or a model could not be asked; 130 if interrupted."""
+        if self.interrupted:
+            return 130
+        return 1 if self.broken or self.outcomes.get('failed') else 0
+
+
+def run_config(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    out: str | Path,
+    limit: int | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    rerun: Collection[str] = (),
+    dry_run: bool = False,
+    progress: Watcher | None = None,
+    data: Mapping[str, str] | None = None,
+    lint: bool = True,
+) -> RunSummary:
+    """Run a config in a directory, or go on with the run that is there.
+
+    `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows of each dataset, `rerun` names outcomes
+    whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Everything
+    that is known from before is not asked again.
+    """
+    rerun = {rerun} if isinstance(rerun, str) else set(rerun)
+    _check_outcomes(rerun)
+    watcher = progress or Silence()
+    readied = make_ready(config, dataset=dataset, model=model, limit=limit, data=data)
+    findings = tuple(_errors(config, dataset, model, data)) if lint else ()
+    if dry_run:
+        with known_requests(out) as known:
+            plan = plan_of(readied, known=known)
+        watcher.planned(plan, findings)
+        watcher.ended()
+        return RunSummary(Path(out), plan, findings=findings, dry=True)
+    with closing(Store(out)) as store:
+        plan = plan_of(readied, known=store, seconds=_PLANNING_SECONDS)
+        watcher.planned(plan, findings)
+        store.note_start(_manifest(readied), format_config(without_keys(readied.config), style='json'))
+        run = _Run(readied, store, watcher, rerun)
+        began = time.monotonic()
+        try:
+            _in_a_loop(run.main())
+        finally:
+            watcher.ended()
+        return RunSummary(
+            Path(out),
+            plan,
+            tuple(run.cards),
+            run.outcomes,
+            findings,
+            run.engine.broken,
+            run.engine.stopped,
+            seconds=time.monotonic() - began,
+        )
+
+
+class _Run:
+    """What one run has at hand while it goes on."""
+
+    def __init__(self, readied: Readied, store: Store, watcher: Watcher, rerun: Collection[str]) -> None:
+        self._readied = readied
+        self._store = store
+        self._watcher = watcher
+        self._ready = {(ready.dataset, ready.model.name): ready for ready in readied.pairs}
+        self.outcomes: Counter[str] = Counter()
+        self.cards: list[Scorecard] = []
+        self.engine = Engine(store, rerun=rerun, watcher=watcher, done=self._score)
+
+    async def main(self) -> None:
+        entries = {ready.model.name: ready.side.entry for ready in self._readied.pairs}
+        lanes = {name: _lane(model, entries[name]) for name, model in self._readied.models.items()}
+        judges = self._seat_judges(lanes)
+        try:
+            with _stopped_by_signal(self.engine):
+                await self.engine.run([self._job(ready, lanes[ready.model.name]) for ready in self._readied.pairs])
+        finally:
+            for lane in judges:
+                await lane.close()
+            for who in {id(one): one for one in (*self._readied.models.values(), *(j.model for j in judges))}.values():
+                await who.close()
+
+    def _seat_judges(self, lanes: Mapping[str, Lane]) -> list[Lane]:
+        """Give every judge its way to its model: that of the run, where the model is one of the run's."""
+        own: dict[str, Lane] = {}
+        for judge in (ready.scores.judge for ready in self._readied.pairs):
+            if judge is None:
+                continue
+            lane = next((lane for lane in lanes.values() if lane.model is judge.model), None)
+            key = fingerprint('', model=dict(judge.model.identity))
+            lane = lane or own.setdefault(key, _lane(judge.model, judge.entry))
+            judge.asking = Asking(lane, self._store)
+        return list(own.values())
+
+    def _job(self, ready: Ready, lane: Lane) -> Job:
+        total = len(ready.pair.data.test)
+        limit = self._readied.limit
+        return Job(
+            dataset=ready.dataset,
+            lane=lane,
+            words=ready,
+            inferencer=ready.inferencer,
+            rows=partial(_rows_as_shown, ready, limit),
+            gold=ready.gold,
+            cluster=ready.cluster,
+            total=total if limit is None else min(total, limit),
+        )
+
+    async def _score(self, job: Job) -> None:
+        """Score a dataset × model that is finished."""
+        results = list(self._store.results(job.dataset, job.model))
+        if not results:
+            return
+        ready = self._ready[job.dataset, job.model]
+        scored, card = await ready.scores.of(results, ready.pair.data.test)
+        await self._store.settled()
+        self._store.note_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
+        self.outcomes.update(result.outcome for result in scored)
+        self.cards.append(card)
+        self._watcher.scored(job.dataset, job.model, [card])
+
+
+def _rows_as_shown(ready: Ready, limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
+    """The rows of a pair. Now and then one is held against its preview: what is sent is what is shown."""
+    for number, row, picked in ready.pair.rows(limit):
+        if number & (number - 1) == 0:
+            _hold_against_preview(ready, number, row, picked)
+        yield number, row, picked
+
+
+def _hold_against_preview(ready: Ready, number: int, row: Row, picked: Picked) -> None:
+    replies: list[str] = []
+    try:
+        shown = [fingerprint(one.request or '') for one in ready.pair.previews(number, row, picked, replies=replies)]
+        if ready.pair.task.inferencer.kind == 'dialogue':
+            dialogue = ready.dialogue(picked)
+            turns = dialogue.asked(row)
+            said = [f'answer{turn + 1}' for turn in range(max(turns))]
+            sent = [fingerprint(dialogue(row, turn, said[:turn])) for turn in turns]
+        else:
+            sent = [fingerprint(request) for _, request in ready.requests(row, picked)]
+    except RenderError:
+        return  # the row will fail, and say so
+    if shown != sent:
+        raise RunError(
+            f'{ready.dataset} × {ready.model.name}, row {number}: what would be sent is not what is shown.\n'
+            'This is an error in rolecall; nothing more is sent. Please report it with the config.'
+        )
+
+
+def _lane(model: Model, entry: Mapping[str, Any]) -> Lane:
+    return lane_to(model, limits=_limits(entry), patience=_patience(entry))
+
+
+def _limits(entry: Mapping[str, Any]) -> Limits:
+    """Calls at once: `concurrency` as a number, or `(start, most)`; otherwise they adapt, from what it hints at."""
+    given = entry.get('concurrency')
+    rates = (entry.get('query_per_second'), entry.get('request_rate'))
+    rate = next((float(value) for value in rates if isinstance(value, (int, float)) and value > 0), None)
+    if isinstance(given, int) and given > 0:
+        return Limits(given, given, rate)
+    if isinstance(given, (list, tuple)) and len(given) == 2:
+        return Limits(int(given[0]), int(given[1]), rate)
+    hints = [entry.get(key) for key in ('max_workers', 'batch_size')]
+    start = next((value for value in hints if isinstance(value, int) and value > 0), Limits().start)
+    return Limits(min(start, Limits().most), Limits().most, rate)
+
+
+def _patience(entry: Mapping[str, Any]) -> Patience:
+    usual = Patience()
+    seconds, retries = entry.get('timeout'), entry.get('retry')
+    return Patience(
+        seconds=float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else usual.seconds,
+        retries=retries if isinstance(retries, int) and retries >= 0 else usual.retries,
+    )
+
+
+def _manifest(readied: Readied) -> dict[str, Any]:
+    models = {name: without_keys(dict(model.identity)) for name, model in readied.models.items()}
+    pairs = [
+        {
+            'dataset': ready.dataset,
+            'model': ready.model.name,
+            'template': fingerprint(format_config(without_keys(ready.pair.task.entry['infer_cfg']), style='json')),
+        }
+        for ready in readied.pairs
+    ]
+    return manifest_of(models, pairs)
+
+
+def _errors(
+    config: Mapping[str, Any] | str | Path, dataset: str | None, model: str | None, data: Mapping[str, str] | None
+) -> Iterator[Finding]:
+    given = {'*': dict(data)} if data else None
+    for finding in lint_config(config, dataset=dataset, model=model, limit=_LINTED_ROWS, data=given):
+        if finding.severity == 'error':
+            yield finding
+
+
+def _check_outcomes(rerun: Collection[str]) -> None:
+    problems = [
+        Problem('rerun', f'there is no outcome {outcome!r} to run again.', did_you_mean(outcome, _OUTCOMES))
+        for outcome in sorted(rerun)
+        if outcome not in _OUTCOMES
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+@contextmanager
+def _stopped_by_signal(engine: Engine) -> Iterator[None]:
+    """Ctrl-C stops the engine cleanly; a second one stops the process."""
+    loop = asyncio.get_running_loop()
+    ours = threading.current_thread() is threading.main_thread()
+
+    def stop(number: int) -> None:
+        loop.remove_signal_handler(number)
+        engine.stop()
+
+    signals = [signal.SIGINT, signal.SIGTERM] if ours else []
+    handled = []
+    for number in signals:
+        try:
+            loop.add_signal_handler(number, stop, number)
+        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            continue
+        handled.append(number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+def _in_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work to its end; in a thread of its own where a loop is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    came: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            came.append(asyncio.run(work))
+        except BaseException as error:  # handed on to the caller below
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name='rolecall-run')
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return came[0]

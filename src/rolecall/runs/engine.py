@@ -1,0 +1,208 @@
+"""The engine of a run: rows in, results into the store, as many at once as the model takes and no more in memory.
+
+A row is asked about by its inferencer, through an `Ask` that knows every request that was finished before. So going on
+with a run is running it again: what is known is not sent, and what changed is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from rolecall.errors import RenderError
+from rolecall.inferencers.asking import Inferencer, Words
+from rolecall.inferencers.fitting import TooLong
+from rolecall.inferencers.prediction import Prediction
+from rolecall.models.base import ModelError
+from rolecall.prompts.pieces import Row
+from rolecall.retrievers import Picked
+from rolecall.runs.asking import Asking, RowAsk
+from rolecall.runs.codec import dumps
+from rolecall.runs.lanes import BrokenError, Lane
+from rolecall.runs.results import Result
+from rolecall.runs.store import Store
+from rolecall.runs.watching import Silence, Watcher
+
+__all__ = ['Engine', 'Job']
+
+_ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One dataset × model: its rows, how they are worded and asked, and who answers."""
+
+    dataset: str
+    lane: Lane
+    words: Words
+    inferencer: Inferencer
+    rows: Callable[[], Iterable[tuple[int, Row, Picked]]]
+    gold: Callable[[Row], Any]
+    total: int | None = None
+    cluster: Callable[[Row], str | None] = field(default=lambda row: None)
+
+    @property
+    def model(self) -> str:
+        return self.lane.model.name
+
+
+class Engine:
+    """Runs jobs. Models behind servers are asked side by side, models in this process one after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        rerun: Collection[str] = (),
+        watcher: Watcher | None = None,
+        done: Callable[[Job], Awaitable[None]] | None = None,
+    ) -> None:
+        self._store = store
+        self._rerun = tuple(rerun)
+        self._watcher = watcher or Silence()
+        self._done = done
+        self._rows: set[asyncio.Future[None]] = set()
+        self._stopping = False
+        self._error: BaseException | None = None
+        self.broken: dict[str, str] = {}
+        """Models that could not be asked to the end, with why."""
+        store.when_broken = self.stop
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run was stopped before its end."""
+        return self._stopping
+
+    def stop(self) -> None:
+        """Start nothing more and drop what is under way. What is finished is kept."""
+        self._stopping = True
+        for task in tuple(self._rows):
+            task.cancel()
+
+    async def run(self, jobs: Sequence[Job]) -> None:
+        """Run every job; a job is reported to `done` when all its rows are safe."""
+        lanes = {id(job.lane): job.lane for job in jobs}
+        ours = [lane for lane in lanes.values() if lane.model.batch > 1]
+        queues = [[lane] for lane in lanes.values() if lane.model.batch <= 1] + ([ours] if ours else [])
+        ends = await asyncio.gather(*(self._run_lanes(queue, jobs) for queue in queues), return_exceptions=True)
+        for lane in lanes.values():
+            await lane.close()
+        await self._store.settled()
+        for error in (self._error, *ends):
+            if error is not None:
+                raise error
+
+    async def _run_lanes(self, lanes: Sequence[Lane], jobs: Sequence[Job]) -> None:
+        """Every job of these models, one after the other. What goes wrong here stops the other models, too."""
+        try:
+            for lane in lanes:
+                asking = Asking(lane, self._store)
+                for job in jobs:
+                    if job.lane is lane and lane.model.name not in self.broken and not self._stopping:
+                        await self._run_job(job, asking)
+        except BaseException:
+            self.stop()
+            raise
+
+    async def _run_job(self, job: Job, asking: Asking) -> None:
+        self._watcher.began(job.dataset, job.model, job.total)
+        again = self._store.rows_that_ended(job.dataset, job.model, self._rerun) if self._rerun else {}
+        places = asyncio.Semaphore(job.lane.window)
+        own: set[asyncio.Task[None]] = set()
+        count = 0
+        try:
+            for number, row, picked in job.rows():
+                await places.acquire()
+                if self._stopping or job.model in self.broken:
+                    break
+                ask = RowAsk(asking, failed_again=number in again, all_again=again.get(number) in _ALL_AGAIN)
+                task = asyncio.get_running_loop().create_task(self._row(job, ask, number, row, picked))
+                for tasks in (own, self._rows):
+                    tasks.add(task)
+                task.add_done_callback(partial(self._row_ended, own, places))
+                count = number + 1
+                if count % 64 == 0:
+                    await asyncio.sleep(0)
+        finally:
+            if own:
+                await asyncio.wait(own)
+        await self._store.settled()
+        if not self._stopping and job.model not in self.broken:
+            self._store.forget_rows_from(job.dataset, job.model, count)
+            await self._conclude(job)
+
+    async def _conclude(self, job: Job) -> None:
+        """Report a finished job. That may take calls of its own (a judge), which a stopped run drops, too."""
+        if self._done is None:
+            return
+        task = asyncio.ensure_future(self._done(job))
+        self._rows.add(task)
+        await asyncio.wait([task])
+        self._rows.discard(task)
+        if not task.cancelled():
+            task.result()
+
+    def _row_ended(self, own: set[asyncio.Task[None]], places: asyncio.Semaphore, task: asyncio.Task[None]) -> None:
+        places.release()
+        own.discard(task)
+        self._rows.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+            self.stop()
+
+    async def _row(self, job: Job, ask: RowAsk, number: int, row: Row, picked: Picked) -> None:
+        try:
+            prediction = await job.inferencer.infer(job.words, row, picked, ask)
+        except TooLong as found:
+            prediction = Prediction(None, 'too_long', found.reason, shots_dropped=found.dropped)
+        except BrokenError as error:
+            if job.model not in self.broken:
+                self.broken[job.model] = str(error)
+                self._watcher.remarked(str(error))
+            return
+        except (ModelError, RenderError) as error:
+            prediction = Prediction(None, 'failed', str(error), replies=tuple(ask.said))
+        result = _result(job, ask, number, row, picked, prediction)
+        known = None if ask.sent else self._store.result(job.dataset, job.model, number)
+        if known is not None and _says_the_same(known, result):
+            self._watcher.finished_row(known, asked=False, at_once=job.lane.at_once)
+            return
+        told = partial(self._watcher.finished_row, result, asked=ask.sent > 0, at_once=job.lane.at_once)
+        self._store.finish(result, then=told)
+
+
+def _says_the_same(known: Result, result: Result) -> bool:
+    """Whether a row that was kept, and perhaps scored since, rests on the same requests and says the same."""
+    ended = known.outcome in (result.outcome, 'unparsed')
+    return ended and known.fingerprints == result.fingerprints and dumps(_said(known)) == dumps(_said(result))
+
+
+def _said(result: Result) -> list[Any]:
+    return [result.prediction, result.gold, result.cluster, result.details, result.shots]
+
+
+def _result(job: Job, ask: RowAsk, number: int, row: Row, picked: Picked, prediction: Prediction) -> Result:
+    kept = len(picked.ids) - prediction.shots_dropped
+    return Result(
+        dataset=job.dataset,
+        model=job.model,
+        row=number,
+        outcome=prediction.outcome,
+        reason=prediction.reason,
+        prediction=prediction.value,
+        gold=job.gold(row),
+        fingerprint=ask.fingerprints[0] if ask.fingerprints else '',
+        fingerprints=tuple(ask.fingerprints),
+        replies=prediction.replies,
+        reasoning=prediction.reasoning,
+        details=prediction.details,
+        shots=picked.ids[:kept],
+        shots_dropped=prediction.shots_dropped,
+        cluster=job.cluster(row),
+        input_tokens=ask.input_tokens,
+        output_tokens=ask.output_tokens,
+        seconds=ask.seconds,
+    )

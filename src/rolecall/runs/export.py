@@ -1,0 +1,154 @@
+"""The results of a run as JSON lines, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from rolecall.retrievers.base import needed
+from rolecall.runs.archive import Archive
+from rolecall.runs.codec import dumps, result_as_dict
+from rolecall.runs.errors import RunError
+from rolecall.runs.results import Result
+
+__all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
+
+Format = Literal['jsonl', 'csv', 'parquet']
+_FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
+_PART = 1000
+
+
+def export_results(
+    run: str | Path,
+    to: IO[str] | str | Path,
+    *,
+    format: Format = 'jsonl',  # noqa: A002  # the word for it
+    dataset: str | None = None,
+    model: str | None = None,
+) -> int:
+    """Write the rows of a run, one after the other in bounded memory, and say how many there were."""
+    if format == 'parquet':
+        if not isinstance(to, (str, Path)):
+            raise RunError('Parquet cannot be written to a stream: name a file.')
+        return _write_parquet(result_objects(run, dataset=dataset, model=model), Path(to))
+    lines = result_lines(run, format=format, dataset=dataset, model=model)
+    if isinstance(to, (str, Path)):
+        with open(to, 'w', encoding='utf-8', newline='\n') as stream:
+            written = _write(lines, stream)
+    else:
+        written = _write(lines, to)
+    return max(0, written - 1) if format == 'csv' else written
+
+
+def result_lines(
+    run: str | Path,
+    *,
+    format: Literal['jsonl', 'csv'] = 'jsonl',  # noqa: A002  # the word for it
+    dataset: str | None = None,
+    model: str | None = None,
+) -> Iterator[str]:
+    """The rows of a run as lines: one JSON object each, or CSV with the names of the columns first."""
+    objects = result_objects(run, dataset=dataset, model=model)
+    return _csv_lines(objects) if format == 'csv' else map(_json_line, objects)
+
+
+def result_objects(
+    run: str | Path, *, dataset: str | None = None, model: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a run as plain objects, those keys first that everybody looks at."""
+    with Archive(run) as archive:
+        for result in archive.results(dataset, model):
+            yield _ordered(result)
+
+
+def _ordered(result: Result) -> dict[str, Any]:
+    values = result_as_dict(result)
+    return {key: values.pop(key) for key in _FIRST} | values
+
+
+def _json_line(values: dict[str, Any]) -> str:
+    return json.dumps(_finite(json.loads(dumps(values))), ensure_ascii=False).encode('utf-8', 'replace').decode()
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _write(lines: Iterator[str], stream: IO[str]) -> int:
+    count = 0
+    for line in lines:
+        stream.write(line + '\n')
+        count += 1
+    return count
+
+
+class _Line:
+    """Takes what a CSV writer writes."""
+
+    text = ''
+
+    def write(self, text: str) -> int:
+        self.text = text
+        return len(text)
+
+
+def _csv_lines(objects: Iterator[dict[str, Any]]) -> Iterator[str]:
+    line = _Line()
+    writer = csv.writer(line, lineterminator='')
+    for number, values in enumerate(objects):
+        if number == 0:
+            writer.writerow(values)
+            yield line.text
+        writer.writerow([_flat(value) for value in values.values()])
+        yield line.text
+
+
+def _flat(value: Any) -> Any:
+    """Lists and mappings as JSON, everything else as it is."""
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False) if value else ''
+    return value
+
+
+def _write_parquet(objects: Iterator[dict[str, Any]], path: Path) -> int:
+    pyarrow = needed('pyarrow', purpose='to write Parquet files', extra='data')
+    parquet = needed('pyarrow.parquet', purpose='to write Parquet files', extra='data')
+    numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
+    numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
+    numbers['seconds'] = pyarrow.float64()
+    keys = list(_ordered(Result('', '', 0, 'ok')))
+    schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
+    count = 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for part in _parts(objects):
+            texts = [
+                {key: value if key in numbers or value is None else _text(value) for key, value in values.items()}
+                for values in part
+            ]
+            writer.write_table(pyarrow.Table.from_pylist(texts, schema=schema))
+            count += len(part)
+    return count
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False)
+
+
+def _parts(objects: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    part: list[dict[str, Any]] = []
+    for values in objects:
+        part.append(values)
+        if len(part) == _PART:
+            yield part
+            part = []
+    if part:
+        yield part

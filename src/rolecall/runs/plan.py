@@ -1,0 +1,94 @@
+"""What a run will ask, before it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ['PlannedPair', 'RunPlan']
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPair:
+    """One dataset × model. What is not known is None; what was counted on a part of the rows is not `exact`."""
+
+    dataset: str
+    model: str
+    rows: int
+    requests: int
+    cached: int = 0
+    """Requests that were finished before and will not be sent."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """At most."""
+    price: float | None = None
+    """At most, in the currency of the entry's `price`."""
+    shots_dropped: int = 0
+    too_long: int = 0
+    exact: bool = True
+
+    @property
+    def about(self) -> str:
+        return '' if self.exact else '~'
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Every dataset × model of a run.
+
+    >>> print(RunPlan((PlannedPair('gsm8k', 'gpt', rows=100, requests=100, cached=40, input_tokens=81200),)))
+    gsm8k × gpt: 100 rows, 100 requests (40 known), 81,200 input tokens
+    60 requests to send
+    """
+
+    pairs: tuple[PlannedPair, ...]
+
+    @property
+    def requests(self) -> int:
+        """How many requests are to be sent."""
+        return sum(pair.requests - pair.cached for pair in self.pairs)
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Input tokens of all requests; None if a tokenizer is missing."""
+        return _sum([pair.input_tokens for pair in self.pairs])
+
+    @property
+    def price(self) -> float | None:
+        """The price of all requests, at most; None if no entry has one."""
+        known = [pair.price for pair in self.pairs if pair.price is not None]
+        return sum(known) if known else None
+
+    @property
+    def exact(self) -> bool:
+        return all(pair.exact for pair in self.pairs)
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        for pair in self.pairs:
+            yield f'{pair.dataset} × {pair.model}: {", ".join(_parts(pair))}'
+        about = '' if self.exact else '~'
+        price = '' if self.price is None else f', at most {self.price:.2f}'
+        yield f'{about}{self.requests:,} requests to send{price}'
+
+    def __str__(self) -> str:
+        return '\n'.join(self.lines())
+
+
+def _parts(pair: PlannedPair) -> Iterator[str]:
+    known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
+    yield f'{pair.rows:,} rows'
+    yield f'{pair.about}{pair.requests:,} requests{known}'
+    if pair.input_tokens is not None:
+        yield f'{pair.about}{pair.input_tokens:,} input tokens'
+    if pair.shots_dropped:
+        yield f'{pair.about}{pair.shots_dropped:,} examples dropped to fit'
+    if pair.too_long:
+        yield f'{pair.about}{pair.too_long:,} rows too long'
+    if pair.price is not None:
+        yield f'at most {pair.price:.2f}'
+
+
+def _sum(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None

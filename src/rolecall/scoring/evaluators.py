@@ -1,0 +1,191 @@
+"""The evaluators that configs name, and how a config's entry becomes a metric."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.scoring.metrics import judging, matching, maths, overlap, several
+from rolecall.scoring.metrics.base import Answer, Mark, Metric, compared
+from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
+from rolecall.scoring.postprocessors import Extract, read_postprocessor
+
+__all__ = ['EVALUATORS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
+
+EVALUATORS: Mapping[str, Callable[..., Metric]] = {
+    'AccEvaluator': matching.accuracy,
+    'AccwithDetailsEvaluator': matching.accuracy,
+    'EMEvaluator': matching.exact_match,
+    'Gsm8kEvaluator': matching.gsm8k,
+    'MATHEvaluator': maths.same_expression,
+    'MATHVerifyEvaluator': maths.same_expression,
+    'BBHEvaluator': matching.bbh_freeform,
+    'BBHEvaluator_mcq': matching.bbh_multiple_choice,
+    'CircularEvaluator': several.circular,
+    'TriviaQAEvaluator': matching.contains_an_answer,
+    'NQEvaluator': matching.contains_an_answer,
+    'SquadEvaluator': overlap.word_f1,
+    'SQuAD20Evaluator': overlap.word_f1,
+    'LongBenchF1Evaluator': overlap.word_f1,
+    'RougeEvaluator': overlap.rouge,
+    'JiebaRougeEvaluator': overlap.jieba_rouge,
+    'BleuEvaluator': overlap.bleu,
+    'MultiTurnEvaluator': several.turns,
+    'AveragePPLEvaluator': several.average_ppl,
+    'GenericLLMEvaluator': judging.graded,
+    'LMEvaluator': judging.rated,
+    'CascadeEvaluator': judging.cascade,
+}
+"""Each is described by the first line of its docstring."""
+
+_CODE = 'it runs code that a model wrote, and nothing here does that yet'
+_OWN_DATA = 'it belongs to one benchmark'
+UNSUPPORTED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            'HumanEvalEvaluator',
+            'HumanEvalPlusEvaluator',
+            'HumanevalXEvaluator',
+            'MBPPEvaluator',
+            'MBPPPassKEvaluator',
+            'LCBCodeGenerationEvaluator',
+            'LCBCodeExecutionEvaluator',
+            'LCBTestOutputEvaluator',
+            'LCPassKEvaluator',
+            'BigCodeBenchEvaluator',
+            'DS1000Evaluator',
+            'TACOEvaluator',
+            'SciCodeEvaluator',
+            'MultiplEEvaluator',
+            'CIBenchEvaluator',
+        ),
+        _CODE,
+    ),
+    **dict.fromkeys(
+        (
+            'NeedleBenchOriginEvaluator',
+            'NeedleBenchParallelEvaluator',
+            'NeedleBenchMultiEvaluator',
+            'NeedleBenchATCEvaluator',
+            'BabiLongEvaluator',
+            'LongBenchRougeEvaluator',
+            'LongBenchClassificationEvaluator',
+            'LongBenchCodeSimEvaluator',
+            'BFCLSingleTurnEvaluator',
+            'BFCLMultiTurnEvaluator',
+            'BBoxIoUEvaluator',
+            'TEvalEvaluator',
+            'IFEvaluator',
+        ),
+        _OWN_DATA,
+    ),
+}
+"""Evaluators that configs name and that cannot be used here, with the reason."""
+
+_NESTED = ('evaluator', 'rule_evaluator', 'llm_evaluator')
+"""Options that are evaluators themselves."""
+
+
+def read_evaluator(entry: Any, *, where: str = '') -> Metric:
+    """The metric an entry stands for: a name, a function of prediction and gold, a class, or a dict with options.
+
+    >>> read_evaluator('AccEvaluator').name
+    'accuracy'
+    >>> read_evaluator(lambda prediction, gold: prediction in gold).mark(Answer('a', 'cat')).correct
+    True
+    """
+    read = read_entry(entry, where=where)
+    if of_a_user(read.kind):
+        return _users(read)
+    if read.name not in EVALUATORS:
+        raise ConfigError(_unknown(read))
+    options = dict(read.options)
+    inside = f'{where}.' if where else ''
+    extract = options.pop('pred_postprocessor', None)
+    for name in _NESTED:
+        if options.get(name) is not None:
+            options[name] = read_evaluator(options[name], where=f'{inside}{name}')
+    make = EVALUATORS[read.name]
+    problems = problems_with_options(make, replace(read, options=options), given=0)
+    if problems:
+        raise ConfigError(problems)
+    try:
+        metric = make(**options)
+    except ConfigError as error:
+        raise ConfigError(problem.inside(where) for problem in error.problems) from error
+    if extract is None:
+        return metric
+    return _after(read_postprocessor(extract, where=f'{inside}pred_postprocessor'), metric)
+
+
+def judge_entry(entry: Any) -> Mapping[str, Any] | None:
+    """The part of an evaluator's entry that says how a judge is asked (`prompt_template`, `judge_cfg`), if any.
+
+    >>> cascade = {'type': 'CascadeEvaluator', 'llm_evaluator': {'type': 'GenericLLMEvaluator', 'judge_cfg': {}}}
+    >>> judge_entry(cascade), judge_entry('AccEvaluator')
+    ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
+    """
+    read = read_entry(entry)
+    if EVALUATORS.get(read.name) in (judging.graded, judging.rated):
+        return entry if isinstance(entry, Mapping) else {'type': entry}
+    nested = read.options.get('llm_evaluator')
+    return judge_entry(nested) if nested is not None else None
+
+
+def of_a_user(kind: Any) -> bool:
+    """Whether this is somebody's own function, class or object, not the name of something."""
+    return not isinstance(kind, str) and not of_the_reference(kind)
+
+
+def _unknown(read: Entry) -> Problem:
+    if read.name in UNSUPPORTED:
+        return Problem(
+            read.where,
+            f'{read.name} is not supported: {UNSUPPORTED[read.name]}.',
+            'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.',
+        )
+    return not_here(read, 'evaluator', EVALUATORS)
+
+
+def _after(extract: Extract, metric: Metric) -> Metric:
+    def mark(answer: Answer) -> Mark | None:
+        return metric.mark(replace(answer, prediction=extract(answer.prediction)))
+
+    return replace(metric, mark=mark)
+
+
+def _users(read: Entry) -> Metric:
+    if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
+        return _users_function(read)
+    if problems := problems_with_options(read.kind, read, given=0) if inspect.isclass(read.kind) else []:
+        raise ConfigError(problems)
+    evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
+    if not callable(getattr(evaluator, 'score', None)):
+        raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
+
+    def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
+        columns = {
+            'predictions': [answer.prediction for answer in answers],
+            'references': [answer.gold for answer in answers],
+            'test_set': [answer.values for answer in answers],
+        }
+        taken = inspect.signature(evaluator.score).parameters
+        result: Mapping[str, Any] = evaluator.score(**{name: columns[name] for name in taken if name in columns})
+        return result
+
+    return Metric(read.name, lambda answer: None, unit='', whole=whole, needs_gold=False)
+
+
+def _users_function(read: Entry) -> Metric:
+    if problems := problems_with_options(read.kind, read, given=2):
+        raise ConfigError(problems)
+    options = dict(read.options)
+    return Metric(
+        read.name,
+        compared(lambda prediction, gold: read.kind(prediction, gold, **options)),
+        unit='',
+        needs_gold=False,
+    )

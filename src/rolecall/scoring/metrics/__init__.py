@@ -1,0 +1,1 @@
+"""How an answer is held against the gold one: small functions of the same shape."""

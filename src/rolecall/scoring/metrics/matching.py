@@ -1,0 +1,90 @@
+"""Right or wrong: metrics that compare two answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rolecall.scoring.metrics.base import Metric, compared
+from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
+from rolecall.scoring.postprocess.numbers import number_of
+from rolecall.scoring.texts import alternatives, bare_words, stripped
+
+__all__ = [
+    'accuracy',
+    'bbh_freeform',
+    'bbh_multiple_choice',
+    'contains_an_answer',
+    'exact_match',
+    'gsm8k',
+]
+
+
+def accuracy() -> Metric:
+    """The share of rows whose answer is the gold one, letter by letter; of several gold answers any is right.
+
+    >>> from rolecall.scoring.metrics.base import Answer
+    >>> accuracy().mark(Answer(1, ' 1')).correct
+    True
+    """
+    return Metric('accuracy', compared(_same))
+
+
+def exact_match(ignore_case: bool = False) -> Metric:
+    """The share of rows whose first phrase is a gold answer, articles and punctuation aside."""
+
+    def same(prediction: Any, gold: Any) -> bool:
+        return _phrase(prediction, ignore_case) in [_phrase(one, ignore_case) for one in alternatives(gold)]
+
+    return Metric('exact_match', compared(same))
+
+
+def gsm8k() -> Metric:
+    """The share of rows whose number is the gold one: 42, 42.0 and $42 are the same."""
+    return Metric('accuracy', compared(lambda prediction, gold: _same(prediction, gold) or _equal(prediction, gold)))
+
+
+def bbh_multiple_choice() -> Metric:
+    """The share of rows with the gold letter, with or without its parentheses."""
+    return Metric('accuracy', compared(lambda prediction, gold: _letter(prediction) == _letter(gold)))
+
+
+def bbh_freeform() -> Metric:
+    """The share of rows whose phrase after `the answer is` is the gold one, in any case."""
+    return Metric('accuracy', compared(lambda prediction, gold: _said(prediction) == _said(gold)))
+
+
+def contains_an_answer() -> Metric:
+    """The share of rows whose first line has one of the gold answers in it, as whole words."""
+
+    def contains(prediction: Any, gold: Any) -> bool:
+        words = bare_words(stripped(prediction).partition('\n')[0])
+        return any(_within(bare_words(one), words) for one in alternatives(gold))
+
+    return Metric('score', compared(contains))
+
+
+def _same(prediction: Any, gold: Any) -> bool:
+    return stripped(prediction) in map(stripped, alternatives(gold))
+
+
+def _equal(prediction: Any, gold: Any) -> bool:
+    ours, right = number_of(prediction), number_of(gold)
+    return ours is not None and right is not None and abs(ours - right) < 1e-6
+
+
+def _phrase(value: Any, ignore_case: bool) -> str:
+    phrase = general_postprocess(stripped(value))
+    return phrase.lower() if ignore_case else phrase
+
+
+def _letter(value: Any) -> str:
+    return stripped(value).strip('().').upper()
+
+
+def _said(value: Any) -> str:
+    return bbh_freeform_postprocess(stripped(value)).lower()
+
+
+def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
+    return bool(part) and any(whole[at : at + len(part)] == part for at in range(len(whole) - len(part) + 1))

@@ -1,0 +1,98 @@
+"""Metrics over rows that belong together: rotated options, turns of a dialogue; and the mean of plain numbers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.scoring.metrics.base import Answer, Mark, Metric
+from rolecall.scoring.metrics.matching import accuracy
+from rolecall.scoring.postprocess.numbers import number_of
+from rolecall.scoring.texts import stripped
+
+__all__ = ['average_ppl', 'circular', 'turns']
+
+_JOINT = '--'
+_NO_TURN = Mark(0.0, correct=False)
+
+
+def circular() -> Metric:
+    """The share of questions that are right in every rotation of their options.
+
+    A row says which question and rotation it is in its gold answer (`question--B--BCDA`) or in its columns `qid` and
+    `circular_pattern`.
+    """
+
+    def mark(answer: Answer) -> Mark:
+        right = stripped(answer.prediction) == _rotation(answer)[1]
+        return Mark(float(right), correct=right)
+
+    return Metric('perf_circular', mark, group=lambda answer: _rotation(answer)[0], breakdown=_by_rotation)
+
+
+def turns(evaluator: Metric | None = None) -> Metric:
+    """The mean of another evaluator's score (`evaluator`, else accuracy) over the turns of a dialogue.
+
+    A turn without an answer is wrong. Where only the last turn was asked, the last gold answer counts.
+    """
+    inner = evaluator or accuracy()
+
+    def mark(answer: Answer) -> Mark:
+        said, gold = _listed(answer.prediction), _listed(answer.gold)
+        if not isinstance(answer.prediction, (list, tuple)):
+            gold = gold[-1:]
+        marks = [inner.mark(Answer(*pair, values=answer.values)) or _NO_TURN for pair in zip(said, gold, strict=False)]
+        marks += [_NO_TURN] * (len(gold) - len(marks))
+        scores = [one.score for one in marks]
+        each = {f'turn_{number}': score for number, score in enumerate(scores, start=1)}
+        return Mark(sum(scores) / max(len(scores), 1), parts=each)
+
+    return Metric(inner.name, mark, unit=inner.unit, takes_lists=True)
+
+
+def average_ppl() -> Metric:
+    """The mean of the rows' perplexities (or of any numbers); lower is better."""
+
+    def mark(answer: Answer) -> Mark | None:
+        number = answer.prediction if isinstance(answer.prediction, float) else number_of(answer.prediction)
+        return None if number is None else Mark(number)
+
+    return Metric('average_ppl', mark, unit='', needs_gold=False, lower_is_better=True)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _rotation(answer: Answer) -> tuple[str | None, str, str]:
+    """The question a row asks, its gold letter, and the order in which its options stand."""
+    gold = stripped(answer.gold)
+    if gold.count(_JOINT) == 2:
+        question, letter, pattern = gold.split(_JOINT)
+        return question, letter, pattern
+    named = answer.values.get('qid')
+    return None if named is None else str(named), gold, str(answer.values.get('circular_pattern') or '')
+
+
+def _by_rotation(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
+    """Accuracy over all rotations and over the unrotated rows, the majority of rotations, and the letters' shares."""
+    read = [(answer, mark, *_rotation(answer)) for answer, mark in rows]
+    unmoved = [mark.score for _, mark, _, _, pattern in read if pattern == ''.join(sorted(pattern))]
+    votes: dict[str, Counter[str]] = defaultdict(Counter)
+    originals: dict[str, str] = {}
+    for answer, _, question, gold, pattern in read:
+        if question is not None:
+            votes[question][_original(stripped(answer.prediction), pattern)] += 1
+            originals[question] = _original(gold, pattern)
+    won = [float(votes[question].most_common(1)[0][0] == gold) for question, gold in originals.items()]
+    letters = Counter(stripped(answer.prediction) for answer, *_ in read)
+    shares = {f'prior_{letter}': count / len(read) for letter, count in sorted(letters.items()) if len(letter) == 1}
+    means = {'acc_all': [mark.score for _, mark in rows], 'acc_origin': unmoved, 'vote_circular': won}
+    return {name: sum(scores) / len(scores) for name, scores in means.items() if scores} | shares
+
+
+def _original(letter: str, pattern: str) -> str:
+    """The option that stands at `letter` in this rotation, by the letter it has unrotated."""
+    place = ''.join(sorted(pattern)).find(letter) if len(letter) == 1 else -1
+    return pattern[place] if place >= 0 else letter

@@ -1,0 +1,159 @@
+"""Answers in words: the first line, the bare phrase, what matches a pattern, what is not reasoning, the code."""
+
+from __future__ import annotations
+
+import re
+
+from rolecall.scoring.texts import chinese_words
+
+__all__ = [
+    'bbh_freeform_postprocess',
+    'extract_non_reasoning_content',
+    'extract_role',
+    'general_cn_postprocess',
+    'general_postprocess',
+    'humaneval_postprocess_v2',
+    'humaneval_postprocess_v3',
+    'match_answer_pattern',
+    'think_pred_postprocess',
+    'triviaqa_postprocess',
+    'xml_tag_postprocessor',
+]
+
+_FENCE = re.compile(r'^[ \t]*```[^\n`]*\n(?P<code>.*?)(?:^[ \t]*```|\Z)', re.DOTALL | re.MULTILINE)
+_STATED = re.compile(r'\banswer[\s*]*(?:is|:)[\s*:]*', re.IGNORECASE)
+
+
+def general_postprocess(text: str) -> str:
+    """The first phrase of the reply, without articles and punctuation.
+
+    >>> general_postprocess('The Eiffel Tower, in Paris.'), general_postprocess('U.S.A.'), general_postprocess('3.14')
+    ('Eiffel Tower', 'USA', '3.14')
+    """
+    phrase = re.split(r'[\n。！？，]|[.,!?](?=\s|$)', text.strip(), maxsplit=1)[0]
+    bare = re.sub(r'(?<=\d),(?=\d)|(?<!\d)\.|\.(?!\d)|[^\w\s.]', '', phrase)
+    return ' '.join(re.sub(r'\b(?:a|an|the)\b', ' ', bare, flags=re.IGNORECASE).split())
+
+
+def general_cn_postprocess(text: str) -> str:
+    """The words of a Chinese reply, separated by spaces (`jieba` finds them).
+
+    >>> general_cn_postprocess('我爱北京')
+    '我 爱 北京'
+    """
+    return ' '.join(chinese_words(text))
+
+
+def triviaqa_postprocess(text: str) -> str:
+    """The first line of the reply that says something.
+
+    >>> triviaqa_postprocess('\\nParis\\nIt is the capital.')
+    'Paris'
+    """
+    return text.strip().partition('\n')[0].strip()
+
+
+def bbh_freeform_postprocess(text: str) -> str:
+    """The phrase after the last `answer is`, or the whole first line, without emphasis and full stop.
+
+    >>> bbh_freeform_postprocess("Let's see. So the answer is **valid**. Because …"), bbh_freeform_postprocess('no')
+    ('valid', 'No')
+    """
+    said = list(_STATED.finditer(text))
+    rest = text[said[-1].end() :] if said else text.strip()
+    phrase = re.split(r'\n|\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip().strip('"“”').strip()
+    return phrase.capitalize() if phrase.lower() in ('yes', 'no') else phrase
+
+
+def match_answer_pattern(text: str, answer_pattern: str) -> str:
+    r"""What the first group of `answer_pattern` matches, or the whole match where it has no groups.
+
+    >>> match_answer_pattern('Answer: C', answer_pattern=r'(?i)answer\s*:\s*([A-D])')
+    'C'
+    """
+    return _group(re.search(answer_pattern, text))
+
+
+def think_pred_postprocess(text: str, re_pattern: str) -> str:
+    """What `re_pattern` matches after the reasoning, stripped; the reply itself where it does not match.
+
+    >>> think_pred_postprocess('<think>hm</think> 42 ', re_pattern='</think>(.*)')
+    '42'
+    """
+    found = re.search(re_pattern, text)
+    return _group(found).strip() if found else text
+
+
+def xml_tag_postprocessor(text: str, tag: str) -> str:
+    """What stands in the last `<tag>…</tag>`; the tag may be given with or without its brackets.
+
+    >>> xml_tag_postprocessor('<answer>no</answer> <answer> yes </answer>', tag='<answer>')
+    'yes'
+    """
+    name = re.escape(tag.strip('<>/ '))
+    found = re.findall(rf'<{name}>((?:(?!<{name}>).)*?)</{name}>', text, re.DOTALL)
+    return found[-1].strip() if found else ''
+
+
+def extract_non_reasoning_content(
+    text: str, think_start_token: str = '<think>', think_end_token: str = '</think>'
+) -> str:
+    """The reply without its reasoning, also where the reasoning's beginning is in the prompt or its end is missing.
+
+    >>> extract_non_reasoning_content('so 6 * 7 … </think> 42'), extract_non_reasoning_content('<think>hm')
+    ('42', '')
+    """
+    depth, said = 0, ''
+    for piece in re.split(f'({re.escape(think_start_token)}|{re.escape(think_end_token)})', text):
+        if piece == think_start_token:
+            depth += 1
+        elif piece == think_end_token:
+            said = said if depth else ''
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            said += piece
+    return said.strip()
+
+
+def extract_role(text: str, *, begin: str = '', end: str = '') -> str:
+    """What the role itself says: its own `begin` taken off, and everything from its `end` on (the next speaker).
+
+    Blank marks say nothing, so they cut nothing.
+
+    >>> extract_role('<BOT>: 42<eob>\\nHUMAN: next', begin='<BOT>: ', end='<eob>')
+    '42'
+    """
+    if begin.strip():
+        text = text.removeprefix(begin) if text.startswith(begin) else _after_stripped(text, begin.strip())
+    return text.partition(end.strip())[0].rstrip() if end.strip() else text
+
+
+def humaneval_postprocess_v2(text: str) -> str:
+    """The code in the first fenced block, also an unfinished one; without a fence, the reply itself.
+
+    >>> humaneval_postprocess_v2('Here:\\n```python\\nreturn 1\\n```\\nDone.')
+    'return 1\\n'
+    """
+    found = _FENCE.search(text)
+    return found['code'] if found else text.strip('\n')
+
+
+def humaneval_postprocess_v3(text: str) -> str:
+    """The code in the last fenced block; without a fence, the reply itself.
+
+    >>> humaneval_postprocess_v3('```\\nx\\n```\\nor\\n```\\ny\\n```')
+    'y\\n'
+    """
+    found = [match['code'] for match in _FENCE.finditer(text)]
+    return found[-1] if found else text.strip('\n')
+
+
+def _after_stripped(text: str, begin: str) -> str:
+    trimmed = text.lstrip()
+    return trimmed.removeprefix(begin).lstrip() if trimmed.startswith(begin) else text
+
+
+def _group(found: re.Match[str] | None) -> str:
+    if found is None:
+        return ''
+    return (found[1] if found.re.groups else found[0]) or ''

@@ -1,0 +1,183 @@
+"""Which option a reply chooses.
+
+The letters of a reply are weighed by how they are said, not by where they stand: a statement (`the answer is C`, `选C`,
+`\\boxed{C}`) outweighs a conclusion (`so C`), that a reply that begins with the letter, a line of its own, a marked
+letter (`(C)`, `**C**`), and these any other single letter. Letters inside words, the article in `A dog`, the pronoun in
+`I think` and what the reply rules out (`not A`, `B is wrong`) do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from unicodedata import normalize
+
+__all__ = [
+    'bbh_mcq_postprocess',
+    'first_capital_postprocess',
+    'first_capital_postprocess_multi',
+    'first_option_postprocess',
+    'last_capital_postprocess',
+    'last_option_postprocess',
+    'multiple_select_postprocess',
+]
+
+
+def first_option_postprocess(text: str, options: str | Sequence[str], cushion: bool = True) -> str:
+    """The first of the most clearly chosen options; without `cushion`, a letter merely mentioned is not a choice.
+
+    >>> first_option_postprocess('A dog. I think the best is (C)', options='ABCD')
+    'C'
+    """
+    ways = _ways(''.join(options))
+    guesses = (ways.marked, ways.plain) if cushion else ()
+    return _chosen(text, ways, (ways.stated, ways.concluded, ways.leading, ways.alone, *guesses), place=0)
+
+
+def last_option_postprocess(text: str, options: str | Sequence[str]) -> str:
+    """The last of the most clearly chosen options.
+
+    >>> last_option_postprocess('The answer is B. No, wait: so the answer is (C), since vitamin A helps.', 'ABCD')
+    'C'
+    """
+    ways = _ways(''.join(options))
+    decided = (*ways.stated, *ways.concluded)
+    return _chosen(text, ways, (decided, ways.alone, ways.leading, ways.marked, ways.plain), place=-1)
+
+
+def bbh_mcq_postprocess(text: str) -> str:
+    """The letter of a BBH multiple-choice answer, such as `(B)`.
+
+    >>> bbh_mcq_postprocess('So the answer is (B).'), bbh_mcq_postprocess('I think B')
+    ('B', 'B')
+    """
+    return first_option_postprocess(text, options='ABCDEFGHIJKLMNOPQR')
+
+
+def first_capital_postprocess(text: str) -> str:
+    """The first capital letter of the reply, wherever it stands.
+
+    >>> first_capital_postprocess('b or C?')
+    'C'
+    """
+    return next(filter(str.isupper, text), '')
+
+
+def last_capital_postprocess(text: str) -> str:
+    """The last capital letter of the reply, wherever it stands.
+
+    >>> last_capital_postprocess('B, not c')
+    'B'
+    """
+    return next(filter(str.isupper, reversed(text)), '')
+
+
+def first_capital_postprocess_multi(text: str) -> str:
+    """The first run of the letters A to D, for questions with several right options.
+
+    >>> first_capital_postprocess_multi('正确选项：ACD')
+    'ACD'
+    """
+    found = re.search('[A-D]+', text)
+    return found[0] if found else ''
+
+
+def multiple_select_postprocess(text: str) -> str:
+    """All capital letters of the reply, each once, in alphabetical order.
+
+    >>> multiple_select_postprocess('D, B and D')
+    'BD'
+    """
+    return ''.join(sorted(set(filter(str.isupper, text))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The ways of naming one of some options. Every pattern has the letter as its group `x`."""
+
+    stated: tuple[re.Pattern[str], ...]
+    concluded: tuple[re.Pattern[str], ...]
+    leading: tuple[re.Pattern[str], ...]
+    alone: tuple[re.Pattern[str], ...]
+    marked: tuple[re.Pattern[str], ...]
+    plain: tuple[re.Pattern[str], ...]
+    ruled_out: tuple[re.Pattern[str], ...]
+    """Here `x` is a whole list of letters."""
+
+
+_SAID_OF_A_LETTER = 'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to'
+"""What may follow the option A; before any other word in small letters it is the article."""
+_BE = r'(?:\s+(?:is|was|(?:would|should|must|will|has\s+to|ought\s+to)\s+be)\b|\s*[*_`"\')\]]*\s*(?::|=|-+>|→))'
+_GAP = r'\s*[^.。!?;；\n]{0,40}?'
+_OPEN, _CLOSE = r'[\s"\'“‘(\[{<【*_`]{0,8}', r'[\s"\'”’)\]}>】*_`]{0,8}'
+
+
+@lru_cache(maxsize=64)
+def _ways(options: str) -> _Ways:
+    one = '[' + re.escape(options) + ']'
+    word_like = rf"[A-Za-z0-9_]|['’][A-Za-z]|-[A-Za-z0-9]|(?<=[AI])[ \t]+(?!(?:{_SAID_OF_A_LETTER})\b)[a-z]"
+    bare = rf'(?-i:(?<![A-Za-z0-9_]){one}(?!{word_like}))'
+    x = f'(?P<x>{bare})'
+    several = rf'(?P<x>{bare}(?:{_CLOSE}(?:,|/|、|和|或|\band\b|\bor\b){_OPEN}{bare}){{0,9}})'
+    return _Ways(
+        stated=_patterns(
+            rf'\\boxed\s*\{{(?:\\\w+\{{|[^{{}}]){{0,40}}?{x}',
+            rf'\banswer(?:\s+(?:to|for)\b[^.\n]{{0,60}}?)?{_BE}{_GAP}{x}',
+            rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
+            rf'\b(?:i\s+(?:would\s+|will\s+)?)(?:choose|chose|pick|select|go\s+with|opt\s+for)\b{_GAP}{x}',
+            rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
+            r'(?:correct|right|best|answer)\b)',
+            rf'(?:答案|正确选项|正确的选项|正确的是|最佳选项|选(?!项))[^A-Za-z。\n]{{0,12}}?{x}',
+            rf'{x}(?=\s*(?:选项)?\s*(?:是|为)?(?:正确|对的|符合|最佳))',
+        ),
+        concluded=_patterns(
+            r'\b(?:so|thus|therefore|hence|consequently|conclusion|finally|actually|wait|no)\b[,:]?'
+            rf'[^.。!?;；\n]{{0,24}}?{x}',
+            rf'(?:所以|因此|综上)[^A-Za-z。\n]{{0,24}}?{x}',
+        ),
+        leading=_patterns(rf'\A[\W_]*{x}(?=[\s.):,;、。*_\]}}"\']|\Z)'),
+        alone=_patterns(rf'^(?:[^\w\n]|_)*{x}(?:[^\w\n]|_)*$'),
+        marked=_patterns(
+            rf'[(\[{{【*"\'“‘<]\s*{x}\s*[)\]}}】*"\'”’>]',
+            rf'{x}\)',
+            rf'\b(?:option|choice)s?\s+{x}',
+            f'选项{x}',
+        ),
+        plain=_patterns(x),
+        ruled_out=_patterns(
+            r'(?:\bnot|n[\'’]t|\bneither|\bnor|\bexcept|\bunlike|\brul(?:e|es|ed|ing)\s+out|\beliminat\w+|\brather\s+than'
+            rf'|\binstead\s+of|不是|不选|并非|排除|而非)\s*(?:be\s+)?(?:options?|choices?|选项)?{_OPEN}{several}',
+            rf'{several}{_CLOSE}(?:is|are|was|were|does|do|can|could|must)?\s*(?:all\s+|both\s+|clearly\s+|also\s+)?'
+            r'(?:not\b|n[\'’]t\b|wrong\b|incorrect\b|false\b|不对|不正确|错|不符合|不是)',
+        ),
+    )
+
+
+def _patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(source, re.IGNORECASE | re.MULTILINE) for source in sources)
+
+
+def _chosen(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
+    """The letter named in the strongest way; what the reply rules out is looked at only if there is nothing else."""
+    plainly = normalize('NFKC', text)
+    readings = dict.fromkeys((_without(plainly, ways.ruled_out), plainly, _raised(plainly)))
+    ranks = tuple(ranks)
+    for reading in readings:
+        for patterns in ranks:
+            found = sorted((m.start('x'), m['x']) for pattern in patterns for m in pattern.finditer(reading))
+            if found:
+                return found[place][1]
+    return ''
+
+
+def _without(text: str, ruled_out: Iterable[re.Pattern[str]]) -> str:
+    for pattern in ruled_out:
+        text = pattern.sub(lambda found: found[0].replace(found['x'], '·' * len(found['x'])), text)
+    return text
+
+
+def _raised(text: str) -> str:
+    """`(b)` and a reply that is nothing but `b`, in capitals."""
+    return re.sub(r'\([a-z]\)|\A[\W_]*[a-z][\W_]*\Z', lambda found: found[0].upper(), text)

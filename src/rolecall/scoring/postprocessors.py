@@ -1,0 +1,96 @@
+"""The postprocessors that configs name, and how a config's entry becomes a function from a reply to an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.prompts.values import text_of
+from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
+from rolecall.scoring.postprocess import freeform, maths, numbers, options
+
+__all__ = ['POSTPROCESSORS', 'Extract', 'found_nothing', 'read_postprocessor']
+
+Extract = Callable[[Any], Any]
+"""From a reply to the answer in it: None or an empty text if there is none."""
+
+POSTPROCESSORS: Mapping[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        options.first_option_postprocess,
+        options.last_option_postprocess,
+        options.first_capital_postprocess,
+        options.last_capital_postprocess,
+        options.first_capital_postprocess_multi,
+        options.multiple_select_postprocess,
+        options.bbh_mcq_postprocess,
+        freeform.bbh_freeform_postprocess,
+        numbers.first_number_postprocess,
+        numbers.gsm8k_postprocess,
+        numbers.gsm8k_dataset_postprocess,
+        maths.math_postprocess,
+        maths.math_postprocess_v2,
+        freeform.general_postprocess,
+        freeform.general_cn_postprocess,
+        freeform.triviaqa_postprocess,
+        freeform.match_answer_pattern,
+        freeform.xml_tag_postprocessor,
+        freeform.think_pred_postprocess,
+        freeform.extract_non_reasoning_content,
+        freeform.humaneval_postprocess_v2,
+        freeform.humaneval_postprocess_v3,
+    )
+}
+"""Each is described by the first line of its docstring."""
+
+_PATTERNS = ('answer_pattern', 're_pattern')
+
+
+def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
+    """The function an entry of a config stands for: a name, a function, or `{'type': …}` with its options.
+
+    >>> read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})('The answer is C.')
+    'C'
+    >>> read_postprocessor(str.upper)('yes')
+    'YES'
+    """
+    read = read_entry(entry, where=where)
+    function = _function(read)
+    problems = [*problems_with_options(function, read), *_bad_patterns(read)]
+    if problems:
+        raise ConfigError(problems)
+    given = dict(read.options)
+    return lambda reply: function(reply if isinstance(reply, str) else text_of(reply), **given)
+
+
+def found_nothing(extracted: Any) -> bool:
+    """Whether a postprocessor came back with empty hands."""
+    return extracted is None or (isinstance(extracted, (str, list, tuple)) and not extracted)
+
+
+def _function(read: Entry) -> Callable[..., Any]:
+    if callable(read.kind) and not of_the_reference(read.kind):
+        own: Callable[..., Any] = read.kind
+        return own
+    known = {_plain(name): function for name, function in POSTPROCESSORS.items()}
+    found = known.get(_plain(read.name))
+    if found is None:
+        raise ConfigError(not_here(read, 'postprocessor', POSTPROCESSORS))
+    return found
+
+
+def _plain(name: str) -> str:
+    """`first-option`, `first_option` and `first_option_postprocess` are one name."""
+    return re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower()
+
+
+def _bad_patterns(read: Entry) -> list[Problem]:
+    problems = []
+    for name in _PATTERNS:
+        try:
+            re.compile(read.options.get(name, ''))
+        except (re.error, TypeError) as error:
+            problems.append(Problem(f'{read.where}.{name}'.lstrip('.'), f'not a regular expression: {error}.'))
+    return problems

@@ -1,0 +1,60 @@
+"""What texts are compared by: their words, with case, articles and punctuation taken away."""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from typing import Any
+
+from rolecall.prompts.values import text_of
+from rolecall.scoring.extras import needed
+
+__all__ = ['alternatives', 'bare_words', 'chinese_words', 'plain_words', 'stripped']
+
+_UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
+
+
+def stripped(value: Any) -> str:
+    """The text form of a value, without the space around it."""
+    return text_of(value).strip()
+
+
+def alternatives(gold: Any) -> list[Any]:
+    """The right answers: a list's items, each one right by itself, or the one value there is.
+
+    >>> alternatives(['cat', 'a cat']), alternatives('cat')
+    (['cat', 'a cat'], ['cat'])
+    """
+    return list(gold) if isinstance(gold, (list, tuple)) else [gold]
+
+
+def bare_words(value: Any) -> list[str]:
+    """The words of a short answer as question answering compares them: small letters, no articles, no punctuation.
+
+    >>> bare_words('The Eiffel-Tower!'), bare_words('埃菲尔')
+    (['eiffeltower'], ['埃', '菲', '尔'])
+    """
+    letters = ''.join(one for one in text_of(value).lower() if not unicodedata.category(one).startswith(('P', 'S')))
+    spaced = re.sub(f'([{_UNSPACED}])', r' \1 ', letters)
+    return [word for word in spaced.split() if word not in ('a', 'an', 'the')]
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a longer text as ROUGE counts them; for texts in ASCII just as `rouge-score` finds them.
+
+    >>> plain_words("It's 3.5 m, naïve 猫咪")
+    ['it', 's', '3', '5', 'm', 'naïve', '猫', '咪']
+    """
+    return re.findall(rf'[{_UNSPACED}]|[^\W_{_UNSPACED}]+', text.lower())
+
+
+def chinese_words(text: str) -> list[str]:
+    """The words of a Chinese text, as `jieba` finds them.
+
+    >>> chinese_words('我爱北京')
+    ['我', '爱', '北京']
+    """
+    jieba = needed('jieba', purpose='to find Chinese words')
+    jieba.setLogLevel(logging.WARNING)
+    return [word for word in jieba.lcut(text) if word.strip()]

@@ -1,0 +1,277 @@
+"""Modules with a model in this process: a small random one in the embedded engine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
+from rolecall.models.base import Model, Reply, Sampling
+from rolecall.models.function import build
+from rolecall.modules import ModuleError, NotStartedError
+from rolecall.modules.asking import Line, converse
+from rolecall.modules.background import result_of
+from rolecall.modules.speaking import Asked, TextSpeaker
+from rolecall.modules.tools import Toolbox
+from rolecall.prompters.tokens import DEFAULT_TOKENS
+from rolecall.render.chat import ChatRenderer
+from rolecall.runs.lanes import Patience
+
+CHATML = (
+    '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'
+    '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
+)
+WITH_TOOLS = (
+    '{% if tools %}{% for t in tools %}[{{ t.function.name }}]{% endfor %}{% endif %}'
+    '{% for m in messages %}<{{ m.role }}>{{ m.content }}'
+    '{% for c in m.tool_calls or [] %}({{ c.function.name }} {{ c.function.arguments | tojson }}){% endfor %}'
+    '{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}'
+)
+
+
+@pytest.fixture(scope='module')
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip('xllamacpp')
+    from small_gguf import make_gguf
+
+    path = tmp_path_factory.mktemp('gguf') / 'small.gguf'
+    return make_gguf(path, **{'tokenizer.chat_template': CHATML}).path
+
+
+@pytest.fixture(scope='module')
+def plain_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip('xllamacpp')
+    from small_gguf import make_gguf
+
+    return make_gguf(tmp_path_factory.mktemp('gguf') / 'plain.gguf', kind='sentencepiece').path
+
+
+@pytest.fixture(scope='module')
+def module(weights: Path) -> Iterator[TrainableModule]:
+    with TrainableModule(weights, n_threads=1, max_tokens=12) as started:
+        yield started
+
+
+def test_a_call_before_the_start_says_what_to_do(weights: Path) -> None:
+    module = TrainableModule(weights)
+    for call in (module, module.reply, module.stream, lambda given: asyncio.run(module.acall(given))):
+        with pytest.raises(NotStartedError, match=r'small.gguf. is not started: call start\(\)'):
+            call('Hi')
+
+
+def test_start_stop_and_start_again(weights: Path) -> None:
+    module = TrainableModule(weights, n_threads=1, max_tokens=4)
+    prompted = module.prompt('Be brief.')
+    assert not module.started
+    assert module.start() is module
+    module.start()
+    assert prompted.started
+    first = prompted('Hi')
+    module.stop()
+    module.stop()
+    with pytest.raises(NotStartedError):
+        prompted('Hi')
+    with prompted:
+        assert module.prompt('Be brief.')('Hi') == first
+    assert repr(module) == f"TrainableModule('{weights}', engine='llama', started=False)"
+
+
+def test_prompts_are_written_by_the_model_s_own_chat_template(module: TrainableModule) -> None:
+    prompter = ChatPrompter('Be brief.', system='')
+    reply = module.prompt(prompter).reply('Hi', history=[['How are you?', 'Fine.']])
+    side = ChatRenderer(ChatTemplate(CHATML))
+    assert reply.prompt == prompter.bind(side).generate_prompt('Hi', history=[['How are you?', 'Fine.']])
+    assert prompter.model is None
+    assert module.reply('Hi').prompt == '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n'
+
+
+def test_a_model_without_a_chat_template_gets_the_usual_markers(plain_weights: Path) -> None:
+    with TrainableModule(plain_weights, n_threads=1, max_tokens=2) as module:
+        assert module.reply('Hi').prompt == 'Hi'
+        prompter = ChatPrompter('Be brief.')
+        assert module.prompt(prompter).reply('Hi').prompt == prompter.bind(DEFAULT_TOKENS).generate_prompt('Hi')
+        bound = prompter.bind({'soh': '<u>', 'soa': '<a>'})
+        assert module.prompt(bound).reply('Hi').prompt == bound.generate_prompt('Hi')
+
+
+def test_the_pieces_of_a_stream_are_the_answer(module: TrainableModule) -> None:
+    for options in ({}, {'temperature': 1.0, 'seed': 3}, {'stop': ['e', 'th'], 'temperature': 2.0, 'seed': 5}):
+        whole = module.reply('Hello world', **options)
+        stream = module.stream('Hello world', **options)
+        pieces = list(stream)
+        assert ''.join(pieces) == whole.text == stream.reply.text
+        assert stream.reply.reason == whole.reason
+    assert len(pieces) >= 1
+
+
+def test_a_stream_that_is_let_go_stops_the_model(weights: Path) -> None:
+    with TrainableModule(weights, n_threads=1, max_seq_len=1000) as module:
+        model: Any = module._line().model
+        before = model.computed
+        stream = module.stream('Hi', max_tokens=900, ignore_eos=True)
+        next(stream)
+        stream.close()
+        module('Hi', max_tokens=1)
+        assert model.computed - before < 800
+
+
+def test_stopping_ends_calls_under_way(weights: Path) -> None:
+    module = TrainableModule(weights, n_threads=1, max_seq_len=1000).start()
+    stream = module.stream('Hi', max_tokens=900, ignore_eos=True)
+    next(stream)
+    stopping = threading.Thread(target=module.stop)
+    stopping.start()
+    with pytest.raises(ModuleError, match='was stopped before the answer was complete'):
+        list(stream)
+    stopping.join(10)
+    assert not module.started
+
+
+def test_the_async_twins(module: TrainableModule) -> None:
+    async def main() -> None:
+        answer = await module.acall('Hi')
+        assert answer == module('Hi')
+        stream = module.astream('Hi')
+        assert ''.join([piece async for piece in stream]) == answer == stream.reply.text
+        assert await asyncio.gather(*(module.acall('Hi') for _ in range(4))) == [answer] * 4
+
+    asyncio.run(main())
+
+
+def test_a_module_may_be_dropped_while_its_model_is_loaded(weights: Path) -> None:
+    module = TrainableModule(weights, n_threads=1).start()
+    assert module('Hi', max_tokens=1) is not None
+    del module
+
+
+@pytest.mark.parametrize(
+    ('model', 'options', 'sentence'),
+    [
+        ('none.gguf', {}, 'there is no file'),
+        ('smollm2', {'engine': 'torch'}, 'engine is one of llama, vllm, transformers'),
+        ('smollm2', {'n_thread': 2}, "Did you mean 'n_threads'"),
+        ('smollm2', {'max_token': 2}, "Did you mean 'max_tokens'"),
+    ],
+)
+def test_what_cannot_be_started_says_why(model: str, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RolecallError, match=sentence):
+        TrainableModule(model, **options).start()
+
+
+def test_a_broken_file_is_an_error_and_can_be_replaced(tmp_path: Path, weights: Path) -> None:
+    path = tmp_path / 'model.gguf'
+    path.write_bytes(b'GGUFnothing')
+    module = TrainableModule(path, n_threads=1)
+    with pytest.raises(RolecallError, match='model.gguf'):
+        module.start()
+    path.write_bytes(weights.read_bytes())
+    with module:
+        assert module.reply('Hi', max_tokens=2).usage.output_tokens is not None
+
+
+def test_a_wrong_parameter_is_the_model_s_error(module: TrainableModule) -> None:
+    with pytest.raises(RolecallError, match="no sampling parameter 'frequency_penalty'"):
+        module('Hi', frequency_penalty=1)
+    assert isinstance(module('Hi'), str)
+
+
+@pytest.mark.parametrize('make', [lambda weights: TrainableModule(weights, n_threads=1), None])
+def test_switching_is_one_line(make: Any, weights: Path) -> None:
+    """The same program with a model here and with a model behind a server."""
+    from servers import serve
+
+    with serve() as server:
+        module = OnlineChatModule(server.url, 'toy') if make is None else make(weights)
+        assistant = module.prompt(AlpacaPrompter('Context: {context}. Question: {input}'))
+        assistant.start()
+        given = {'context': 'background', 'input': 'words'}
+        answer = assistant(given, max_tokens=3, temperature=0)
+        stream = assistant.stream(given, max_tokens=3, temperature=0)
+        assert ''.join(stream) == answer == assistant.reply(given, max_tokens=3, temperature=0).text
+        assistant.stop()
+
+
+# Tools in texts, with a function as the model
+
+
+def line_to(template: str, *answers: str) -> tuple[Line, list[Any]]:
+    seen: list[Any] = []
+    left = list(answers)
+
+    def answer(request: Any) -> str:
+        seen.append(request)
+        return left.pop(0)
+
+    model: Model = build({'type': answer}, name='f')
+    return Line(model, TextSpeaker(ChatTemplate(template)), Patience(seconds=None, retries=0)), seen
+
+
+def add(x: int, y: int) -> int:
+    """Add."""
+    return x + y
+
+
+CALL = 'Well.<tool_call>{"name": "add", "arguments": {"x": 1, "y": 2}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ('template', 'first', 'second'),
+    [
+        (
+            WITH_TOOLS,
+            '[add]<system>Go.\n\n<user>1+2<assistant>',
+            '[add]<system>Go.\n\n<user>1+2<assistant>Well.(add {"x": 1, "y": 2})<tool>3<assistant>',
+        ),
+        (
+            CHATML,
+            None,
+            '<|im_start|>assistant\nWell.<|im_end|>\n<|im_start|>user\nadd: 3<|im_end|>\n<|im_start|>assistant\n',
+        ),
+    ],
+)
+def test_calls_in_texts_are_made_and_their_results_told(template: str, first: str | None, second: str) -> None:
+    line, seen = line_to(template, CALL, 'Three.')
+    toolbox = Toolbox([add], max_rounds=2)
+    told: list[str] = []
+    reply = result_of(
+        converse(
+            line,
+            ChatPrompter('Go.', system=''),
+            Asked('1+2', tools=toolbox.schemas),
+            Sampling(),
+            toolbox=toolbox,
+            tell=told.append,
+        )
+    )
+    assert reply.text == 'Three.'
+    assert first is None or seen[0] == first
+    assert seen[1].endswith(second)
+    assert told == ['Well.', 'Three.']
+    assert [message['role'] for message in reply.said] == ['assistant', 'tool', 'assistant']
+    assert reply.prompt == seen[0]
+
+
+def test_without_a_chat_template_results_cannot_be_told() -> None:
+    line, _ = line_to(CHATML, CALL)
+    line.speaker = TextSpeaker(None)
+    toolbox = Toolbox([add], max_rounds=2)
+    asked = Asked('1+2', tools=toolbox.schemas)
+    with pytest.raises(ModuleError, match='no chat template to write the results'):
+        result_of(converse(line, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
+
+
+def test_text_that_looks_like_a_call_is_an_answer_where_no_tools_were_offered() -> None:
+    line, _ = line_to(CHATML, CALL)
+    reply = result_of(converse(line, ChatPrompter('Go.'), Asked('1+2'), Sampling()))
+    assert (reply.text, reply.tool_calls) == (CALL, ())
+
+
+def test_thinking_is_kept_apart() -> None:
+    line, _ = line_to(CHATML, '<think>one and two</think>Three.')
+    reply: Reply = result_of(converse(line, ChatPrompter('Go.'), Asked('1+2'), Sampling()))
+    assert (reply.text, reply.reasoning) == ('Three.', 'one and two')

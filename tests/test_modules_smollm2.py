@@ -1,0 +1,202 @@
+"""Modules with a model that can speak: SmolLM2 in this process, and behind a real llama.cpp server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
+from rolecall.models.base import ModelError
+from rolecall.models.pull import model_path
+from rolecall.modules import ChatModule, NotStartedError
+
+pytestmark = pytest.mark.heavy
+pytest.importorskip('xllamacpp')
+
+QUESTION = 'What is the capital of France?'
+TOOL = {
+    'type': 'function',
+    'function': {
+        'name': 'weather',
+        'description': 'The weather of a city.',
+        'parameters': {'type': 'object', 'properties': {'city': {'type': 'string'}}, 'required': ['city']},
+    },
+}
+
+
+SERVER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.port = sys.argv[1], int(sys.argv[2])
+params.n_ctx, params.n_parallel, params.use_jinja, params.warmup = 4096, 2, True, False
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+@contextmanager
+def llama_server(port: int) -> Iterator[str]:
+    """A llama.cpp server with SmolLM2, in a process of its own until the block ends."""
+    arguments = [sys.executable, '-c', SERVER, str(model_path('smollm2')), str(port)]
+    pipes: dict[str, Any] = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}
+    with subprocess.Popen(arguments, text=True, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope='module')
+def local() -> Iterator[ChatModule]:
+    with TrainableModule('smollm2', max_seq_len=2048, max_tokens=24) as module:
+        yield module
+
+
+@pytest.fixture(scope='module')
+def online() -> Iterator[ChatModule]:
+    with llama_server(free_port()) as url:
+        yield OnlineChatModule(base_url=url, max_tokens=24, temperature=0)
+
+
+@pytest.fixture(params=['local', 'online'])
+def module(request: pytest.FixtureRequest) -> ChatModule:
+    made: ChatModule = request.getfixturevalue(request.param)
+    return made
+
+
+def test_it_answers(module: ChatModule) -> None:
+    reply = module.prompt(ChatPrompter('You are helpful.', system='')).reply(QUESTION)
+    assert 'Paris' in reply.text
+    assert (reply.outcome, reply.reason) == ('ok', 'stop')
+    assert reply.usage.output_tokens
+
+
+def test_history_goes_before_the_question(module: ChatModule) -> None:
+    alone = module.reply('And of Italy?')
+    after = module.reply('And of Italy?', history=[[QUESTION, 'The capital of France is Paris.']])
+    assert 'Rome' in after.text
+    assert 'Rome' not in alone.text
+    assert alone.usage.input_tokens is not None
+    assert after.usage.input_tokens is not None
+    assert after.usage.input_tokens > alone.usage.input_tokens + 10
+
+
+def test_pieces_join_to_the_answer(module: ChatModule) -> None:
+    stream = module.stream(QUESTION, temperature=0, seed=1)
+    pieces = list(stream)
+    assert len(pieces) > 3
+    assert ''.join(pieces) == stream.reply.text
+    assert module(QUESTION, temperature=0, seed=1) == stream.reply.text
+
+
+def test_a_stop_ends_the_answer(module: ChatModule) -> None:
+    stream = module.stream(QUESTION, stop=['France'])
+    assert ''.join(stream) == stream.reply.text
+    assert 'France' not in stream.reply.text
+
+
+def test_a_stream_that_is_closed_stops_the_model(module: ChatModule) -> None:
+    stream = module.stream('Tell me a very long story.', max_tokens=1500)
+    assert next(stream)
+    stream.close()
+    began = time.monotonic()
+    assert module(QUESTION)
+    assert time.monotonic() - began < 15  # the story would take longer
+
+
+def test_cancelling_a_call(module: ChatModule) -> None:
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(module.acall('Tell me a very long story.', max_tokens=1500), 0.5)
+        assert await module.acall(QUESTION)
+
+    asyncio.run(main())
+
+
+def test_calls_at_the_same_time(module: ChatModule) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(module, [QUESTION] * 3))
+    assert all(answers)
+
+
+def test_tools_are_offered(module: ChatModule) -> None:
+    reply = module.reply('What is the weather in Rome?', tools=[TOOL], max_tokens=40)
+    assert reply.outcome == 'ok'
+    assert reply.text or reply.tool_calls
+    if isinstance(reply.prompt, str):
+        assert '"weather"' in reply.prompt
+
+
+def test_both_are_asked_the_same(local: ChatModule, online: ChatModule) -> None:
+    prompter = ChatPrompter('You answer in one word.', system='')
+    here, there = (module.prompt(prompter).reply(QUESTION) for module in (local, online))
+    assert here.usage.input_tokens == there.usage.input_tokens
+
+
+def test_the_embedded_model_starts_again() -> None:
+    module = TrainableModule('smollm2', max_seq_len=1024, max_tokens=8)
+    with pytest.raises(NotStartedError):
+        module(QUESTION)
+    with module:
+        first = module(QUESTION)
+    with pytest.raises(NotStartedError):
+        module(QUESTION)
+    with module:
+        assert module(QUESTION) == first
+
+
+def test_the_server_may_be_started_anew() -> None:
+    port = free_port()
+    module: Any = OnlineChatModule(f'http://127.0.0.1:{port}', 'smollm2', max_tokens=8, temperature=0, retries=6)
+    with llama_server(port):
+        first = module(QUESTION)
+    with pytest.raises(ModelError, match='cannot be reached|connection broke'):
+        OnlineChatModule(f'http://127.0.0.1:{port}', 'smollm2', retries=0)(QUESTION)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(module, QUESTION)
+        time.sleep(0.3)
+        with llama_server(port):
+            assert answer.result(60) == first
+
+
+def test_a_prompt_that_does_not_fit_is_no_answer(online: ChatModule) -> None:
+    assert online.reply('word ' * 4000).outcome == 'too_long'
+
+
+def test_calls_and_results_are_understood_by_a_real_server(online: ChatModule) -> None:
+    call = {'id': 'c', 'type': 'function', 'function': {'name': 'weather', 'arguments': {'city': 'Rome'}}}
+    history = [
+        {'role': 'user', 'content': 'What is the weather in Rome?'},
+        {'role': 'assistant', 'content': '', 'tool_calls': [call]},
+        {'role': 'tool', 'tool_call_id': 'c', 'content': 'It is sunny in Rome.'},
+    ]
+    reply = online.reply('Say it again.', history=history, tools=[TOOL])
+    assert (reply.outcome, bool(reply.text)) == ('ok', True)
+
+
+def test_a_module_with_tools_answers_where_none_is_needed(online: ChatModule) -> None:
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        return f'It is sunny in {city}.'
+
+    stream = online.with_tools([weather], max_rounds=2).stream(QUESTION)
+    assert ''.join(stream) == stream.reply.text

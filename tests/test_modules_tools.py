@@ -1,0 +1,358 @@
+"""Python functions as tools, calls in texts, and answers piece by piece: the parts of modules that need no model."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Literal, Optional, TypedDict, Union
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rolecall.models.base import Reply
+from rolecall.models.reasoning import split_reasoning
+from rolecall.modules import ModuleError, tool_schema
+from rolecall.modules.calling import calls_in
+from rolecall.modules.hints import BadValueError, schema_of, value_of
+from rolecall.modules.telling import AnswerTeller, _TellingVocabulary
+from rolecall.modules.tools import Tool
+
+
+class Unit(Enum):
+    CELSIUS = 'C'
+    FAHRENHEIT = 'F'
+
+
+@dataclass
+class Place:
+    city: str
+    zip: int | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+class Point(TypedDict, total=False):
+    x: float
+    y: float
+
+
+@dataclass
+class Node:
+    name: str
+    children: list[Node] = field(default_factory=list)
+
+
+STRING, INTEGER, NUMBER, NULL = ({'type': kind} for kind in ('string', 'integer', 'number', 'null'))
+PLACE = {
+    'type': 'object',
+    'properties': {
+        'city': STRING,
+        'zip': {'anyOf': [INTEGER, NULL]},
+        'tags': {'type': 'array', 'items': STRING},
+    },
+    'required': ['city'],
+}
+HINTS: list[tuple[Any, dict[str, Any]]] = [
+    (str, STRING),
+    (int, INTEGER),
+    (float, NUMBER),
+    (bool, {'type': 'boolean'}),
+    (None, NULL),
+    (Any, {}),
+    (object, {}),
+    (Optional[str], {'anyOf': [STRING, NULL]}),  # noqa: UP045  # as it is often written
+    (str | int, {'anyOf': [STRING, INTEGER]}),
+    (Union[str, int, None], {'anyOf': [STRING, INTEGER, NULL]}),  # noqa: UP007  # likewise
+    (list, {'type': 'array'}),
+    (list[int], {'type': 'array', 'items': INTEGER}),
+    (Sequence[list[str]], {'type': 'array', 'items': {'type': 'array', 'items': STRING}}),
+    (set[str], {'type': 'array', 'items': STRING, 'uniqueItems': True}),
+    (tuple[int, ...], {'type': 'array', 'items': INTEGER}),
+    (tuple[int, str], {'type': 'array', 'prefixItems': [INTEGER, STRING], 'minItems': 2, 'maxItems': 2}),
+    (dict, {'type': 'object'}),
+    (dict[str, int], {'type': 'object', 'additionalProperties': INTEGER}),
+    (Mapping[str, Any], {'type': 'object', 'additionalProperties': {}}),
+    (Literal['a', 'b'], {'enum': ['a', 'b'], 'type': 'string'}),
+    (Literal['a', 1], {'enum': ['a', 1]}),
+    (Unit, {'enum': ['C', 'F'], 'type': 'string'}),
+    (Annotated[int, 'How many.'], {'type': 'integer', 'description': 'How many.'}),
+    (Annotated[int, {'un': 'hashable'}], INTEGER),
+    (Place, PLACE),
+    (Point, {'type': 'object', 'properties': {'x': NUMBER, 'y': NUMBER}, 'required': []}),
+    (
+        Node,
+        {
+            'type': 'object',
+            'properties': {'name': STRING, 'children': {'type': 'array', 'items': {'type': 'object'}}},
+            'required': ['name'],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(('hint', 'schema'), HINTS, ids=[str(hint) for hint, _ in HINTS])
+def test_hints_as_json_schema(hint: Any, schema: dict[str, Any]) -> None:
+    assert schema_of(hint) == schema
+
+
+@pytest.mark.parametrize(
+    ('hint', 'given', 'value'),
+    [
+        (int, 3.0, 3),
+        (float, 3, 3.0),
+        (int | None, None, None),
+        (str | int, 3, 3),
+        (float | int, 3, 3),
+        (list[float], [1, 2.5], [1.0, 2.5]),
+        (set[int], [1, 1], {1}),
+        (tuple[int, str], [1, 'a'], (1, 'a')),
+        (dict[str, int], {'a': 1.0}, {'a': 1}),
+        (Literal[1, 'a'], 'a', 'a'),
+        (Unit, 'F', Unit.FAHRENHEIT),
+        (Place, {'city': 'Rome', 'tags': ['old']}, Place('Rome', tags=['old'])),
+        (Point, {'x': 1}, {'x': 1.0}),
+        (Any, [{'whatever': None}], [{'whatever': None}]),
+        (Annotated[int, 'How many.'], 3, 3),
+    ],
+)
+def test_values_as_hints_want_them(hint: Any, given: Any, value: Any) -> None:
+    found = value_of(given, hint, 'x')
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ('hint', 'given', 'sentence'),
+    [
+        (int, True, 'x is to be integer; got True'),
+        (int, 2.5, 'x is to be integer; got 2.5'),
+        (bool, 1, 'x is to be boolean'),
+        (str, None, 'x is to be string; got None'),
+        (list[int], 'many', 'x is to be a list'),
+        (list[int], [1, 'two'], r'x\[1\] is to be integer'),
+        (tuple[int, int], [1], 'x is to have 2 items; got 1'),
+        (dict[str, int], [], 'x is to be an object'),
+        (dict[str, int], {'a': 'b'}, 'x.a is to be integer'),
+        (Literal['a', 'b'], 'c', "x is to be one of 'a', 'b'; got 'c'"),
+        (Literal[1], True, 'x is to be one of 1'),
+        (Unit, 'K', 'x is to be one of'),
+        (int | None, 'a', 'x is to be integer.* or x is to be null'),
+        (Place, {'zip': 1}, 'x has no city'),
+        (Place, {'city': 'Rome', 'country': 'I'}, "x cannot have 'country'"),
+        (Place, 'Rome', 'x is to be an object'),
+    ],
+)
+def test_values_that_are_not_what_hints_want(hint: Any, given: Any, sentence: str) -> None:
+    with pytest.raises(BadValueError, match=sentence):
+        value_of(given, hint, 'x')
+
+
+def described(
+    query: str,
+    limit: int = 5,
+    *,
+    units: Literal['C', 'F'] = 'C',
+    where: Annotated[str, 'From the hint.'] = '',
+    sentinel: object = object(),
+) -> str:
+    """Look something up.
+
+    It takes a while.
+
+    Args:
+        query: What to look for,
+            in words.
+        limit (int): How many.
+        where: From the docstring.
+
+    Returns:
+        limit: not a parameter.
+    """
+    return query
+
+
+def sphinx(query: str, limit: int) -> None:
+    """Look something up.
+
+    :param query: What to look for,
+        in words.
+    :param int limit: How many.
+    :returns: nothing
+    """
+
+
+def bare(query, limit=3):  # type: ignore[no-untyped-def]
+    return query
+
+
+def free(query: str, *rest: str, **more: int) -> None:
+    """Free."""
+
+
+class Finder:
+    """Finds."""
+
+    def look(self, query: str) -> str:
+        """Look."""
+        return query
+
+    def __call__(self, query: str) -> str:
+        return query
+
+
+def test_a_function_is_described_by_hints_and_docstring() -> None:
+    schema = tool_schema(described)
+    assert schema['type'] == 'function'
+    function = schema['function']
+    assert function['name'] == 'described'
+    assert function['description'] == 'Look something up.\n\nIt takes a while.'
+    assert function['parameters'] == {
+        'type': 'object',
+        'properties': {
+            'query': {'type': 'string', 'description': 'What to look for, in words.'},
+            'limit': {'type': 'integer', 'description': 'How many.', 'default': 5},
+            'units': {'enum': ['C', 'F'], 'type': 'string', 'default': 'C'},
+            'where': {'type': 'string', 'description': 'From the hint.', 'default': ''},
+            'sentinel': {},
+        },
+        'required': ['query'],
+    }
+
+
+def test_parameters_in_the_other_style() -> None:
+    function = tool_schema(sphinx)['function']
+    assert function['description'] == 'Look something up.'
+    assert function['parameters']['properties'] == {
+        'query': {'type': 'string', 'description': 'What to look for, in words.'},
+        'limit': {'type': 'integer', 'description': 'How many.'},
+    }
+
+
+@pytest.mark.parametrize(
+    ('function', 'name', 'properties', 'required'),
+    [
+        (bare, 'bare', {'query': {}, 'limit': {'default': 3}}, ['query']),
+        (free, 'free', {'query': STRING}, ['query']),
+        (Finder().look, 'look', {'query': STRING}, ['query']),
+        (Finder(), 'Finder', {'query': STRING}, ['query']),
+        (functools.partial(sphinx, limit=3), 'sphinx', None, ['query']),
+        (lambda: None, None, None, None),
+    ],
+)
+def test_callables_of_all_kinds(
+    function: Any, name: str | None, properties: dict[str, Any] | None, required: list[str] | None
+) -> None:
+    if name is None:
+        with pytest.raises(ModuleError, match='is no name for a tool'):
+            tool_schema(function)
+        return
+    found = tool_schema(function)['function']
+    assert found['name'] == name
+    assert properties is None or found['parameters']['properties'] == properties
+    assert found['parameters']['required'] == required
+
+
+def test_what_cannot_be_a_tool() -> None:
+    def placed(x: int, /) -> None: ...
+
+    def unknown(x: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    for function, sentence in ((placed, 'positional-only'), (unknown, 'cannot be understood'), (3, 'Python function')):
+        with pytest.raises(ModuleError, match=sentence):
+            tool_schema(function)  # type: ignore[arg-type]
+
+
+def test_free_parameters_take_what_is_named() -> None:
+    assert tool_schema(free)['function']['parameters']['additionalProperties'] is True
+    assert Tool(free).arguments({'query': 'x', 'other': 1}) == {'query': 'x', 'other': 1}
+
+
+@pytest.mark.parametrize(
+    ('text', 'left', 'names'),
+    [
+        ('<tool_call>{"name": "add", "arguments": {"x": 1}}</tool_call>', '', ['add']),
+        ('Well.\n<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>', 'Well.', ['add']),
+        ('<tool_call>{"name": "a"}</tool_call><tool_call>{"name": "b"}</tool_call>', '', ['a', 'b']),
+        ('<tool_call>[{"name": "a"}, {"name": "b", "arguments": "{}"}]</tool_call>', '', ['a', 'b']),
+        ('<tool_call>{"name": "add"}', '', ['add']),
+        ('[TOOL_CALLS] [{"name": "add", "arguments": {}}]', '', ['add']),
+        ('{"name": "add", "parameters": {"x": 1}}', '', ['add']),
+        ('```json\n{"name": "add", "arguments": {}}\n```', '', ['add']),
+        ('<|python_tag|>{"name": "add", "parameters": {}}', '', ['add']),
+        ('{"type": "function", "function": {"name": "add", "arguments": {}}}', '', ['add']),
+        ('{"name": "Ada", "age": 36}', '{"name": "Ada", "age": 36}', []),
+        ('<tool_call>add(1)</tool_call>', '<tool_call>add(1)</tool_call>', []),
+        ('[1, 2]', '[1, 2]', []),
+        ('plain', 'plain', []),
+        ('', '', []),
+    ],
+)
+def test_calls_in_texts(text: str, left: str, names: list[str]) -> None:
+    said, calls = calls_in(text, ['add', 'a', 'b'])
+    assert (said, [call['function']['name'] for call in calls]) == (left, names)
+    assert len({call['id'] for call in calls}) == len(calls)
+
+
+@given(st.text(), st.sampled_from(['add', 'b']))
+def test_texts_without_calls_are_left_alone(text: str, name: str) -> None:
+    said, calls = calls_in(text, [name])
+    assert calls or said == text
+
+
+def pieces_of(text: str, cuts: list[int]) -> list[str]:
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [text[start:stop] for start, stop in itertools.pairwise(places)]
+
+
+@given(
+    st.sampled_from(['', ' ', '<think>', '\n<think>two', '<thin', '<']),
+    st.text(alphabet='ab<>/think \n', max_size=20),
+    st.sampled_from(['', '</think>', '</think>\n\n']),
+    st.text(max_size=20),
+    st.lists(st.integers(0, 80), max_size=12),
+)
+def test_pieces_join_to_the_answer_without_its_thoughts(
+    opening: str, thought: str, closing: str, answer: str, cuts: list[int]
+) -> None:
+    text = f'{opening}{thought}{closing}{answer}'
+    whole = split_reasoning(text).answer
+    told: list[str] = []
+    teller = AnswerTeller(told.append)
+    for piece in pieces_of(text, cuts):
+        teller.take(piece)
+    teller.finish(Reply(whole))
+    # An end of thinking without its beginning is known too late: its thoughts were told already.
+    if '</think>' not in text or text.lstrip().startswith('<think>'):
+        assert ''.join(told) == whole
+
+
+class Alphabet:
+    """A vocabulary of bytes; 255 ends an answer, 254 is a control token."""
+
+    ends = (255,)
+
+    def is_control(self, number: int) -> bool:
+        return number == 254
+
+    def bytes_of(self, number: int) -> bytes:
+        return bytes([number])
+
+
+@given(st.text(alphabet='ab你END\n', max_size=30), st.lists(st.sampled_from(['END', 'ENN', 'b\n', '你a']), max_size=3))
+def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
+    told: list[str] = []
+    vocabulary = _TellingVocabulary(Alphabet(), stops, told.append)
+    for number in (*text.encode(), 254, 255):
+        vocabulary.bytes_of(number)
+    ends = [place for stop in stops if (place := text.find(stop)) >= 0]
+    # What follows the first stop to be complete is never told; what could begin a stop waits for the end.
+    assert text.startswith(''.join(told))
+    if ends:
+        first = min(text.find(stop) + len(stop) for stop in stops if stop in text)
+        assert len(''.join(told)) <= first
+        assert not any(stop in ''.join(told) for stop in stops)
+    elif not any(text.endswith(stop[:length]) for stop in stops for length in range(1, len(stop))):
+        assert ''.join(told) == text

@@ -1,0 +1,43 @@
+"""Modules with Hugging Face models: small random ones, with a chat template and without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rolecall import ChatPrompter, ChatTemplate, TrainableModule
+from rolecall.modules.local import _engine_for
+from rolecall.prompters.tokens import DEFAULT_TOKENS
+from rolecall.render.chat import ChatRenderer
+
+TEMPLATE = '<s>{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>'
+
+
+def test_the_engine_is_chosen_by_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, engine in ((object(), 'vllm'), (None, 'transformers')):
+        monkeypatch.setattr('importlib.util.find_spec', lambda _name, found=found: found)
+        assert _engine_for('Qwen/Qwen2.5-0.5B-Instruct') == engine
+        assert _engine_for('smollm2') == 'llama'
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize('template', [TEMPLATE, None])
+def test_a_folder_is_served_by_transformers(tmp_path: Path, template: str | None) -> None:
+    pytest.importorskip('transformers')
+    from small_models import make_model
+
+    folder = make_model(tmp_path, 'llama')
+    if template is not None:
+        file = folder / 'tokenizer_config.json'
+        file.write_text(json.dumps({**json.loads(file.read_text()), 'chat_template': template}))
+    prompter = ChatPrompter('Be brief.')
+    side = DEFAULT_TOKENS if template is None else ChatRenderer(ChatTemplate(template))
+    with TrainableModule(folder, engine='transformers', device='cpu', max_tokens=6) as module:
+        reply = module.prompt(prompter).reply('Hi', history=[['How are you?', 'Fine.']])
+        assert reply.prompt == prompter.bind(side).generate_prompt('Hi', history=[['How are you?', 'Fine.']])
+        stream = module.prompt(prompter).stream('Hi', history=[['How are you?', 'Fine.']])
+        assert ''.join(stream) == reply.text
+    with module:
+        assert module.prompt(prompter)('Hi', history=[['How are you?', 'Fine.']]) == reply.text

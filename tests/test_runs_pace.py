@@ -1,0 +1,197 @@
+"""How many calls are on their way at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rolecall.models.base import ModelError, Reply, Sampling
+from rolecall.runs.lanes import BrokenError, Call, Patience, SingleLane, within
+from rolecall.runs.pace import Limits, Pace
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limit_after(calls: int, *, capacity: int, limits: Limits) -> float:
+    """How many calls at once are let in after so many calls to a server that answers `capacity` at once in 20 ms."""
+
+    async def run() -> float:
+        pace = Pace(limits)
+
+        async def call() -> None:
+            ticket = await pace.enter()
+            await asyncio.sleep(0.02 * max(1.0, pace.active / capacity))
+            pace.leave(ticket, 'ok')
+
+        await asyncio.gather(*(call() for _ in range(calls)))
+        return pace.limit
+
+    return asyncio.run(run())
+
+
+def test_calls_at_once_grow_to_the_most_while_that_helps() -> None:
+    assert limit_after(400, capacity=1000, limits=Limits(4, 32)) == 32
+
+
+def test_calls_at_once_stop_growing_where_the_server_gives_no_more() -> None:
+    assert 8 <= limit_after(1500, capacity=16, limits=Limits(4, 1000)) <= 64
+
+
+def test_a_busy_server_cuts_once_for_all_calls_that_were_on_their_way() -> None:
+    async def run() -> float:
+        clock = Clock()
+        pace = Pace(Limits(64, 64), clock=clock)
+        tickets = [await pace.enter() for _ in range(64)]
+        clock.now = 1.0
+        for ticket in tickets:
+            pace.leave(ticket, 'busy')
+        return pace.limit
+
+    assert asyncio.run(run()) == pytest.approx(64 * 0.6)
+
+
+def test_there_is_always_one_call() -> None:
+    async def run() -> float:
+        clock = Clock()
+        pace = Pace(Limits(2, 64), clock=clock)
+        for _ in range(20):
+            clock.now += 1
+            ticket = await pace.enter()
+            clock.now += 1
+            pace.leave(ticket, 'busy')
+        return pace.limit
+
+    assert asyncio.run(run()) == 1.0
+
+
+def test_retry_after_closes_the_gate_for_everybody() -> None:
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        pace = Pace(Limits(4, 4))
+        pace.leave(await pace.enter(), 'busy', retry_after=0.15)
+        began = loop.time()
+        await pace.enter()
+        return loop.time() - began
+
+    assert asyncio.run(run()) >= 0.14
+
+
+def test_calls_per_second_are_kept() -> None:
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        pace = Pace(Limits(10, 10, per_second=50))
+        began = loop.time()
+        for _ in range(6):
+            pace.leave(await pace.enter(), 'ok')
+        return loop.time() - began
+
+    assert 0.09 <= asyncio.run(run()) < 1.0
+
+
+def test_a_cancelled_call_gives_its_place_back() -> None:
+    async def run() -> int:
+        pace = Pace(Limits(1, 1))
+        ticket = await pace.enter()
+        waiting = asyncio.ensure_future(pace.enter())
+        await asyncio.sleep(0)
+        pace.leave(ticket, 'ok')
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await pace.enter()
+        return pace.active
+
+    assert asyncio.run(asyncio.wait_for(run(), 1)) == 1
+
+
+def test_work_that_takes_too_long_is_a_passing_failure() -> None:
+    async def run() -> None:
+        await within(0.01, asyncio.sleep(5))
+
+    with pytest.raises(ModelError, match='no answer within') as late:
+        asyncio.run(run())
+    assert late.value.transient
+
+
+# -- trying again ------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A model that fails as it is told."""
+
+    name, batch = 'toy', 1
+
+    def __init__(self, *faults: Exception | None) -> None:
+        self.faults = list(faults)
+        self.asked = 0
+
+    async def generate(self, requests: Any, sampling: Any) -> list[Reply]:
+        self.asked += 1
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+        return [Reply('fine')]
+
+
+def send(server: Server, calls: int = 1, **patience: Any) -> Reply:
+    async def run() -> Any:
+        lane = SingleLane(server, Limits(4, 4), Patience(first_pause=0.001, **patience))  # type: ignore[arg-type]
+        for _ in range(calls):
+            try:
+                answer = await lane.send(Call('generate', 'q', Sampling()))
+            except ModelError:
+                if _ == calls - 1:
+                    raise
+        return answer
+
+    return asyncio.run(run())
+
+
+def passing(status: int) -> ModelError:
+    return ModelError('for the moment', transient=True, status=status)
+
+
+def test_what_passes_is_tried_again_and_what_does_not_is_not() -> None:
+    server = Server(passing(500), passing(429), passing(200), None)
+    assert send(server).text == 'fine'
+    assert server.asked == 4
+    final = Server(ModelError('bad request', status=400))
+    with pytest.raises(ModelError, match='bad request'):
+        send(final)
+    assert final.asked == 1
+
+
+def test_no_retries_means_one_attempt() -> None:
+    server = Server(None, passing(500))
+    with pytest.raises(ModelError, match='for the moment'):
+        send(server, 2, retries=0)
+    assert server.asked == 2
+
+
+@pytest.mark.parametrize('status', [401, 403, 404])
+def test_a_refused_key_or_an_unknown_model_ends_the_asking(status: int) -> None:
+    server = Server(ModelError('no', status=status))
+    with pytest.raises(BrokenError):
+        send(server)
+    assert server.asked == 1
+
+
+def test_a_server_that_never_answers_ends_the_asking() -> None:
+    server = Server(*[ModelError('unreachable', transient=True)] * 50)
+    with pytest.raises(BrokenError, match='no answer after 4 attempts: unreachable'):
+        send(server, retries=3)
+
+
+def test_the_same_failure_over_and_over_ends_the_asking() -> None:
+    server = Server(*[ModelError('no key')] * 9)
+    with pytest.raises(BrokenError, match='no key'):
+        send(server, 3)

@@ -1,0 +1,144 @@
+"""What people see of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall import ConfigError
+from rolecall.lint.finding import Finding
+from rolecall.models.backends import BACKENDS, build_model
+from rolecall.runs.plan import PlannedPair, RunPlan
+from rolecall.runs.results import Result
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.run_command import run_command
+from rolecall.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line
+
+PLAN = RunPlan((PlannedPair('d', 'm', 3, 12, cached=2, input_tokens=4000, price=1.5, exact=False),))
+FINDING = Finding('unfilled-field', 'error', 'd', 'a field stays as written', 'Name a column.')
+CARD = Scorecard('d', 'm', 'accuracy', 66.67, 20.1, 93.2, 2, 3, {'ok': 2, 'failed': 1})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watched(watcher: Any) -> None:
+    """A short run, as a watcher hears of it."""
+    watcher.planned(PLAN, [FINDING])
+    watcher.began('d', 'm', 3)
+    for row, outcome in enumerate(['ok', 'ok', 'failed']):
+        watcher.finished_row(Result('d', 'm', row, outcome, input_tokens=10), asked=True, at_once=8)  # type: ignore[arg-type]
+    watcher.remarked('m: a key was refused')
+    watcher.scored('d', 'm', [CARD])
+    watcher.ended()
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    stream = io.StringIO()
+    watcher = progress_for(stream)
+    assert type(watcher) is PlainProgress
+    watched(watcher)
+    said = stream.getvalue()
+    assert 'd × m: 3 rows, ~12 requests (~2 known), ~4,000 input tokens, at most 1.50' in said
+    assert 'lint error: unfilled-field  d: a field stays as written' in said
+    assert re.search(r'd × m: 3/3 rows, [\d,.]+ rows/s, 1 failed, 30 tokens', said)
+    assert 'accuracy 66.67 [20.10, 93.20], 2 of 3 rows scored (1 failed)' in said
+    assert '\x1b' not in said
+
+
+def test_a_quiet_run_says_only_what_must_be_known() -> None:
+    stream = io.StringIO()
+    watcher = progress_for(stream, quiet=True)
+    assert type(watcher) is QuietProgress
+    watched(watcher)
+    assert stream.getvalue() == 'rolecall: m: a key was refused\n'
+
+
+def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('TERM', 'xterm-256color')
+    stream = Terminal()
+    watcher = progress_for(stream)
+    assert type(watcher) is LiveProgress
+    watched(watcher)
+    said = stream.getvalue()
+    assert '\x1b' in said
+    assert 'accuracy 66.67' in said
+
+
+def test_a_score_that_is_none_still_counts_its_rows() -> None:
+    card = Scorecard('d', 'm', 'accuracy', None, scored=0, total=3, outcomes={'failed': 3})
+    assert score_line(card) == 'd × m: accuracy: no score, 0 of 3 rows scored (3 failed)'
+
+
+CONFIG = """
+def shout(request):
+    return request.upper()
+
+models = [dict(abbr='f', type=shout)]
+datasets = [dict(abbr='d', type='Rows', test=[dict(q='a', a='A'), dict(q='b', a='B')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}')))]
+"""
+
+
+def test_the_command_runs_a_file_and_says_where_the_results_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / 'config.py'
+    file.write_text(CONFIG)
+    assert run_command(file, out=tmp_path / 'run', dry_run=True) == 0
+    assert 'Nothing was sent' in capsys.readouterr().err
+    assert not (tmp_path / 'run').exists()
+    assert run_command(file, out=tmp_path / 'run') == 0
+    assert f'Results are in {tmp_path / "run"}.' in capsys.readouterr().err
+
+
+def test_failed_rows_are_named_with_the_command_that_asks_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / 'config.py'
+    file.write_text(CONFIG.replace('request.upper()', "{'a': 'A'}[request]"))
+    assert run_command(file, out=tmp_path / 'run', quiet=True) == 1
+    assert f'1 rows failed; ask them again with: rolecall run {file} --out {tmp_path / "run"} --rerun failed' in (
+        capsys.readouterr().err
+    )
+
+
+def test_starting_a_run_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = 'import sys, json, rolecall.views.run_command; print(json.dumps(sorted(sys.modules)))'
+    said = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+    assert not {'torch', 'transformers', 'aiohttp', 'numpy', 'pyarrow'} & set(json.loads(said))
+
+
+# -- which backend answers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ['OpenAy', 'HugingFaceCausalLM'])
+def test_an_unknown_type_of_model_gets_a_suggestion(name: str) -> None:
+    with pytest.raises(ConfigError, match=r'Did you mean') as refused:
+        build_model({'type': name, 'path': 'x'}, name='m')
+    assert refused.value.problems[0].where == 'm.type'
+
+
+def test_a_vendor_without_a_backend_is_told_what_to_use() -> None:
+    with pytest.raises(ConfigError, match="type='OpenAI' with its base URL"):
+        build_model({'type': 'opencompass.models.SenseTime'}, name='m')
+
+
+def test_types_are_found_by_name_class_or_dotted_path() -> None:
+    class OpenAI: ...
+
+    for kind in ('OpenAI', OpenAI, 'opencompass.models.OpenAI', 'opencompass.models.openai_api.OpenAISDK'):
+        assert build_model({'type': kind, 'path': 'gpt'}, name='m').identity['model'] == 'gpt'
+    assert build_model({'type': len}, name='m').name == 'm'
+    assert build_model({'type': 'os.path.basename'}, name='m').capabilities.generate
+    assert {'Claude', 'LlamaCpp', 'VLLM', 'HuggingFacewithChatTemplate'} <= set(BACKENDS)

@@ -1,0 +1,235 @@
+"""What a run leaves on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rolecall.models.base import Reply, Scored, Usage
+from rolecall.runs.archive import FILE, Archive
+from rolecall.runs.codec import (
+    as_stored,
+    pack_scored,
+    read_reply,
+    read_result,
+    unpack_scored,
+    write_reply,
+    write_result,
+)
+from rolecall.runs.errors import RunError
+from rolecall.runs.export import export_results, result_lines
+from rolecall.runs.results import Result
+from rolecall.runs.snapshot import without_keys
+from rolecall.runs.store import Failure, Store
+
+ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), replies=('4',), shots=(1, 2))
+
+
+def keep(store: Store, **replies: Any) -> None:
+    async def write() -> None:
+        for key, reply in replies.items():
+            store.keep(key, f'request {key}', reply, then=lambda: None)
+        await store.settled()
+
+    asyncio.run(write())
+
+
+def finish(store: Store, *results: Result) -> list[int]:
+    safe: list[int] = []
+
+    async def write() -> None:
+        for result in results:
+            store.finish(result, then=lambda row=result.row: safe.append(row))
+        await store.settled()
+
+    asyncio.run(write())
+    return safe
+
+
+def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
+    reply = Reply('4', 'filtered', 'why', 'thoughts', ({'name': 'f'},), Usage(1, 2, None, 0.5))
+    scored = Scored((5, -1), (None, -0.5), ((0, 1), (1, 3)), Usage(input_tokens=2))
+    store = Store(tmp_path / 'run')
+    keep(store, reply=reply, scored=scored, failed=Failure('it broke'))
+    store.close()
+    store = Store(tmp_path / 'run')
+    assert (store.kept('reply'), store.kept('scored')) == (reply, scored)
+    assert store.kept('failed') == 'it broke'
+    assert isinstance(store.kept('failed'), Failure)
+    assert store.kept('unknown') is None
+    store.close()
+    with Archive(tmp_path / 'run') as archive:
+        assert archive.request('reply') == 'request reply'
+        assert archive.reply('scored') == scored
+
+
+def test_a_row_is_told_of_when_another_process_could_read_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    seen: list[int] = []
+
+    async def write() -> None:
+        for row in range(20):
+            result = Result('d', 'm', row, 'ok')
+            store.finish(result, then=lambda row=row: seen.append(row in on_disk()))
+        await store.settled()
+
+    def on_disk() -> set[int]:
+        with Archive(tmp_path) as archive:
+            return set(archive.outcomes('d', 'm'))
+
+    asyncio.run(write())
+    store.close()
+    assert seen == [True] * 20
+
+
+def test_falsy_gold_answers_are_stored(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finish(store, *(Result('d', 'm', i, 'ok', gold=gold) for i, gold in enumerate([0, '', False, None])))
+    store.close()
+    with Archive(tmp_path) as archive:
+        assert [result.gold for result in archive.results()] == [0, '', False, None]
+
+
+def test_a_second_process_is_turned_away(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    code = 'import sys; from rolecall.runs.store import Store; Store(sys.argv[1])'
+    second = subprocess.run([sys.executable, '-c', code, str(tmp_path)], capture_output=True, text=True, check=False)
+    store.close()
+    assert f'another process is running here (process {os.getpid()}' in second.stderr
+    assert subprocess.run([sys.executable, '-c', code, str(tmp_path)], check=False).returncode == 0
+
+
+def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / 'file'
+    file.write_text('')
+    for place in (file / 'run', Path('/proc/rolecall-run')):
+        with pytest.raises(RunError, match='cannot be'):
+            Store(place)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason='root may write anywhere')
+def test_a_read_only_directory_is_an_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(RunError, match='cannot be written'):
+        Store(tmp_path)
+    tmp_path.chmod(0o755)
+
+
+def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finish(store, ROW)
+    pages = store._write.execute('PRAGMA page_count').fetchone()[0]
+    store._write.execute(f'PRAGMA max_page_count={pages}')
+    told: list[str] = []
+    store.when_broken = lambda: told.append('broken')
+    safe: list[int] = []
+
+    async def write() -> None:
+        for row in range(1, 50):
+            store.finish(Result('d', 'm', row, 'ok', prediction='x' * 4000), then=lambda row=row: safe.append(row))
+        await store.settled()
+
+    with pytest.raises(RunError, match=r'disk is full.*\nNothing is corrupted'):
+        asyncio.run(write())
+    store.close()
+    assert (told, safe) == (['broken'], [])
+    store = Store(tmp_path)
+    assert finish(store, Result('d', 'm', 1, 'ok')) == [1]
+    store.close()
+    with Archive(tmp_path) as archive:
+        assert list(archive.outcomes('d', 'm')) == [0, 1]
+
+
+@pytest.mark.parametrize('trouble', ['garbage', 'later version'])
+def test_a_file_that_is_no_store_of_ours_is_an_error(tmp_path: Path, trouble: str) -> None:
+    if trouble == 'garbage':
+        (tmp_path / FILE).write_bytes(b'not a database' * 100)
+    else:
+        db = sqlite3.connect(tmp_path / FILE)
+        db.execute('PRAGMA user_version=99')
+        db.close()
+    for opens in (Store, Archive):
+        with pytest.raises(RunError, match='cannot be|later version'):
+            opens(tmp_path)
+    with pytest.raises(RunError, match='there is no run here'):
+        Archive(tmp_path / 'nothing')
+
+
+TEXT = st.text(st.characters(codec=None), max_size=20)
+
+
+@given(TEXT, TEXT, st.none() | st.integers(0, 2**40))
+def test_replies_and_results_are_read_as_they_were_written(text: str, reason: str, tokens: int | None) -> None:
+    reply = Reply(text, 'failed', reason, usage=Usage(tokens))
+    assert read_reply(write_reply(reply)) == reply
+    result = Result('d', 'm', 1, 'ok', reason, prediction=[text, None], details={'k': text}, input_tokens=tokens)
+    assert read_result(write_result(result)) == result
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2**31 - 1), st.none() | st.floats(-1e6, 0)), max_size=30))
+def test_scores_survive_storage_exactly_once_rounded(tokens: list[tuple[int, float | None]]) -> None:
+    scored = as_stored(Scored(tuple(i for i, _ in tokens), tuple(value for _, value in tokens)))
+    assert unpack_scored(pack_scored(scored)) == scored
+    assert as_stored(scored) == scored
+
+
+def test_no_key_gets_into_a_snapshot() -> None:
+    config = {
+        'models': [
+            {'key': 'sk-1', 'openai_api_key': 'sk-2', 'headers': {'X-Auth': 'sk-3'}, 'url': 'http://me:sk-4@host/v1'},
+            {'api_key': ['sk-5', 'sk-6'], 'path': 'gpt', 'max_tokens': 5, 'meta_template': {'eos_token_id': 2}},
+        ],
+        'datasets': [{'ice_token': '</E>', 'test': [{'key': 'a column'}] * 200}],
+    }
+    shown = without_keys(config)
+    assert 'sk-' not in json.dumps(shown)
+    assert shown['models'][1] == {
+        'api_key': '***',
+        'path': 'gpt',
+        'max_tokens': 5,
+        'meta_template': {'eos_token_id': 2},
+    }
+    assert shown['datasets'] == [{'ice_token': '</E>', 'test': '200 rows'}]
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    store = Store(tmp_path / 'run')
+    finish(store, ROW, Result('d', 'm', 1, 'failed', 'no, really', details={'x': float('nan')}, gold=['a', '"b"']))
+    store.close()
+    return tmp_path / 'run'
+
+
+def test_every_row_is_one_json_object(run: Path) -> None:
+    first, second = map(json.loads, result_lines(run))
+    keys = ['dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint']
+    assert list(first)[: len(keys)] == keys
+    assert (first['prediction'], first['gold']) == ('4', 0)
+    assert (second['outcome'], second['reason'], second['details']) == ('failed', 'no, really', {'x': None})
+
+
+def test_rows_as_csv_and_parquet(run: Path, tmp_path: Path) -> None:
+    assert export_results(run, tmp_path / 'rows.csv', format='csv') == 2
+    import csv
+
+    rows = list(csv.DictReader((tmp_path / 'rows.csv').read_text(encoding='utf-8').splitlines()))
+    assert [row['outcome'] for row in rows] == ['ok', 'failed']
+    assert json.loads(rows[1]['gold']) == ['a', '"b"']
+    parquet = pytest.importorskip('pyarrow.parquet')
+    assert export_results(run, tmp_path / 'rows.parquet', format='parquet') == 2
+    table = parquet.read_table(tmp_path / 'rows.parquet').to_pylist()
+    assert [row['row'] for row in table] == [0, 1]
+    assert table[1]['gold'] == '["a", "\\"b\\""]'

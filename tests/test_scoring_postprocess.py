@@ -1,0 +1,223 @@
+"""What is taken out of a reply."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rolecall.errors import ConfigError
+from rolecall.scoring.postprocess.freeform import extract_role
+from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.postprocessors import POSTPROCESSORS, read_postprocessor
+
+OPTIONS = [  # reply, first option, last option
+    ('B', 'B', 'B'),
+    ('\n**C**\n', 'C', 'C'),
+    ('(A)', 'A', 'A'),
+    ('C) because', 'C', 'C'),
+    ('B Paris', 'B', 'B'),
+    ('The answer is C.', 'C', 'C'),
+    ('Answer: (B)', 'B', 'B'),
+    ('**Answer**: B', 'B', 'B'),
+    ('The answer is:\n**D. 42**', 'D', 'D'),
+    ('A dog. I think the best is (C)', 'C', 'C'),
+    ('A man says the answer is C', 'C', 'C'),
+    ('A dog barks', '', ''),
+    ('I am unsure.', '', ''),
+    ('Dear Bob', '', ''),
+    ('The answer is a dog', '', ''),
+    ('The answer is E', '', ''),
+    ('none', '', ''),
+    ('', '', ''),
+    ('b', 'B', 'B'),
+    ('the answer is (d).', 'D', 'D'),
+    ('It cannot be A. The answer is B', 'B', 'B'),
+    ('A is not right, B is', 'B', 'B'),
+    ('The answer is not A, B or C. It is D.', 'D', 'D'),
+    ('The answer is clearly not A but D', 'D', 'D'),
+    ('Neither A nor B; D', 'D', 'D'),
+    ('I would say that option A and B are wrong, so C', 'C', 'C'),
+    ('The correct option is: B. Not C', 'B', 'B'),
+    ('B. Because A is wrong', 'B', 'B'),
+    ('B is false', 'B', 'B'),
+    ('Either way, A is bigger than B, so C is the best', 'C', 'C'),
+    ('(B) Paris is the correct answer', 'B', 'B'),
+    ('A: Rome\nB: Paris\nThe answer is B', 'B', 'B'),
+    ('The answer is (B).\n\nThe answer is (C).', 'B', 'C'),
+    ('The answer is A. Wait, no: B', 'A', 'B'),
+    ('The answer is C because vitamin A helps', 'C', 'C'),
+    (r'\[\boxed{\textbf{(B)}\ 4}\]', 'B', 'B'),
+    (r'answer is $\text{B}$', 'B', 'B'),
+    ('vitamin B-12 is D', 'D', 'D'),
+    ('只有选项B是对的', 'B', 'B'),
+    ('答案应该是 A', 'A', 'A'),
+    ('选项A和B错误，所以选C', 'C', 'C'),
+    ('A和C都不符合题意，故选D。', 'D', 'D'),
+    ('答案：（Ｃ）', 'C', 'C'),
+]
+
+
+@pytest.mark.parametrize(('reply', 'first', 'last'), OPTIONS)
+def test_the_option_that_is_clearly_chosen_wins_over_letters_that_merely_occur(
+    reply: str, first: str, last: str
+) -> None:
+    assert (first_option_postprocess(reply, 'ABCD'), last_option_postprocess(reply, 'ABCD')) == (first, last)
+
+
+def test_the_pronoun_is_no_option_even_where_the_letter_is_one() -> None:
+    assert first_option_postprocess('I think it is (C)', options='ABCDEFGHIJ') == 'C'
+
+
+@pytest.mark.parametrize(
+    ('reply', 'found'), [('Perhaps (C)', ''), ('C', 'C'), ('the answer is C', 'C'), ('option C', '')]
+)
+def test_without_cushion_a_letter_merely_mentioned_is_no_choice(reply: str, found: str) -> None:
+    assert first_option_postprocess(reply, options='ABCD', cushion=False) == found
+
+
+CASES: list[tuple[str, dict[str, Any], str, Any]] = [
+    ('first_capital_postprocess', {}, 'the answer is C.', 'C'),
+    ('first_capital_postprocess', {}, 'none', ''),
+    ('last_capital_postprocess', {}, 'A or B?', 'B'),
+    ('first_capital_postprocess_multi', {}, '答案：ACD', 'ACD'),
+    ('multiple_select_postprocess', {}, 'D, C, A and D', 'ACD'),
+    ('first_number_postprocess', {}, '1,000 apples and 2', 1000.0),
+    ('first_number_postprocess', {}, 'about -3.5', -3.5),
+    ('first_number_postprocess', {}, 'x=1e5', 1e5),
+    ('first_number_postprocess', {}, 'no number', None),
+    ('gsm8k_postprocess', {}, 'The answer is 42.', '42'),
+    ('gsm8k_postprocess', {}, 'So 3 + 4 = 7. #### 1,234', '1234'),
+    ('gsm8k_postprocess', {}, '#### 5\nChecked in 2 ways', '5'),
+    ('gsm8k_postprocess', {}, 'A total of $1,234.50.', '1234.50'),
+    ('gsm8k_postprocess', {}, 'It is 10.\n\nQuestion: Next one 55', '10'),
+    ('gsm8k_postprocess', {}, 'that is 2-3', '3'),
+    ('gsm8k_postprocess', {}, 'it is -7 degrees', '-7'),
+    ('gsm8k_postprocess', {}, 'no number', ''),
+    ('gsm8k_dataset_postprocess', {}, 'They ate 1,000.\n#### 1,200', '1200'),
+    ('gsm8k_dataset_postprocess', {}, '1,200', '1200'),
+    ('math_postprocess', {}, 'x = 5. The answer is 6', '6'),
+    ('math_postprocess', {}, 'The final answer is $x+1$. I hope it is correct.', 'x+1'),
+    ('math_postprocess_v2', {}, r'so \boxed{\frac{1}{2}}', r'\frac{1}{2}'),
+    ('math_postprocess_v2', {}, r'\boxed{a}, no, \boxed{\boxed{b}}', 'b'),
+    ('math_postprocess_v2', {}, r'\boxed{3} and then \boxed{cut', '3'),
+    ('math_postprocess_v2', {}, r'\boxed{\{1, 2\}}', r'\{1, 2\}'),
+    ('math_postprocess_v2', {}, 'The final answer is 12,000.', '12000'),
+    ('math_postprocess_v2', {}, r'hence \(x = 3\)', 'x = 3'),
+    ('math_postprocess_v2', {}, 'we have 0.5', '0.5'),
+    ('math_postprocess_v2', {}, 'who knows', ''),
+    ('bbh_mcq_postprocess', {}, 'So the answer is (B).', 'B'),
+    ('bbh_mcq_postprocess', {}, 'the answer is not (A) but (B)', 'B'),
+    ('bbh_mcq_postprocess', {}, 'I think B', 'B'),
+    ('bbh_freeform_postprocess', {}, 'So the answer is **False**.', 'False'),
+    ('bbh_freeform_postprocess', {}, '**Answer**: True', 'True'),
+    ('bbh_freeform_postprocess', {}, 'the answer is ) } ].', ') } ]'),
+    ('bbh_freeform_postprocess', {}, 'no', 'No'),
+    ('general_postprocess', {}, 'The Eiffel Tower.', 'Eiffel Tower'),
+    ('general_postprocess', {}, 'It is a dog, and more', 'It is dog'),
+    ('general_postprocess', {}, 'U.S.A.', 'USA'),
+    ('general_postprocess', {}, '3.14 is pi', '3.14 is pi'),
+    ('general_cn_postprocess', {}, '我不知道', '我 不 知道'),
+    ('triviaqa_postprocess', {}, '\nParis\nIt is', 'Paris'),
+    ('match_answer_pattern', {'answer_pattern': r'(?i)Answer\s*:\s*([A-D])'}, 'answer: C', 'C'),
+    ('match_answer_pattern', {'answer_pattern': 'yes|no'}, 'oh no', 'no'),
+    ('match_answer_pattern', {'answer_pattern': '(x)?y'}, 'y', ''),
+    ('xml_tag_postprocessor', {'tag': '<answer>'}, '<answer>x</answer><answer>y</answer>', 'y'),
+    ('think_pred_postprocess', {'re_pattern': '</think>(.*)'}, 'hm</think> 4', '4'),
+    ('extract_non_reasoning_content', {}, '<think>a</think>x<think>b</think>y', 'xy'),
+    ('extract_non_reasoning_content', {}, 'so </think> 42', '42'),
+    ('extract_non_reasoning_content', {}, '<think>never ending', ''),
+    ('extract_non_reasoning_content', {}, '<think>a<think>b</think>c</think>d', 'd'),
+    (
+        'extract_non_reasoning_content',
+        {'think_start_token': '[T]', 'think_end_token': '[/T]'},
+        '[T]hm[/T] <think>',
+        '<think>',
+    ),
+    ('humaneval_postprocess_v2', {}, 'Here:\n```python\nx = 1\n```\n```\ny\n```', 'x = 1\n'),
+    ('humaneval_postprocess_v2', {}, 'Here:\n```python\nx = 1', 'x = 1'),
+    ('humaneval_postprocess_v2', {}, '\n    return 1\n', '    return 1'),
+    ('humaneval_postprocess_v3', {}, '```\nx\n```\n```\ny\n```', 'y\n'),
+]
+
+
+@pytest.mark.parametrize(('name', 'options', 'reply', 'found'), CASES)
+def test_a_postprocessor_finds_what_people_mean(name: str, options: dict[str, Any], reply: str, found: Any) -> None:
+    assert read_postprocessor({'type': name, **options})(reply) == found
+
+
+@pytest.mark.parametrize(
+    ('reply', 'begin', 'end', 'said'),
+    [
+        ('<BOT>: 42<eob>\nHUMAN: next', '<BOT>: ', '<eob>', '42'),
+        (' <BOT>:42', '<BOT>: ', '<eob>', '42'),
+        ('42<eob>\nHUMAN: more\n<BOT>: 43<eob>', '<BOT>: ', '<eob>', '42'),
+        ('line one\nline two', '', '\n', 'line one\nline two'),
+    ],
+)
+def test_only_what_the_role_itself_said_is_read(reply: str, begin: str, end: str, said: str) -> None:
+    assert extract_role(reply, begin=begin, end=end) == said
+
+
+@pytest.mark.parametrize('name', ['first-option', 'first_option', 'opencompass.utils.first_option_postprocess'])
+def test_a_postprocessor_has_short_and_dotted_names(name: str) -> None:
+    assert read_postprocessor({'type': name, 'options': 'AB'})('B') == 'B'
+
+
+def test_a_function_of_the_user_is_a_postprocessor_with_its_own_options() -> None:
+    def shout(text: str, times: int = 1) -> str:
+        return text.upper() + '!' * times
+
+    assert read_postprocessor({'type': shout, 'times': 2})('hi') == 'HI!!'
+    assert read_postprocessor(shout)(7) == '7!'
+
+
+@pytest.mark.parametrize(
+    ('entry', 'message'),
+    [
+        ({'type': 'first_option_postproces', 'options': 'AB'}, "Did you mean 'first_option_postprocess'"),
+        ({'type': 'first_option_postprocess'}, "needs the option 'options'"),
+        ({'type': 'first_option_postprocess', 'option': 'AB'}, "Did you mean 'options'"),
+        ({'type': 'match_answer_pattern', 'answer_pattern': '('}, 'not a regular expression'),
+        ({'type': 'match_answer_pattern', 'answer_pattern': 3}, 'not a regular expression'),
+        ({'options': 'AB'}, "expected a name, a function or a dict with 'type'"),
+        (3, "expected a name, a function or a dict with 'type'"),
+    ],
+)
+def test_a_postprocessor_that_cannot_be_used_says_why(entry: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read_postprocessor(entry, where='pred_postprocessor')
+
+
+NEEDED = {
+    'first_option_postprocess': {'options': 'ABCD'},
+    'last_option_postprocess': {'options': 'ABCD'},
+    'match_answer_pattern': {'answer_pattern': 'x(y)'},
+    'xml_tag_postprocessor': {'tag': 'answer'},
+    'think_pred_postprocess': {'re_pattern': 'x(y)'},
+}
+
+
+@pytest.mark.parametrize('name', POSTPROCESSORS)
+@given(reply=st.text(alphabet='AB ab1.,$\\{}()*<>\n答案是：Iis', max_size=60))
+def test_no_reply_makes_a_postprocessor_fail(name: str, reply: str) -> None:
+    read_postprocessor({'type': name, **NEEDED.get(name, {})})(reply)
+
+
+@pytest.mark.parametrize('name', [name for name in POSTPROCESSORS if name != 'general_cn_postprocess'])
+def test_reading_takes_time_in_proportion_to_the_reply(name: str) -> None:
+    extract = read_postprocessor({'type': name, **NEEDED.get(name, {})})
+    pieces = ('answer is ', 'A, ', '\\boxed{', '\\(', '$', '<answer>', '```\n', '1,', 'not A ', '*', '\n')
+
+    def seconds(size: int) -> float:
+        before = time.perf_counter()
+        for piece in pieces:
+            extract(piece * (size // len(piece)))
+        return time.perf_counter() - before
+
+    short, long = (min(seconds(size) for _ in range(2)) for size in (4_000, 32_000))
+    assert long / max(short, 1e-3) < 32
