@@ -1,0 +1,43 @@
+"""A real llama.cpp server on loopback, in a process of its own, for tests of API models and modules."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rolecall.models.pull import model_path
+
+SERVER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.port = sys.argv[1], int(sys.argv[2])
+params.n_ctx, params.n_parallel, params.use_jinja, params.warmup = 4096, 2, True, False
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+@contextmanager
+def llama_server(port: int) -> Iterator[str]:
+    """A llama.cpp server with SmolLM2, in a process of its own until the block ends."""
+    arguments = [sys.executable, '-c', SERVER, str(model_path('smollm2')), str(port)]
+    pipes: dict[str, Any] = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}
+    with subprocess.Popen(arguments, text=True, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
