@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from rolecall.models.anthropic_wire import (
     StreamedMessage,
+    piece_of,
     read_message,
     written_messages,
     written_tool_choice,
@@ -24,6 +25,7 @@ from rolecall.models.http import Client, together
 from rolecall.models.openai_messages import is_messages
 from rolecall.models.openai_settings import address_in
 from rolecall.models.secrets import Keys
+from rolecall.models.telling import Listened, Tell
 from rolecall.render.spans import Request
 
 __all__ = ['AnthropicModel', 'build']
@@ -126,6 +128,10 @@ class AnthropicModel:
         """One reply for each request."""
         return await together([self._reply(request, sampling) for request in requests])
 
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told as they come."""
+        return await self._reply(request, sampling, tell)
+
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Not offered by this API."""
         raise ModelError(f"{self._client.about}: Anthropic's API gives no log-probabilities.")
@@ -138,17 +144,17 @@ class AnthropicModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling) -> Reply:
+    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
         if not is_messages(request):
             raise ModelError(f'{self._client.about}: this is a chat model and takes messages, not a text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
         written = await asyncio.to_thread(written_messages, request) if with_parts else written_messages(request)
         body = {**self._settings.body(sampling), **written}
-        if self._settings.stream:
+        if self._settings.stream or tell is not None:
             body['stream'] = True
         started = time.perf_counter()
         try:
-            answer = await self._answer(body)
+            answer = await self._answer(body, tell)
             return read_message(answer, seconds=time.perf_counter() - started)
         except RefusedError as error:
             outcome = outcome_of(error)
@@ -158,9 +164,10 @@ class AnthropicModel:
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise self._client.malformed(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any]) -> Any:
+    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
         if not body.get('stream'):
             return await self._client.post('messages', body)
         collector = StreamedMessage()
-        answer = await self._client.stream('messages', body, collector)
+        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        answer = await self._client.stream('messages', body, listening)
         return collector.whole() if answer is None else answer

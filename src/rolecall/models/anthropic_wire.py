@@ -11,7 +11,7 @@ from rolecall.models.base import ModelError, Outcome, Reply, Usage
 from rolecall.models.media import part_url, read_media
 from rolecall.models.openai_replies import parsed_arguments
 
-__all__ = ['StreamedMessage', 'read_message', 'written_messages', 'written_tool_choice', 'written_tools']
+__all__ = ['StreamedMessage', 'piece_of', 'read_message', 'written_messages', 'written_tool_choice', 'written_tools']
 
 Block = Mapping[str, Any]
 
@@ -200,3 +200,10 @@ def _whole_block(block: dict[str, Any], text: str) -> dict[str, Any]:
     if block['type'] in ('text', 'thinking'):
         return {**block, block['type']: block.get(block['type'], '') + text}
     return block
+
+
+def piece_of(event: Any) -> str:
+    """The text that an event of a stream adds to the answer."""
+    delta = event.get('delta') or {}
+    said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
+    return said if isinstance(said, str) else ''

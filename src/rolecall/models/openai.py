@@ -16,9 +16,10 @@ from rolecall.models.entries import EntryReader
 from rolecall.models.failures import RefusedError, outcome_of
 from rolecall.models.http import Client, together
 from rolecall.models.openai_messages import is_messages, sendable
-from rolecall.models.openai_replies import StreamedAnswer, read_reply
+from rolecall.models.openai_replies import StreamedAnswer, piece_of, read_reply
 from rolecall.models.openai_settings import Settings, read_client, read_settings
 from rolecall.models.prompt_logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
+from rolecall.models.telling import Listened, Tell
 from rolecall.render.spans import Request
 
 __all__ = ['OpenAIModel', 'build']
@@ -65,6 +66,10 @@ class OpenAIModel:
         """One reply for each request."""
         return await together([self._reply(request, sampling) for request in requests])
 
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told as they come."""
+        return await self._reply(request, sampling, tell)
+
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
         return await together([self._scored(request) for request in requests])
@@ -77,13 +82,13 @@ class OpenAIModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling) -> Reply:
+    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
         body = await self._body(request, self._settings.body(sampling))
-        if self._settings.stream:
+        if self._settings.stream or tell is not None:
             body |= {'stream': True, 'stream_options': {'include_usage': True}}
         started = time.perf_counter()
         try:
-            answer = await self._answer(body)
+            answer = await self._answer(body, tell)
         except RefusedError as error:
             outcome = outcome_of(error)
             if outcome is None:
@@ -94,11 +99,12 @@ class OpenAIModel:
         except _NOT_THE_FORM as error:
             raise self._client.malformed(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any]) -> Any:
+    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body)
         collector = StreamedAnswer()
-        answer = await self._client.stream(self._endpoint, body, collector)
+        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        answer = await self._client.stream(self._endpoint, body, listening)
         return collector.whole() if answer is None else answer
 
     async def _scored(self, request: Request) -> Scored:

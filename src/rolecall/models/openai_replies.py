@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.models.base import Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
-__all__ = ['StreamedAnswer', 'parsed_arguments', 'read_reply', 'read_usage']
+__all__ = ['StreamedAnswer', 'parsed_arguments', 'piece_of', 'read_reply', 'read_usage']
 
 _REASONING = ('reasoning_content', 'reasoning')
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
@@ -143,3 +143,10 @@ def _whole_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
 def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {'name': call['name'], 'arguments': ''.join(call['arguments'])}
     return {'id': call['id'], 'type': 'function', 'function': function}
+
+
+def piece_of(event: Any) -> str:
+    """The text that an event of a stream adds to the (first) answer."""
+    first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
+    said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
+    return said if isinstance(said, str) else ''

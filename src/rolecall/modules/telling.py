@@ -1,28 +1,22 @@
 """Answers piece by piece: how each kind of model is listened to while it speaks.
 
-A model with a method `stream` of its own is asked through that. For the others a copy of the model is made for one
-call, whose client (or vocabulary) passes on what goes by; connections and weights are those of the first.
+A model with a method `stream` of its own is asked through that. The embedded model is listened to through a copy for
+one call, whose vocabulary passes on the tokens that go by; the weights are those of the first. Others tell all at once.
 """
 
 from __future__ import annotations
 
 import codecs
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from rolecall.models.anthropic import AnthropicModel
 from rolecall.models.base import Model, ModelError, Reply, Sampling
-from rolecall.models.http import Client, Collector
 from rolecall.models.llama import LlamaModel
-from rolecall.models.openai import OpenAIModel
 from rolecall.models.reasoning import THINK
+from rolecall.models.telling import Tell
 from rolecall.render.spans import Request
 
 __all__ = ['AnswerTeller', 'Tell', 'Telling']
-
-Tell = Callable[[str], None]
 
 
 class StreamingModel(Protocol):
@@ -118,70 +112,11 @@ class AnswerTeller:
 async def _streamed(model: Model, request: Request, sampling: Sampling, tell: Tell) -> Reply:
     if hasattr(model, 'stream'):
         return await cast(StreamingModel, model).stream(request, sampling, tell)
-    if isinstance(model, (OpenAIModel, AnthropicModel)):
-        return await _over_the_wire(model, request, sampling, tell)
     if isinstance(model, LlamaModel):
         [reply] = await _TellingLlama(model, tell, sampling.stop).generate([request], sampling)
         return reply
     [reply] = await model.generate([request], sampling)
     return reply
-
-
-async def _over_the_wire(
-    model: OpenAIModel | AnthropicModel, request: Request, sampling: Sampling, tell: Tell
-) -> Reply:
-    listening = copy.copy(model)
-    read = _openai_piece if isinstance(model, OpenAIModel) else _anthropic_piece
-    listening._client = cast(Client, _TellingClient(model._client, tell, read))
-    wanted: dict[str, Any] = {'stream': True}
-    if isinstance(model, OpenAIModel):
-        wanted['stream_options'] = {'include_usage': True}
-    [reply] = await listening.generate([request], replace(sampling, extra={**sampling.extra, **wanted}))
-    return reply
-
-
-class _TellingClient:
-    """A client that tells the pieces of streams on their way to whoever collects them."""
-
-    def __init__(self, client: Client, tell: Tell, read: Callable[[Any], str]) -> None:
-        self._client = client
-        self._tell = tell
-        self._read = read
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
-        return await self._client.stream(endpoint, body, _TellingCollector(collector, self._tell, self._read))
-
-
-class _TellingCollector:
-    def __init__(self, collector: Collector, tell: Tell, read: Callable[[Any], str]) -> None:
-        self._collector = collector
-        self._tell = tell
-        self._read = read
-
-    @property
-    def finished(self) -> bool:
-        return self._collector.finished
-
-    def take(self, event: Any) -> None:
-        self._collector.take(event)
-        piece = self._read(event)
-        if piece:
-            self._tell(piece)
-
-
-def _openai_piece(event: Any) -> str:
-    first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
-    said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
-    return said if isinstance(said, str) else ''
-
-
-def _anthropic_piece(event: Any) -> str:
-    delta = event.get('delta') or {}
-    said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
-    return said if isinstance(said, str) else ''
 
 
 class _TellingLlama(LlamaModel):
