@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rolecall.models.llama import LlamaModel, build
+from rolecall.models.pull import model_path
 from small_gguf import CONTEXT, EPSILON, HEAD, HEADS, INNER, KV_HEADS, LAYERS, WIDTH, SmallModel, make_gguf
 
 pytestmark = pytest.mark.heavy
@@ -73,3 +74,21 @@ def test_the_loss_is_that_of_transformers(tmp_path: Path, share: bool) -> None:
             loss = float(theirs(ids, labels=ids).loss)
         assert -np.mean([value for value in scored.logprobs if value is not None]) == pytest.approx(loss, abs=1e-4)
     asyncio.run(ours.close())
+
+
+def test_the_loss_of_smollm2_is_that_of_its_dequantised_weights() -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    pytest.importorskip('gguf')
+    path = model_path('smollm2')
+    text = ''.join(f'{n} times {n} is {n * n}. Paris is the capital of France. ' for n in range(2, 12))
+    ours = build({'type': 'LlamaCpp', 'path': 'smollm2'}, name='smollm2')
+    [scored] = asyncio.run(ours.score([text]))
+    asyncio.run(ours.close())
+    theirs = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+    ids = torch.tensor([scored.ids])
+    with torch.no_grad():
+        loss = float(theirs(ids, labels=ids).loss)
+    # llama.cpp computes with quantised activations, Transformers with the dequantised weights in full precision.
+    assert -np.mean([value for value in scored.logprobs if value is not None]) == pytest.approx(loss, abs=0.02)
