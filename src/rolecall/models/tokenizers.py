@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.fast_tokenizer import FastTokenizer
+from rolecall.models.pull import PACKAGED, kept_path
 from rolecall.models.tiktoken_tokenizer import TiktokenTokenizer, encoding_name, is_at_hand
 from rolecall.models.token_text import Offset
 
@@ -139,6 +140,8 @@ def _kept_encoding(name: str) -> TiktokenTokenizer | None:
 
 
 def _tokenizer_file(name: str) -> Path | None:
+    if name in PACKAGED:
+        return kept_path(name)
     path = os.path.expanduser(name)
     if os.path.isfile(path):
         return Path(path) if path.endswith(('.json', '.gguf')) else None

@@ -152,12 +152,13 @@ def _token_boundaries(
 ) -> Iterator[Hit]:
     tail = shared[-_TAIL:]
     context = tokenizer.encode(tail)
+    unspaced = tokenizer.encode(tail.rstrip(' '))  # a label may bring its own space: ' A' is one token
     known: dict[tuple[int, ...], Prompt] = {}
     for prompt, text in zip(prompts, texts, strict=True):
         ids = tokenizer.encode(tail + text[len(shared) :])
         if text != shared and ids == context:
             yield _nothing(prompt)
-        elif ids[: len(context)] != context:
+        elif ids[: len(context)] != context and ids[: len(unspaced)] != unspaced:
             yield Hit(
                 f'the first token of the label {prompt.label!r} takes in the end of the context.',
                 about='boundary',
