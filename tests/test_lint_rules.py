@@ -308,11 +308,14 @@ def test_white_space_at_the_end_counts_if_the_tokenizer_joins_it(tokenizer: Path
 
 
 @pytest.mark.parametrize(
-    ('template', 'said'),
-    [('{q} The answer is {a}', 'takes in the end of the context'), ('{q} The answer is{a}', '')],
+    ('template', 'labels', 'said'),
+    [
+        ('{q} Th{a}', ['e', 'x'], 'takes in the end of the context'),
+        ('{q} The answer is{a}', [' A', ' The'], ''),
+        ('{q} The answer is {a}', ['A', 'The'], ''),
+    ],
 )
-def test_a_label_begins_where_a_token_begins(tokenizer: Path, template: str, said: str) -> None:
-    labels = ['A', 'The'] if said else [' A', ' The']
+def test_a_label_begins_where_a_token_begins(tokenizer: Path, template: str, labels: list[str], said: str) -> None:
     given = config(template, model={**BASE, 'path': str(tokenizer)}, inferencer={**LABELS, 'labels': labels})
     assert [finding for finding in found('label-boundary', given) if said in finding.message] == found(
         'label-boundary', given
