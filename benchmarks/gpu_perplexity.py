@@ -158,12 +158,13 @@ def main() -> None:
     parser.add_argument('--size', choices=SIZES, default='1b')
     parser.add_argument('--device', default='cuda' if torch.cuda.is_available() else 'cpu')
     parser.add_argument('--room', type=int, default=65536, help='tokens that one pass may hold, cached ones included')
+    parser.add_argument('--dtype', nargs='+', choices=('bfloat16', 'float32'), default=['bfloat16', 'float32'])
     parser.add_argument('--json', type=Path)
     given = parser.parse_args()
     where = torch.cuda.get_device_name() if given.device.startswith('cuda') else 'CPU'
     print(f'torch {torch.__version__}, transformers {transformers.__version__}, {where}')
     found: list[dict[str, Any]] = []
-    for dtype in (torch.bfloat16, torch.float32):
+    for dtype in [getattr(torch, name) for name in given.dtype]:
         loaded = random_model(given.size, given.device, dtype)
         size = sum(weight.numel() for weight in loaded.model.parameters()) / 1e9
         for kind, answers in {'one token': (1, 1), '2 to 8 tokens': (2, 8)}.items():
