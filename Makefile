@@ -59,6 +59,9 @@ bench: $(STAMP)
 	$(PY) benchmarks/chat_templates.py
 	$(PY) benchmarks/retrievers.py $(if $(REFERENCE),--reference-python $(REFERENCE))
 	$(PY) benchmarks/startup.py
+	$(PY) benchmarks/api.py
+	$(PY) benchmarks/perplexity.py
+	$(PY) benchmarks/prompters.py
 	$(if $(REFERENCE),$(PY) benchmarks/configs.py --reference-python $(REFERENCE))
 	$(if $(REFERENCE),$(PY) benchmarks/config_prompts.py --reference-python $(REFERENCE))
 
