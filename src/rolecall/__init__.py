@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from rolecall.config.files import Config, load_config, read_base
     from rolecall.config.printing import format_config
     from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
+    from rolecall.inferencers.dialogues import MultiTurnGenInferencer
+    from rolecall.inferencers.generation import GenInferencer, SCInferencer
+    from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
+    from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.linting import lint_config
     from rolecall.modules.local import TrainableModule
     from rolecall.modules.online import OnlineChatModule
@@ -59,6 +63,19 @@ if TYPE_CHECKING:
     from rolecall.runs.export import export_results
 
 _HOMES = {
+    'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
+    'rolecall.inferencers.generation': (
+        'GenInferencer',
+        'SCInferencer',
+    ),
+    'rolecall.inferencers.likelihood': (
+        'CLPInferencer',
+        'LLInferencer',
+    ),
+    'rolecall.inferencers.perplexity': (
+        'PPLInferencer',
+        'PPLOnlyInferencer',
+    ),
     'rolecall.config.files': ('Config', 'load_config', 'read_base'),
     'rolecall.config.printing': ('format_config',),
     'rolecall.linting': ('lint_config',),

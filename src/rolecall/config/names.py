@@ -22,6 +22,10 @@ FOREIGN = SPOKEN_FOR | {
 
 _HOMES = {
     'rolecall.config.finder': ('read_base',),
+    'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
+    'rolecall.inferencers.generation': ('GenInferencer', 'SCInferencer'),
+    'rolecall.inferencers.likelihood': ('CLPInferencer', 'LLInferencer'),
+    'rolecall.inferencers.perplexity': ('PPLInferencer', 'PPLOnlyInferencer'),
     'rolecall.prompts.template': (
         'MMPromptTemplate',
         'MultiTurnPromptTemplate',
