@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.models.base import Reply
+from rolecall.models.llama_writing import Answering, Writing
 from rolecall.models.reasoning import split_reasoning
 from rolecall.modules import ModuleError, tool_schema
 from rolecall.modules.calling import calls_in
 from rolecall.modules.hints import BadValueError, schema_of, value_of
-from rolecall.modules.telling import AnswerTeller, _TellingVocabulary
+from rolecall.modules.telling import AnswerTeller
 from rolecall.modules.tools import Tool
 
 
@@ -344,9 +345,12 @@ class Alphabet:
 @given(st.text(alphabet='ab你END\n', max_size=30), st.lists(st.sampled_from(['END', 'ENN', 'b\n', '你a']), max_size=3))
 def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
     told: list[str] = []
-    vocabulary = _TellingVocabulary(Alphabet(), stops, told.append)
+    vocabulary: Any = Alphabet()
+    writing = Writing(vocabulary, Answering(100, stops=tuple(stops)), room=100, tell=told.append)
     for number in (*text.encode(), 254, 255):
-        vocabulary.bytes_of(number)
+        if not writing.ended:
+            writing.add(number)
+    assert writing.text.startswith(''.join(told))
     ends = [place for stop in stops if (place := text.find(stop)) >= 0]
     # What follows the first stop to be complete is never told; what could begin a stop waits for the end.
     assert text.startswith(''.join(told))

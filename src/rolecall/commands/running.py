@@ -201,7 +201,8 @@ def _models_pull(arguments: argparse.Namespace) -> int:
         percent = 100 * done // max(total, 1)
         if sys.stderr.isatty() and percent != shown:
             shown = percent
-            print(f'\r{arguments.name}: {percent:3d} % of {total / 1e6:.0f} MB', end='', file=sys.stderr)
+            bar = '█' * (percent // 4) + '░' * (25 - percent // 4)
+            print(f'\r{arguments.name} {bar} {percent:3d} % of {total / 1e6:.0f} MB', end='', file=sys.stderr)
 
     path = pull(arguments.name, progress=progress)
     if shown >= 0:

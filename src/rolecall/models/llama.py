@@ -17,6 +17,7 @@ from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scor
 from rolecall.models.entries import EntryReader, type_name
 from rolecall.models.gguf import read_metadata
 from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.telling import Tell
 from rolecall.models.transformers_prompts import Encoder, Prompt
 from rolecall.render.spans import Request
 
@@ -186,6 +187,12 @@ class LlamaModel:
         answering = self._settings.answering(sampling)
         return await self._in_thread(lambda streams: self._generated(streams, requests, answering))
 
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told, in the model's own thread, as they come."""
+        answering = self._settings.answering(sampling)
+        [reply] = await self._in_thread(lambda streams: self._generated(streams, [request], answering, tell))
+        return reply
+
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda streams: self._scored(streams, requests))
 
@@ -204,12 +211,20 @@ class LlamaModel:
             await asyncio.get_running_loop().run_in_executor(worker, self._let_go)
             await asyncio.to_thread(worker.shutdown)
 
-    def _generated(self, streams: Streams, requests: Sequence[Request], answering: Answering) -> list[Reply]:
+    def _generated(
+        self, streams: Streams, requests: Sequence[Request], answering: Answering, tell: Tell | None = None
+    ) -> list[Reply]:
         from rolecall.models.llama_generation import generate
 
         prompts = [_array(self._prompt(request)) for request in requests]
         return generate(
-            streams, self._vocabulary, prompts, answering, parallel=self._settings.parallel, limit=self._limit
+            streams,
+            self._vocabulary,
+            prompts,
+            answering,
+            parallel=self._settings.parallel,
+            limit=self._limit,
+            tell=tell,
         )
 
     def _scored(self, streams: Streams, requests: Sequence[Request]) -> list[Scored]:

@@ -14,6 +14,7 @@ from rolecall.models.base import Reply, Usage
 from rolecall.models.llama_streams import Ids, Streams
 from rolecall.models.llama_vocabulary import Vocabulary
 from rolecall.models.llama_writing import Answering, Writing, drawn, generator
+from rolecall.models.telling import Tell
 
 __all__ = ['generate']
 
@@ -47,8 +48,12 @@ def generate(
     *,
     parallel: int,
     limit: int,
+    tell: Tell | None = None,
 ) -> list[Reply]:
-    """One reply for each prompt, in their order; prompts that share a beginning are taken one after the other."""
+    """One reply for each prompt, in their order; prompts that share a beginning are taken one after the other.
+
+    `tell` hears the text of the only answer while it is written.
+    """
     replies = {number: reply for number, ids in enumerate(prompts) if (reply := _unanswerable(ids, limit)) is not None}
     waiting = deque(sorted(set(range(len(prompts))) - replies.keys(), key=lambda number: prompts[number].tolist()))
     if not waiting:
@@ -64,7 +69,7 @@ def generate(
             number = waiting.popleft()
             ids = prompts[number]
             begun = time.perf_counter()
-            writing = Writing(vocabulary, answering, room=limit - len(ids))
+            writing = Writing(vocabulary, answering, room=limit - len(ids), tell=tell)
             chance = generator(answering, ids, sample=samples[number])
             one = _Running(number, ids, streams.place(stream, ids), writing, chance, begun)
             for _, rows in streams.feed(stream, ids, last_only=True):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rolecall.models.llama_streams import Ids
 from rolecall.models.llama_vocabulary import Vocabulary
+from rolecall.models.telling import Tell
 
 __all__ = ['Answering', 'Writing', 'drawn', 'generator']
 
@@ -74,9 +75,9 @@ def drawn(logits: npt.NDArray[np.float32], answering: Answering, chance: np.rand
 
 
 class Writing:
-    """An answer in the making."""
+    """An answer in the making. `tell` hears its text as it grows; what may be the beginning of a stop waits."""
 
-    def __init__(self, vocabulary: Vocabulary, answering: Answering, *, room: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, answering: Answering, *, room: int, tell: Tell | None = None) -> None:
         """`room`: how many tokens the context has left for it."""
         self._vocabulary = vocabulary
         self._answering = answering
@@ -84,6 +85,9 @@ class Writing:
         self._stops = [stop.encode() for stop in answering.stops if stop]
         self._longest = max(map(len, self._stops), default=0)
         self._data = bytearray()
+        self._tell = tell
+        self._told = 0
+        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
         self.tokens = 0
         self.ended = ''
         """Why it ended: `stop`, `length`, or `room`; empty while it goes on."""
@@ -117,10 +121,25 @@ class Writing:
                 del self._data[place:]
                 self.ended = 'stop'
                 return
+            if self._tell is not None:
+                self._pass_on(self._tell)
         if self.tokens >= self._answering.max_new:
             self.ended = 'length'
         elif self.tokens >= self._room:
             self.ended = 'room'
+
+    def _pass_on(self, tell: Tell) -> None:
+        sure = len(self._data) - max((_begun(self._data, stop) for stop in self._stops), default=0)
+        text = self._decoder.decode(bytes(self._data[self._told : sure]))
+        self._told = max(self._told, sure)
+        if text:
+            tell(text)
+
+
+def _begun(data: bytearray, stop: bytes) -> int:
+    """How many bytes at the end of the data may be the beginning of a stop."""
+    lengths = range(min(len(data), len(stop) - 1), 0, -1)
+    return next((length for length in lengths if data.endswith(stop[:length])), 0)
 
 
 def _first(data: bytes | bytearray, stops: Sequence[bytes], start: int = 0) -> int | None:

@@ -1,17 +1,14 @@
 """Answers piece by piece: how each kind of model is listened to while it speaks.
 
-A model with a method `stream` of its own is asked through that. The embedded model is listened to through a copy for
-one call, whose vocabulary passes on the tokens that go by; the weights are those of the first. Others tell all at once.
+A model with a method `stream` is asked through that; others tell their answer all at once.
 """
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from rolecall.models.base import Model, ModelError, Reply, Sampling
-from rolecall.models.llama import LlamaModel
 from rolecall.models.reasoning import THINK
 from rolecall.models.telling import Tell
 from rolecall.render.spans import Request
@@ -112,59 +109,5 @@ class AnswerTeller:
 async def _streamed(model: Model, request: Request, sampling: Sampling, tell: Tell) -> Reply:
     if hasattr(model, 'stream'):
         return await cast(StreamingModel, model).stream(request, sampling, tell)
-    if isinstance(model, LlamaModel):
-        [reply] = await _TellingLlama(model, tell, sampling.stop).generate([request], sampling)
-        return reply
     [reply] = await model.generate([request], sampling)
     return reply
-
-
-class _TellingLlama(LlamaModel):
-    """The embedded model with its weights, telling each token of the one answer it is asked for."""
-
-    def __init__(self, model: LlamaModel, tell: Tell, stops: Sequence[str]) -> None:
-        self.__dict__.update(model.__dict__)
-        self._stops_and_tell = ((*stops, *model._settings.stops), tell)
-
-    @property
-    def _vocabulary(self) -> Any:
-        return _TellingVocabulary(super()._vocabulary, *self._stops_and_tell)
-
-
-class _TellingVocabulary:
-    """A vocabulary that hears which tokens an answer is made of. What may be the beginning of a stop is kept back."""
-
-    def __init__(self, vocabulary: Any, stops: Sequence[str], tell: Tell) -> None:
-        self._vocabulary = vocabulary
-        self._stops = [stop for stop in stops if stop]
-        self._tell = tell
-        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
-        self._kept = ''
-        self._over = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._vocabulary, name)
-
-    def bytes_of(self, number: int) -> bytes:
-        piece: bytes = self._vocabulary.bytes_of(number)
-        if number in self._vocabulary.ends:
-            self._over = True
-        elif not self._vocabulary.is_control(number):
-            self._kept += self._decoder.decode(piece)
-            self._pass_on()
-        return piece
-
-    def _pass_on(self) -> None:
-        self._over = self._over or any(stop in self._kept for stop in self._stops)
-        if self._over:
-            return
-        kept = max((_overlap(self._kept, stop) for stop in self._stops), default=0)
-        said = self._kept[: len(self._kept) - kept]
-        if said:
-            self._kept = self._kept[len(said) :]
-            self._tell(said)
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of the text may be the beginning of the stop."""
-    return next((length for length in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:length])), 0)
