@@ -12,8 +12,10 @@ RolecallError
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 __all__ = [
     'ConfigError',
@@ -25,6 +27,7 @@ __all__ = [
     'RolecallError',
     'TemplateError',
     'did_you_mean',
+    'needed',
 ]
 
 
@@ -90,6 +93,14 @@ class MissingExtraError(RolecallError):
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
         super().__init__(f"{package} is needed {purpose}: pip install 'rolecall[{extra}]'")
+
+
+def needed(module: str, *, extra: str, purpose: str) -> Any:
+    """A module of an optional dependency, or the error that says which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:

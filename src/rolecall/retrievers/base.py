@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
-from rolecall.errors import ConfigError, MissingExtraError, Problem
+from rolecall import errors
+from rolecall.errors import ConfigError, Problem
 
 __all__ = ['Meter', 'Picked', 'Progress', 'Reader', 'Retriever', 'Row', 'Rows', 'Settings', 'needed', 'no_examples']
 
@@ -23,6 +24,10 @@ class Rows(Protocol):
     def __getitem__(self, index: int, /) -> Row: ...
 
     def __iter__(self) -> Iterator[Row]: ...
+
+
+needed = partial(errors.needed, extra='retrieve')
+"""A module of an optional dependency, or the error that says which extra brings it."""
 
 
 class Reader(Protocol):
@@ -132,11 +137,3 @@ class Meter:
         for picked in picks:
             self.add()
             yield picked
-
-
-def needed(module: str, *, purpose: str, extra: str = 'retrieve') -> Any:
-    """A module of an optional dependency, or the error that says which extra brings it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as missing:
-        raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing

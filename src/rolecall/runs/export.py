@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rolecall.retrievers.base import needed
+from rolecall.errors import needed
 from rolecall.runs.archive import Archive
 from rolecall.runs.codec import dumps, result_as_dict
 from rolecall.runs.errors import RunError

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from functools import partial
 
-from rolecall.errors import MissingExtraError
+from rolecall import errors
 
 __all__ = ['needed']
 
-
-def needed(module: str, *, purpose: str) -> Any:
-    """A module of the extra `[score]`, or the error that says so."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as missing:
-        raise MissingExtraError(module.split('.')[0], extra='score', purpose=purpose) from missing
+needed = partial(errors.needed, extra='score')
+"""A module of the extra `[score]`, or the error that says so."""
