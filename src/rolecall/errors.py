@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -96,9 +97,14 @@ class MissingExtraError(RolecallError):
 
 
 def needed(module: str, *, extra: str, purpose: str) -> Any:
-    """A module of an optional dependency, or the error that says which extra brings it."""
+    """A module of an optional dependency, or the error that says which extra brings it.
+
+    What Python has to say about a package's source when it is compiled for the first time is the package's business.
+    """
     try:
-        return importlib.import_module(module)
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', 'invalid escape sequence')
+            return importlib.import_module(module)
     except ImportError as missing:
         raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
 
