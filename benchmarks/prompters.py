@@ -9,6 +9,7 @@ turns counts. Both sides get the same arguments and the same special tokens.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -40,6 +41,8 @@ PAIRS = [[f'Question {i}: {QUESTION}', f'Answer {i}: a process owns memory, a th
 MESSAGES = [
     {'role': role, 'content': text} for pair in PAIRS for role, text in zip(('user', 'assistant'), pair, strict=True)
 ]
+OTHERS = [{**message, 'content': message['content'] + ' Indeed.'} for message in MESSAGES]
+GROWING = [MESSAGES[: 2 * n] for n in range(1, 21)]
 FOUR = {'context': QUESTION, 'question': QUESTION, 'language': 'French', 'style': 'a poem'}
 
 
@@ -100,6 +103,19 @@ ROWS: list[Row] = [
     ),
     ('chat 10 tools given at the call, str out', 'Chat', {'instruction': CHAT}, {'input': QUESTION, 'tools': TEN}),
     ('chat 1 tool given at the call, str out', 'Chat', {'instruction': CHAT}, {'input': QUESTION, 'tools': ONE}),
+    *(
+        (
+            f'chat, {name}, {form or "str out"}',
+            'Chat',
+            {'instruction': CHAT},
+            {'input': QUESTION, 'histories': histories, 'format': form},
+        )
+        for name, histories in (
+            ('conversation of 1 to 20 rounds', GROWING),
+            ('another 40 msg each time', [MESSAGES, OTHERS]),
+        )
+        for form in ('openai', None)
+    ),
 ]
 
 
@@ -131,8 +147,11 @@ def measure(number: int, for_seconds: float, reference: bool) -> tuple[float, ob
     prompter = built(kind, init, reference)
     arguments = dict(arguments)
     given = arguments.pop('input')
-    prompt = prompter.generate_prompt(given, **arguments)
-    return seconds_per_call(partial(prompter.generate_prompt, given, **arguments), for_seconds), prompt
+    histories = itertools.cycle(arguments.pop('histories', ()))
+    call = partial(prompter.generate_prompt, given, **arguments)
+    first = next(histories, None)
+    prompt = call() if first is None else call(first)
+    return seconds_per_call(call if first is None else lambda: call(next(histories)), for_seconds), prompt
 
 
 def serve() -> None:
@@ -174,9 +193,11 @@ class Reference:
         self._process.wait()
 
 
-def compare(reference: Reference | None, for_seconds: float, turns: int) -> None:
+def compare(reference: Reference | None, for_seconds: float, turns: int, only: str) -> None:
     print(f'{"":42}{"rolecall":>12}{"LazyLLM":>12}{"ratio":>9}  same prompt')
     for number, (name, *_) in enumerate(ROWS):
+        if only not in name:
+            continue
         ours = theirs = float('inf')
         own_prompt = other_prompt = None
         for _ in range(turns):
@@ -197,13 +218,14 @@ def main() -> None:
     parser.add_argument('--reference-python', help='the Python of an environment that has lazyllm')
     parser.add_argument('--seconds', type=float, default=0.2, help='how long each turn takes')
     parser.add_argument('--turns', type=int, default=3)
+    parser.add_argument('--only', default='', help='rows with this in their name')
     parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve()
         return
     reference = Reference(options.reference_python) if options.reference_python else None
-    compare(reference, options.seconds, options.turns)
+    compare(reference, options.seconds, options.turns, options.only)
     if reference:
         reference.close()
 

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import aiohttp
+from aiohttp import web
+
 from rolecall.models.pull import model_path
+from servers import running
 
 SERVER = """
 import sys, xllamacpp
@@ -42,3 +46,45 @@ def llama_server(port: int) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.kill()
+
+
+class Gate:
+    """Lets one request at a time through to a server, as a proxy before it would; the others are told to wait."""
+
+    def __init__(self, behind: str) -> None:
+        self._behind = behind
+        self._taken = False
+        self.statuses: list[int] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self._taken:
+            self.statuses.append(429)
+            return web.json_response({'error': {'message': 'busy'}}, status=429, headers={'Retry-After': '0.2'})
+        self._taken = True
+        try:
+            return await self._passed_on(request)
+        finally:
+            self._taken = False
+
+    async def _passed_on(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        headers = {'Content-Type': request.content_type}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(request.method, self._behind + request.path_qs, data=body, headers=headers) as answer,
+        ):
+            self.statuses.append(answer.status)
+            response = web.StreamResponse(status=answer.status, headers={'Content-Type': answer.content_type})
+            await response.prepare(request)
+            async for piece in answer.content.iter_any():
+                await response.write(piece)
+            await response.write_eof()
+            return response
+
+
+@contextmanager
+def gate(url: str) -> Iterator[tuple[str, Gate]]:
+    """The address of a gate before the server at `url`, and the gate."""
+    keeper = Gate(url)
+    with running(keeper.handle) as address:
+        yield address, keeper

@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,7 @@ Faults = Callable[[int, Mapping[str, Any]], str | None]
 rate_limit · error · drop · malformed · truncated · hang · cut_stream · empty · any status as digits ('404')
 """
 Answer = Callable[[Mapping[str, Any]], Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _TOKEN = re.compile(r'\s*\S+|\s+$')
 BOS = '<s>'
@@ -303,15 +304,26 @@ def serve(
 ) -> Iterator[Server]:
     """The server, running. `answer` makes the answer to a body: a text, a message, a choice, or a whole response."""
     server = Server(answer if callable(answer) else lambda _body: answer, **options)
+    with running(server.handle, max_seconds=max_seconds, port=port) as server.url:
+        yield server
+
+
+@contextmanager
+def running(handle: Handler, *, max_seconds: float = 120, port: int = 0) -> Iterator[str]:
+    """The address of a server that lets `handle` answer everything, in a thread of its own until the block ends."""
     loop = asyncio.new_event_loop()
     ready, over = threading.Event(), asyncio.Event()
+    address = ''
 
     async def run() -> None:
-        runner = web.AppRunner(_app(server), access_log=None, shutdown_timeout=0.1)
+        nonlocal address
+        app = web.Application(client_max_size=256 << 20)
+        app.router.add_route('*', '/{path:.*}', handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, '127.0.0.1', port, backlog=4096)
         await site.start()
-        server.url = f'http://127.0.0.1:{runner.addresses[0][1]}'
+        address = f'http://127.0.0.1:{runner.addresses[0][1]}'
         ready.set()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(over.wait(), max_seconds)
@@ -322,18 +334,12 @@ def serve(
     if not ready.wait(10):
         raise RuntimeError('the test server did not start')
     try:
-        yield server
+        yield address
     finally:
         if thread.is_alive():
             loop.call_soon_threadsafe(over.set)
         thread.join(10)
         loop.close()
-
-
-def _app(server: Server) -> web.Application:
-    app = web.Application(client_max_size=256 << 20)
-    app.router.add_route('*', '/{path:.*}', server.handle)
-    return app
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llama_servers import free_port, llama_server
+from llama_servers import free_port, gate, llama_server
 from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
 from rolecall.models.base import ModelError
 from rolecall.modules import ChatModule, NotStartedError
@@ -36,9 +36,14 @@ def local() -> Iterator[ChatModule]:
 
 
 @pytest.fixture(scope='module')
-def online() -> Iterator[ChatModule]:
-    with llama_server(free_port()) as url:
-        yield OnlineChatModule(base_url=url, max_tokens=24, temperature=0)
+def url() -> Iterator[str]:
+    with llama_server(free_port()) as address:
+        yield address
+
+
+@pytest.fixture(scope='module')
+def online(url: str) -> ChatModule:
+    return OnlineChatModule(base_url=url, max_tokens=24, temperature=0)
 
 
 @pytest.fixture(params=['local', 'online'])
@@ -140,6 +145,16 @@ def test_the_server_may_be_started_anew() -> None:
         time.sleep(0.3)
         with llama_server(port):
             assert answer.result(60) == first
+
+
+def test_a_server_that_is_busy_is_asked_again(url: str, online: ChatModule) -> None:
+    with gate(url) as (address, keeper), ThreadPoolExecutor(3) as pool:
+        module = OnlineChatModule(address, 'smollm2', max_tokens=24, temperature=0, retries=50)
+        answers = list(pool.map(module, [QUESTION] * 3))
+        pieces = list(pool.map(lambda question: ''.join(module.stream(question)), [QUESTION] * 3))
+        assert keeper.statuses.count(200) == 6
+        assert 429 in keeper.statuses
+    assert {*answers, *pieces} == {online(QUESTION)}
 
 
 def test_a_prompt_that_does_not_fit_is_no_answer(online: ChatModule) -> None:

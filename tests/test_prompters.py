@@ -368,6 +368,79 @@ def test_a_prompter_survives_pickling_and_copying() -> None:
         assert twin.generate_prompt('q') == prompter.generate_prompt('q')
 
 
+SHORT = st.sampled_from(['', 'a', 'b', 'é'])
+TURNS = st.one_of(
+    st.lists(SHORT, min_size=2, max_size=2),
+    st.tuples(SHORT, SHORT),
+    st.lists(st.one_of(SHORT, st.none(), st.booleans(), st.integers(0, 1)), min_size=2, max_size=2),
+    st.fixed_dictionaries({'role': st.sampled_from(['user', 'assistant', 'system']), 'content': SHORT}),
+    st.sampled_from([*TALK, {'role': 'user', 'content': 'a', 'name': 'Ann'}, {'content': 'a', 'role': 'user'}]),
+    st.sampled_from([None, 'ab', ['a'], ['a', 'b', 'c'], {'a': 'b', 'c': 'd'}, {'role': 'x', 'content': 'a'}]),
+)
+FORMS: list[dict[str, Any]] = [{}, {'format': 'openai'}, {'format': 'anthropic'}]
+TOKENS = {'soh': '<u>', 'soa': '<a>', 'soe': '<e>', 'tool_start': '<t>'}
+
+
+def outcome(prompter: Prompter, history: list[Any], form: dict[str, Any]) -> Any:
+    try:
+        return prompter.generate_prompt('q', history, **form)
+    except PrompterError as error:
+        return str(error)
+
+
+@given(
+    start=st.lists(TURNS, max_size=4),
+    steps=st.lists(st.tuples(st.sampled_from(['add', 'cut', 'put', 'same']), st.integers(0, 3), TURNS), max_size=6),
+    form=st.sampled_from(FORMS),
+    own=st.lists(st.lists(SHORT, min_size=2, max_size=2), max_size=1),
+)
+def test_what_is_remembered_of_a_conversation_never_changes_a_prompt(
+    start: list[Any], steps: list[tuple[str, int, Any]], form: dict[str, Any], own: list[Any]
+) -> None:
+    used, talk = ChatPrompter('I', history=own).bind(TOKENS), copy.deepcopy(start)
+    for step, place, turn in [('same', 0, None), *steps]:
+        if step == 'add':
+            talk.append(copy.deepcopy(turn))
+        elif step == 'cut':
+            del talk[place:]
+        elif step == 'put' and place < len(talk):
+            talk[place] = copy.deepcopy(turn)
+        fresh = ChatPrompter('I', history=own).bind(TOKENS)
+        assert json.dumps(outcome(used, talk, form)) == json.dumps(outcome(fresh, copy.deepcopy(talk), form))
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_turn_that_is_changed_in_place_is_noticed(form: dict[str, Any]) -> None:
+    prompter = ChatPrompter('I').bind(TOKENS)
+    pairs = [['a', 'b'], ['c', 'd']]
+    talk = [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]
+    for history in (pairs, talk):
+        prompter.generate_prompt('q', history, **form)
+    pairs[0][1] = 'B!'
+    talk[1]['content'] = 'B!'
+    for history in (pairs, talk):
+        assert 'B!' in json.dumps(prompter.generate_prompt('q', history, **form))
+        assert 'B!' not in json.dumps(prompter.generate_prompt('q', [['x', 'y'], *history[1:1]], **form))
+
+
+def test_messages_of_the_history_cannot_be_changed_since_calls_share_them() -> None:
+    prompter = ChatPrompter('I')
+    talk = [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]
+    first = prompter.generate_prompt('q', talk, return_dict=True)
+    for message in first['messages'][:3]:
+        with pytest.raises(TypeError, match='change a copy'):
+            message['content'] = 'changed'
+    first['messages'].clear()
+    again = prompter.generate_prompt('q', talk, return_dict=True)
+    assert again['messages'][1:3] == talk
+    assert json.loads(json.dumps(again)) == again
+
+
+def test_a_system_without_words_is_not_sent_to_anthropic() -> None:
+    trace = agreed(EmptyPrompter().trace('q', [{'role': 'system', 'content': ''}], format='anthropic'))
+    assert trace.body == {'messages': [{'role': 'user', 'content': 'q'}]}
+
+
 def test_a_prompter_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         ChatPrompter('I').system = 'x'  # type: ignore[misc]
@@ -401,7 +474,7 @@ def test_spans_join_to_the_prompt_and_values_are_never_read_again(
 ) -> None:
     tokens = Tokens(sos='<s>', eos='</s>', soh='<u>', eoh='</u>', soa='<a>', eoa='</a>', soe='<e>', eoe='</e>')
     prompter = ChatPrompter(levels, enable_system=enable_system).bind(tokens)
-    given_ = {key: value for key, value in values.items() if key in prompter.slots or key == 'input'}
+    given_ = {name: values.get(name, '') for name in ('input', *prompter.slots)}
     before = copy.deepcopy((given_, history))
     trace = agreed(prompter.trace(given_, history, [TOOL], label, format=form))
     assert trace.body == prompter.generate_prompt(given_, history, [TOOL], label, format=form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS
@@ -12,27 +12,27 @@ from rolecall.prompters.tools import Tools
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.values import text_of
 
-__all__ = ['Asked', 'InputReader']
+__all__ = ['Asked', 'InputReader', 'is_silent']
 
 _BLANK: dict[str, Any] = {INPUT: '', HISTORY: '', TOOLS: ''}
 _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
 
 
-class Asked(NamedTuple):
-    """What one call asks for."""
+Asked = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, str | None]
+"""What one call asks for. It is made and taken apart on every call, so it is a plain tuple:
 
-    row: dict[str, Any]
-    """The values of the slots, and of the columns of a call."""
-    messages: list[Message] | None
-    """What the user says, where it is more than a text."""
-    history: Sequence[Any]
-    tools: Tools | None
-    label: str | None
+1. the values of the slots, and of the columns of a call;
+2. what the user says, where it is more than a text;
+3. what was said before;
+4. the tools;
+5. the label.
+"""
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether the input fills slots only, and leaves nothing for the user to say."""
-        return self.messages is None and not self.row[INPUT]
+
+def is_silent(asked: Asked) -> bool:
+    """Whether the input fills slots only, and leaves nothing for the user to say."""
+    row, messages, *_ = asked
+    return messages is None and not row[INPUT]
 
 
 class InputReader:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 from rolecall.errors import PrompterError
 from rolecall.prompters.asking import Asked, InputReader
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
-from rolecall.prompters.history import HistoryWriter, check_history, messages_in, plain_text
+from rolecall.prompters.history import HistoryReader, check_history, plain_text
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
 from rolecall.prompters.sharing import frozen
 from rolecall.prompters.tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
 from rolecall.prompters.tools import Tools, read_tools
 from rolecall.prompters.tracing import PromptTrace
+from rolecall.prompters.vendors import Message
 from rolecall.prompts.pieces import Origin
 from rolecall.prompts.values import text_of
 from rolecall.render.arrange import Note
@@ -36,7 +37,6 @@ __all__ = ['Hook', 'Prompt', 'Prompter']
 Prompt = Request | Body
 Hook = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 Self = TypeVar('Self', bound='Prompter')
-_new = tuple.__new__
 Model = Tokens | Renderer | MetaTemplate | Mapping[str, Any]
 
 
@@ -73,7 +73,8 @@ class Prompter:
     _tokens: Tokens = field(init=False, repr=False)
     _slots: tuple[str, ...] = field(init=False, repr=False)
     _reader: InputReader = field(init=False, repr=False)
-    _writer: HistoryWriter = field(init=False, repr=False)
+    _history: HistoryReader = field(init=False, repr=False)
+    _is_blank: bool = field(init=False, repr=False)
     _frame: Frame = field(init=False, repr=False)
     _speech: Speech | None = field(init=False, repr=False)
 
@@ -94,9 +95,10 @@ class Prompter:
         put('instruction', frozen(self.instruction))
         put('extra_keys', frozen(self.extra_keys))
         put('model', None if self.model is None else _model_side(self.model))
-        put('history', self._own_history())
         put('_tokens', self.model if isinstance(self.model, Tokens) else DEFAULT_TOKENS)
-        put('_writer', HistoryWriter(self._tokens, takes_messages=self.model is not None))
+        put('_history', HistoryReader(self._tokens, takes_messages=self.model is not None))
+        put('history', self._own_history())
+        put('_is_blank', 'history' in self._uses and not self.history)
         instruction = self._read_instruction()
         put('_slots', instruction.slots)
         put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
@@ -152,9 +154,9 @@ class Prompter:
         if format is None and not return_dict:
             prompt = self._text(asked)
         elif format == 'openai' or _form(format) == 'openai':
-            prompt = openai_body(self._frame, asked)
+            prompt = openai_body(self._frame.plain, self._history, asked)
         else:
-            prompt = anthropic_body(self._frame, asked)
+            prompt = anthropic_body(self._frame, self._history, asked)
         if show or self.show:
             print(prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, indent=2))
         return prompt
@@ -176,11 +178,13 @@ class Prompter:
             text = self._text(asked)
             spans, notes = self._text_spans(asked)
             return PromptTrace(text, tuple(spans), notes, text)
-        write, label_spans = (
-            (openai_body, openai_spans) if _form(format) == 'openai' else (anthropic_body, anthropic_spans)
-        )
-        body = write(self._frame, asked)
-        return PromptTrace(body['messages'], tuple(label_spans(self._frame, asked)), (), body)
+        if _form(format) == 'openai':
+            body = openai_body(self._frame.plain, self._history, asked)
+            spans = openai_spans(self._frame.plain, self._history, asked)
+        else:
+            body = anthropic_body(self._frame, self._history, asked)
+            spans = anthropic_spans(self._frame, self._history, asked)
+        return PromptTrace(body['messages'], tuple(spans), (), body)
 
     def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name
         """The answer in a model's output: without the prompt, if the output begins with it, and the closing token.
@@ -227,8 +231,8 @@ class Prompter:
         check_history(self.history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
-        messages_in(self.history)
         kept: Sequence[Any] = frozen(self.history)
+        self._history.messages(kept)  # what is wrong with it is said now
         return kept
 
     def _asked(self, given: Any, history: Any, tools: Any, label: Any) -> Asked:
@@ -236,17 +240,18 @@ class Prompter:
             for hook in self.hooks:
                 given, history, tools, label = _hooked(hook, given, history, tools, label)
         row, messages = self._reader.read(given)
-        said = self._said(history) if history else self.history or ()
+        said: Sequence[Any] = self.history or ()
+        if history:
+            said = history if self._is_blank and history.__class__ is list else self._said(history)
         offered = self._offered(tools) if tools else self._tools
-        return _new(Asked, (row, messages, said, offered, None if label is None else text_of(label)))
+        return row, messages, said, offered, None if label is None else text_of(label)
 
     def _said(self, history: Any) -> Sequence[Any]:
         """What was said before: by the prompter's own history, and by that of the call."""
         check_history(history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
-        said: Sequence[Any] = [*self.history, *history] if self.history else history
-        return said
+        return [*self.history, *history] if self.history else history
 
     def _offered(self, tools: Any) -> Tools | None:
         if self._tools:
@@ -259,46 +264,49 @@ class Prompter:
         if self._speech:
             rendered, row = self._speech.rendered(asked)
             return rendered.layout.fill(row)
-        _, messages, history, tools, label = asked
+        row, messages, history, tools, label = asked
         if history or tools or messages is not None:
-            asked = self._as_string(asked)
-        text = (self._frame.fill_text if asked.history else self._frame.fill_first)(asked.row)
+            row, history = self._as_string(asked)
+        text = (self._frame.fill_text if history else self._frame.fill_first)(row)
         return text if label is None else f'{text}{label}{self._tokens.eoa}'
 
     def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:
         if self._speech:
             rendered, row = self._speech.rendered(asked)
             return rendered.layout.trace(row), rendered.notes
-        asked = self._as_string(asked)
-        spans = self._frame.text_with(tuple(self._writer.pieces(asked.history))).trace(asked.row)
-        if asked.label is not None:
-            spans += [Span(asked.label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
+        row, history = self._as_string(asked)
+        spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
+        label = asked[-1]
+        if label is not None:
+            spans += [Span(label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
         return spans, ()
 
-    def _as_string(self, asked: Asked) -> Asked:
-        """The call with its history and tools as texts, which a string of the prompter's own layout holds."""
-        if asked.messages is not None:
-            asked = self._with_last_words(asked)
-        if asked.history:
+    def _as_string(self, asked: Asked) -> tuple[dict[str, Any], Sequence[Any]]:
+        """The row with history and tools as texts, for a string of the prompter's own layout, and the history."""
+        row, messages, history, tools, _ = asked
+        if messages is not None:
+            row, history = self._with_last_words(row, messages, history)
+        if history:
             if 'history' not in self._places:
                 self._refuse_in_string('history')
-            asked.row[HISTORY] = self._writer.text(asked.history)
-        if asked.tools:
+            row[HISTORY] = self._history.text(history)
+        if tools:
             if 'tools' not in self._places:
                 self._refuse_in_string('tools')
-            if asked.tools is not self._tools:
-                asked.row[TOOLS] = asked.tools.words + self._frame.calling
-        return asked
+            if tools is not self._tools:
+                row[TOOLS] = tools.words + self._frame.calling
+        return row, history
 
-    def _with_last_words(self, asked: Asked) -> Asked:
+    def _with_last_words(
+        self, row: dict[str, Any], messages: Sequence[Message], history: Sequence[Any]
+    ) -> tuple[dict[str, Any], Sequence[Any]]:
         """Messages as the history before, and the user's words now."""
-        *before, last = asked.messages or []
+        *before, last = messages
         if self.model is None:
             raise PrompterError('messages as input need return_dict=True (or a prompter that is bound to a model).')
         if last['role'] != 'user':
             raise PrompterError(f"the last message of a string prompt is the user's; got one of {last['role']}.")
-        row = {**asked.row, INPUT: plain_text(last)}
-        return asked._replace(row=row, messages=None, history=[*asked.history, *before])
+        return {**row, INPUT: plain_text(last)}, [*history, *before]
 
     def _refuse_in_string(self, name: str) -> NoReturn:
         raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')

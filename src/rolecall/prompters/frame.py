@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
+
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.instruction import Instruction, slots_in
 from rolecall.prompters.tokens import MARKERS, Tokens
 from rolecall.prompters.tools import Tools
-from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Text
+from rolecall.prompters.vendors import Message
+from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text
 from rolecall.render.layout import TextLayout
 
 __all__ = ['HISTORY', 'INPUT', 'TOOLS', 'Frame', 'Levels', 'fields_of']
@@ -47,9 +52,12 @@ def _calling(tokens: Tokens) -> str:
 
 
 class Levels:
-    """What is said at system level, and by the user, in messages."""
+    """What is said at system level, and by the user, in messages.
 
-    __slots__ = ('asked', 'fill_system', 'fill_user', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
+    `opening` is the system's message, where it is the same for every call.
+    """
+
+    __slots__ = ('asked', 'fill_user', 'opening', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
 
     def __init__(self, system: Pieces, user: Pieces) -> None:
         self.system = system
@@ -58,8 +66,12 @@ class Levels:
         self.system_layout = TextLayout(system)
         self.user_layout = TextLayout(self.asked)
         self.prefix_layout = TextLayout(user)
-        self.fill_system = self.system_layout.fill
-        self.fill_user = self.user_layout.fill
+        self.opening = tuple(map(FrozenDict, self.opened({}))) if self.system_layout.is_constant else ()
+        self.fill_user: Callable[[Row], str] = self.user_layout.fill if user else itemgetter(INPUT)
+
+    def opened(self, row: Row) -> tuple[Message, ...]:
+        """How one call begins."""
+        return ({'role': 'system', 'content': self.system_layout.fill(row)},) if self.system else ()
 
 
 class Frame:

@@ -1,23 +1,26 @@
-"""What was said before, as pairs or as messages. It is read into copies: the caller's objects stay the caller's."""
+"""What was said before, as pairs or as messages. It is read into values of our own: the caller's stay the caller's.
+
+A conversation is asked about again and again, each time with a turn more. So the last one is remembered as it was read:
+what is given is compared with it (a turn that was changed in place is noticed), and only what is new is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.sharing import copied
+from rolecall.prompters.sharing import FrozenList, copied, frozen
 from rolecall.prompters.tokens import AROUND, Tokens
 from rolecall.prompters.vendors import Message, calls_of, openai_messages
+from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import Origin, Text, fold
 from rolecall.prompts.values import text_of
 
 __all__ = [
-    'HistoryWriter',
+    'HistoryReader',
     'check_history',
-    'messages_in',
     'numbered_messages',
     'origin_of',
     'plain_text',
@@ -32,30 +35,6 @@ def check_history(history: Any) -> None:
     """Refuse what is no list at all."""
     if not isinstance(history, (list, tuple)):
         raise PrompterError(f'history is a list of pairs or of messages; got {history!r:.60}.')
-
-
-def messages_in(history: Sequence[Any]) -> list[Message]:
-    """The history as messages in OpenAI's shape.
-
-    >>> messages_in([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])[1:]
-    [{'role': 'assistant', 'content': 'Hello'}, {'role': 'user', 'content': 'Bye'}]
-    """
-    try:
-        copies: list[Message] = list(map(dict.copy, history))
-        if _are_plain(copies):
-            return copies
-    except (KeyError, TypeError):  # something else than messages of a role and a text
-        pass
-    return [message for item in history for message in _turn(item)]
-
-
-def _are_plain(messages: list[Message]) -> bool:
-    """Whether messages have a role that is known, a text, and nothing else. (Only texts can be joined.)"""
-    return (
-        sum(map(len, messages)) == 2 * len(messages)
-        and ROLES.issuperset(map(_ROLE, messages))
-        and isinstance(''.join(map(_CONTENT, messages)), str)
-    )
 
 
 def numbered_messages(history: Sequence[Any]) -> Iterator[tuple[int, Message]]:
@@ -98,52 +77,111 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
     return openai_messages(copied(message))
 
 
-class HistoryWriter:
-    """Writes a history as one text, between one model's tokens."""
+Form = TypeVar('Form')
+Read = tuple[list[Any], Form]
+_NOT_PLAIN = (KeyError, TypeError, ValueError)
+"""What is raised where turns are more than pairs of texts, or messages of a role and a text."""
+_COPY: dict[type, Callable[[Any], Any]] = {
+    dict: dict.copy,
+    FrozenDict: dict.copy,
+    list: list.copy,
+    FrozenList: list.copy,
+}
+
+
+class _Remembered(Generic[Form]):
+    """The last history that was read, if it was plain: copies of its turns, and the form they were read into."""
+
+    __slots__ = ('_last', '_nothing', '_read_any', '_read_plain')
+
+    def __init__(
+        self,
+        read_plain: Callable[[Sequence[Any]], Read[Form]],
+        read_any: Callable[[Sequence[Any]], Form],
+        *,
+        nothing: Read[Form],
+    ) -> None:
+        self._read_plain = read_plain
+        self._read_any = read_any
+        self._nothing = nothing
+        self._last = nothing
+
+    def read(self, history: Sequence[Any]) -> Form:
+        turns, form = self._last
+        try:
+            if turns == history:
+                return form
+            known = len(turns)
+            if turns != history[:known]:
+                turns, form = self._nothing
+                known = 0
+            new, added = self._read_plain(history[known:])
+        except _NOT_PLAIN:
+            return self._read_any(history)
+        whole: Any = form
+        self._last = turns + new, whole + added
+        return self._last[1]
+
+
+def _copies(history: Sequence[Any]) -> list[Any]:
+    """Copies of turns that are all pairs, or all messages: copying one as the other is an error."""
+    return list(map(_COPY[history[0].__class__], history))
+
+
+def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
+    turns = _copies(history)
+    said = turns
+    if isinstance(turns[0], list):
+        speeches = [one for question, answer in turns for one in (('user', question), ('assistant', answer))]
+        said = [{'role': role, 'content': text} for role, text in speeches]
+    if set(map(len, said)) != {2} or not ROLES.issuperset(map(_ROLE, said)):
+        raise ValueError('not only roles and texts')
+    ''.join(map(_CONTENT, said))  # only texts can be joined
+    return turns, list(map(FrozenDict, said))
+
+
+def _all_messages(history: Sequence[Any]) -> Sequence[Message]:
+    return [frozen(message) for item in history for message in _turn(item)]
+
+
+class HistoryReader:
+    """Reads histories for one model: as messages, or as one text between the model's tokens.
+
+    >>> reader = HistoryReader(Tokens(soh='<user>', soa='<model>'), takes_messages=True)
+    >>> reader.messages([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])[1:]
+    [{'role': 'assistant', 'content': 'Hello'}, {'role': 'user', 'content': 'Bye'}]
+    >>> reader.text([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])
+    '<user>Hi<model>Hello<user>Bye'
+
+    Messages are in OpenAI's shape, and cannot be changed.
+    """
 
     def __init__(self, tokens: Tokens, *, takes_messages: bool) -> None:
         self._tokens = tokens
         self._takes_messages = takes_messages
-        self._to_answer = tokens.eoh + tokens.soa
-        self._to_next = tokens.eoa + tokens.soh
-        self._frame = lru_cache(maxsize=64)(self._frame_of)
+        self._around = {
+            role: (getattr(tokens, before), getattr(tokens, after))
+            for role, (before, after) in AROUND.items()
+            if role != 'tool'
+        }
+        nothing: Read[Sequence[Message]] = ([], [])
+        self.messages = _Remembered(_plain_messages, _all_messages, nothing=nothing).read
+        self.text = _Remembered(self._plain_text, lambda history: fold(self.pieces(history)), nothing=([], '')).read
 
-    def text(self, history: Sequence[Any]) -> str:
-        """The history as a text."""
-        kind = history[0].__class__
-        try:
-            if kind is list:
-                return self._pairs_text(history)
-            if kind is dict and self._takes_messages:
-                return self._messages_text(history)
-        except (KeyError, TypeError, ValueError):  # something else than texts
-            pass
-        return fold(self.pieces(history))
-
-    def _pairs_text(self, pairs: Sequence[list[str]]) -> str:
-        joined = self._to_answer.join
-        said = [joined(pair) for pair in pairs if pair.__class__ is list and len(pair) == 2]
-        if len(said) != len(pairs):
-            raise ValueError('not only pairs')
-        return f'{self._tokens.soh}{self._to_next.join(said)}{self._tokens.eoa}'
-
-    def _messages_text(self, messages: Sequence[Message]) -> str:
-        texts = self._frame(tuple(map(_ROLE, messages))).copy()
-        texts[1::2] = map(_CONTENT, messages)
-        if sum(map(len, messages)) != 2 * len(messages):
-            raise ValueError('more than roles and texts')
-        return ''.join(texts)
-
-    def _frame_of(self, roles: tuple[str, ...]) -> list[str]:
-        """The tokens around speeches of these roles, with empty places between them."""
-        frame = ['']
-        for role in roles:
-            if role == 'tool':
-                raise ValueError('not among the usual roles')
-            before, after = (getattr(self._tokens, name) for name in AROUND[role])
-            frame[-1] += before
-            frame += ['', after]
-        return frame
+    def _plain_text(self, history: Sequence[Any]) -> Read[str]:
+        turns, tokens = _copies(history), self._tokens
+        if set(map(len, turns)) != {2}:
+            raise ValueError('not only pairs, or roles and texts')
+        if isinstance(turns[0], list):
+            said = (tokens.eoa + tokens.soh).join(map((tokens.eoh + tokens.soa).join, turns))
+            return turns, f'{tokens.soh}{said}{tokens.eoa}'
+        if not self._takes_messages:
+            raise ValueError('no messages here')
+        texts: list[str] = []
+        for message in turns:
+            before, after = self._around[message['role']]
+            texts += (before, message['content'], after)
+        return turns, ''.join(texts)
 
     def pieces(self, history: Sequence[Any]) -> Iterator[Text]:
         """The same text, with the origin of each piece."""

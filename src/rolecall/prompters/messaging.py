@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rolecall.prompters.asking import Asked
+from rolecall.prompters.asking import Asked, is_silent
 from rolecall.prompters.frame import Frame, Levels
-from rolecall.prompters.history import messages_in, numbered_messages, origin_of
+from rolecall.prompters.history import HistoryReader, numbered_messages, origin_of
 from rolecall.prompters.vendors import Message, anthropic_messages
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Place, Span, texts_of
@@ -20,30 +20,24 @@ _INPUT = Origin('field', 'input')
 _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 
-def openai_body(frame: Frame, asked: Asked) -> Body:
+def openai_body(levels: Levels, reader: HistoryReader, asked: Asked) -> Body:
     """Messages, and tools beside them."""
-    messages = _messages(frame.plain, asked)
-    return {'messages': messages, 'tools': asked.tools.openai} if asked.tools else {'messages': messages}
-
-
-def openai_spans(frame: Frame, asked: Asked) -> list[Span]:
-    """The spans of every message."""
-    spans = _sources(frame.plain, asked, _messages(frame.plain, asked))
-    return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
-
-
-def _messages(levels: Levels, asked: Asked) -> list[Message]:
-    row, given, history, _, label = asked
-    messages: list[Message] = [{'role': 'system', 'content': levels.fill_system(row)}] if levels.system else []
-    if history:
-        messages += messages_in(history)
+    row, given, history, tools, label = asked
+    said = reader.messages(history) if history else ()
+    opening = levels.opening or levels.opened(row)
     if given is None:
-        messages.append({'role': 'user', 'content': levels.fill_user(row)})
+        messages = [*opening, *said, {'role': 'user', 'content': levels.fill_user(row)}]
     else:
-        messages += _with_prefix(given, levels.prefix_layout.fill(row))
+        messages = [*opening, *said, *_with_prefix(given, levels.prefix_layout.fill(row))]
     if label is not None:
         messages.append({'role': 'assistant', 'content': label})
-    return messages
+    return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
+
+
+def openai_spans(levels: Levels, reader: HistoryReader, asked: Asked) -> list[Span]:
+    """The spans of every message."""
+    spans = _sources(levels, asked, openai_body(levels, reader, asked)['messages'])
+    return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
 
 
 def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
@@ -60,19 +54,19 @@ def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
 
 def _sources(levels: Levels, asked: Asked, messages: Sequence[Message]) -> list[list[Span]]:
     """The spans of each message, not yet numbered."""
+    row, given, history, _, label = asked
     spans: list[list[Span]] = []
     if levels.system:
-        spans.append(levels.system_layout.trace(asked.row))
-    for number, message in numbered_messages(asked.history):
+        spans.append(levels.system_layout.trace(row))
+    for number, message in numbered_messages(history):
         spans.append(list(_whole(message, origin_of(message, number))))
-    if asked.messages is None:
-        spans.append(levels.user_layout.trace(asked.row))
+    if given is None:
+        spans.append(levels.user_layout.trace(row))
     else:
-        labelled = asked.label is not None
-        now = messages[len(spans) : len(messages) - labelled]
-        spans += _asked_spans(now, asked.messages, levels.prefix_layout.trace(asked.row))
-    if asked.label is not None:
-        spans.append([Span(asked.label, Origin('label', role='assistant'))])
+        now = messages[len(spans) : len(messages) - (label is not None)]
+        spans += _asked_spans(now, given, levels.prefix_layout.trace(row))
+    if label is not None:
+        spans.append([Span(label, Origin('label', role='assistant'))])
     return spans
 
 
@@ -111,21 +105,21 @@ class _Converted:
     others: list[tuple[int, Message]]
 
 
-def _converted(frame: Frame, asked: Asked) -> _Converted:
+def _converted(frame: Frame, reader: HistoryReader, asked: Asked) -> _Converted:
     """Where the user would have no words, which this vendor refuses, the instruction is said by the user."""
-    levels = frame.turned if asked.is_silent and not frame.plain.user else frame.plain
-    messages = _messages(levels, asked)
+    levels = frame.turned if is_silent(asked) and not frame.plain.user else frame.plain
+    messages = openai_body(levels, reader, asked)['messages']
     return _Converted(levels, messages, *anthropic_messages(messages))
 
 
-def anthropic_body(frame: Frame, asked: Asked) -> Body:
+def anthropic_body(frame: Frame, reader: HistoryReader, asked: Asked) -> Body:
     """Messages, with the system's words and the tools beside them."""
-    one = _converted(frame, asked)
+    one, tools = _converted(frame, reader, asked), asked[3]
     body: Body = {'messages': [message for _, message in one.others]}
-    if one.system:
-        body = {'system': '\n'.join(_words(one.messages[i]) for i in one.system), **body}
-    if asked.tools:
-        body['tools'] = asked.tools.anthropic
+    if words := '\n'.join(_words(one.messages[i]) for i in one.system):
+        body = {'system': words, **body}
+    if tools:
+        body['tools'] = tools.anthropic
     return body
 
 
@@ -133,9 +127,9 @@ def _words(message: Message) -> str:
     return '\n'.join(_texts(message).values())
 
 
-def anthropic_spans(frame: Frame, asked: Asked) -> list[Span]:
+def anthropic_spans(frame: Frame, reader: HistoryReader, asked: Asked) -> list[Span]:
     """The spans of the system's words (in no message) and of every message."""
-    one = _converted(frame, asked)
+    one = _converted(frame, reader, asked)
     sources = _sources(one.levels, asked, one.messages)
     spans: list[Span] = []
     for at, i in enumerate(one.system):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.asking import Asked
+from rolecall.prompters.asking import Asked, is_silent
 from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
 from rolecall.prompters.tools import Tools
@@ -41,16 +41,17 @@ class Speech:
 
     def rendered(self, asked: Asked) -> tuple[Rendered, dict[str, Any]]:
         """The layout for a call, and the row to fill it with."""
-        row = {**asked.row, _LABEL: asked.label}
-        said = list(numbered_messages(asked.history))
-        if asked.messages is not None or any(len(message) != 2 or not _is_text(message) for _, message in said):
+        row, messages, history, tools, label = asked
+        row = {**row, _LABEL: label}
+        said = list(numbered_messages(history))
+        if messages is not None or any(len(message) != 2 or not _is_text(message) for _, message in said):
             return self._render_anew(asked, said, row), row
         row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
         shape = tuple((number, message['role']) for number, message in said)
-        return self._shaped(shape, self._frame_is_turned(asked), asked.label is not None, asked.tools), row
+        return self._shaped(shape, self._frame_is_turned(asked), label is not None, tools), row
 
     def _frame_is_turned(self, asked: Asked) -> bool:
-        return asked.is_silent and not self._frame.plain.user
+        return is_silent(asked) and not self._frame.plain.user
 
     def _render_shape(
         self, shape: tuple[tuple[int, str], ...], turned: bool, labelled: bool, tools: Tools | None
@@ -64,13 +65,14 @@ class Speech:
 
     def _render_anew(self, asked: Asked, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
         """A conversation with more than texts in it: tool calls, results, pictures."""
+        _, messages, _, tools, label = asked
         levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
         before = [self._turn(message, origin_of(message, number)) for number, message in said]
-        if asked.messages is None:
+        if messages is None:
             now = [Turn('user', levels.asked)]
         else:
-            now = _with_prefix([self._turn(message, _INPUT) for message in asked.messages], bind(levels.user, row))
-        return self._render(levels, before, now, asked.label is not None, asked.tools)
+            now = _with_prefix([self._turn(message, _INPUT) for message in messages], bind(levels.user, row))
+        return self._render(levels, before, now, label is not None, tools)
 
     def _render(
         self, levels: Levels, before: Sequence[Turn], now: Sequence[Turn], labelled: bool, tools: Tools | None
