@@ -6,10 +6,11 @@ is split first) and `llama` (SentencePiece BPE: the merge with the best score go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import DataError, did_you_mean
 from rolecall.models.foreign import refusals, tokenizers_package
@@ -54,57 +55,95 @@ _KEPT_SPACE = frozenset(('<unk>', '<s>', '<|endoftext|>'))
 """Of Phi-3, the special tokens that do not swallow the white space after them."""
 
 
+Step = Mapping[str, Any]
+"""A step of splitting, in the words of a `tokenizer.json`."""
+
+
+def _cut(pattern: str) -> Step:
+    """Every match is a piece of its own, and so is what lies between matches."""
+    return {'type': 'Split', 'pattern': {'Regex': pattern}, 'behavior': 'Isolated', 'invert': False}
+
+
+def _bytes(*, as_gpt2: bool) -> Step:
+    """Text becomes bytes, each written as a letter; before that, it may be cut as GPT-2 cuts it."""
+    return {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': as_gpt2}
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How text is cut before merging: patterns applied one after the other, each match a piece of its own."""
+    """How text is cut before merging."""
 
-    patterns: tuple[str, ...]
+    steps: tuple[Step, ...]
     whole_words: bool = False
     """A piece that is a token is taken whole, without merging."""
     adds_bos: bool = False
     """Whether a BOS is put first where the file does not say."""
 
 
-_ENDINGS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-_TAIL = r'\s*[\r\n]+|\s+(?!\S)|\s+'
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+_ENDING = r"(?!'ſ)(?i:'s|'t|'re|'ve|'m|'ll|'d)"  # llama.cpp does not take a long s for an s
+_BREAKS = r'\s*[\r\n]+|\s+(?!\S)|\s+'
 
 
-def _words(digits: str, *, letters: str = r'\p{L}', not_other: str = r'\s\p{L}\p{N}') -> str:
-    """The pattern that Llama 3 and Qwen share, but for how many digits stay together and what counts as a letter."""
-    return rf'{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?[{letters}]+|{digits}| ?[^{not_other}]+[\r\n]*|{_TAIL}'
+def _words(digits: str, *, marks: str = '') -> tuple[Step, ...]:
+    """The steps that Llama 3 and Qwen share, but for how many digits stay together and what else is part of a word."""
+    word = rf'[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}{marks}]+'
+    other = rf' ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*'
+    return _cut(f'{_ENDING}|{word}|{digits}|{other}|{_BREAKS}'), _bytes(as_gpt2=False)
 
 
-_DEEPSEEK = (
-    r'[!"#$%&\'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'
-    rf'| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_TAIL}'
+def _cased_words(digits: str, *, ending: str = '') -> tuple[Step, ...]:
+    """The steps of GPT-4o and of Mistral's Tekken: a capital in a word begins another. (Of letters that are not ASCII,
+    llama.cpp takes each for both a capital and a small one.)"""
+    capital, small, before = r'[\p{L}&&[^a-z]]', r'[\p{L}&&[^A-Z]]', r'[^\r\n\p{L}\p{N}]?'
+    words = f'{before}{capital}*{small}+{ending}|{before}{capital}+{small}*{ending}'
+    return _cut(rf'{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_BREAKS}'), _bytes(as_gpt2=False)
+
+
+_GPT2 = (_bytes(as_gpt2=True),)
+_SINGLE_DIGITS = ({'type': 'Digits', 'individual_digits': True}, *_GPT2)
+_GPT2_CUT = _cut(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+_THREE_DIGITS = (_cut('[0-9][0-9][0-9]'), _bytes(as_gpt2=False))
+_FALCON = ({'type': 'Punctuation', 'behavior': 'Contiguous'}, _GPT2_CUT, *_THREE_DIGITS)
+_UNSAID = (
+    _cut(r'[\p{P}$+<=>^|~]+'),
+    _GPT2_CUT,
+    {'type': 'Digits', 'individual_digits': False},
+    *_THREE_DIGITS,
+)
+_LLAMA3 = _words(r'\p{N}{1,3}')
+_DEEPSEEK3 = (
+    _cut(r'\p{N}{1,3}'),
+    _cut('[一-龥぀-ゟ゠-ヿ]+'),
+    _cut(
+        r'[!"#$%&\'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'
+        rf'| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_BREAKS}'
+    ),
+    _bytes(as_gpt2=False),
 )
 
-_PLAIN = Split((_GPT2,))
-_SINGLE_DIGITS = Split((r'\p{N}', _GPT2))
-_LLAMA3 = (_words(r'\p{N}{1,3}'),)
-_QWEN2 = Split((_words(r'\p{N}'),))
-
 _FAMILIES: tuple[tuple[str, Split], ...] = (
-    ('default', Split((r'[\p{P}\$\+<=>\^~\|]+', _GPT2, r'\p{N}+', r'[0-9][0-9][0-9]'))),
+    ('default', Split(_UNSAID)),
     (
-        'gpt-2 gpt2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe gigachat a.x-4.0 '
+        'gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe gigachat a.x-4.0 '
         'mellum modern-bert mpt olmo jais trillion granite-docling exaone4',
-        _PLAIN,
+        Split(_GPT2),
     ),
-    ('smollm starcoder refact command-r codeshell exaone minerva-7b mellum2', _SINGLE_DIGITS),
+    ('smollm starcoder refact command-r codeshell exaone minerva-7b mellum2', Split(_SINGLE_DIGITS)),
     (
         'llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano',
         Split(_LLAMA3, whole_words=True, adds_bos=True),
     ),
     ('dbrx smaug-bpe glm4 chatglm-bpe', Split(_LLAMA3)),
-    ('qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2', _QWEN2),
-    ('qwen35', Split((_words(r'\p{N}', letters=r'\p{L}\p{M}', not_other=r'\s\p{L}\p{M}\p{N}'),))),
-    ('falcon', Split((r'[\p{P}\$\+<=>\^~\|`]+', _GPT2, r'[0-9][0-9][0-9]'))),
-    ('deepseek-v3 hunyuan-dense joyai-llm', Split((r'\p{N}{1,3}', '[一-龥぀-ゟ゠-ヿ]+', _DEEPSEEK))),
+    ('qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2', Split(_words(r'\p{N}'))),
+    ('qwen35', Split(_words(r'\p{N}', marks=r'\p{M}'))),
+    ('falcon', Split(_FALCON)),
+    ('gpt-4o llama4 kanana2', Split(_cased_words(r'\p{N}{1,3}', ending=f'(?:{_ENDING})?'))),
+    ('tekken', Split(_cased_words(r'\p{N}'), whole_words=True, adds_bos=True)),
+    ('deepseek-v3 hunyuan-dense joyai-llm', Split(_DEEPSEEK3)),
 )
 SPLITS: Mapping[str, Split] = {name: split for names, split in _FAMILIES for name in names.split()}
-"""How to split, by `tokenizer.ggml.pre`."""
+"""How to split, by `tokenizer.ggml.pre`: as the models' own `tokenizer.json` have it (`default` is for files that say
+nothing), but for Falcon, whose digits llama.cpp counts before text becomes bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +308,26 @@ def build(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
 
 
 def _byte_level(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models
 
     split = SPLITS[vocabulary.pre]
     model = models.BPE(vocab=vocabulary.tokens, merges=vocabulary.merges, ignore_merges=split.whole_words)
     made = Tokenizer(model)
-    made.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(pattern), 'isolated') for pattern in split.patterns]
-        + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
+    made.pre_tokenizer = _pre_tokenizer(split.steps)
     made.decoder = decoders.ByteLevel()
     return made
+
+
+def _pre_tokenizer(steps: Sequence[Step]) -> Any:
+    from tokenizers import Tokenizer
+
+    written = {
+        'version': '1.0',
+        'added_tokens': [],
+        'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': steps},
+        'model': {'type': 'BPE', 'vocab': {}, 'merges': []},
+    }
+    return Tokenizer.from_str(json.dumps(written)).pre_tokenizer
 
 
 def _sentencepiece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
