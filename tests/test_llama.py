@@ -22,7 +22,7 @@ from rolecall.models.llama import LlamaModel, build
 from rolecall.models.llama_pace import Pace, others_at_work
 from rolecall.models.llama_scoring import log_sums
 from rolecall.models.llama_vocabulary import Vocabulary
-from rolecall.models.llama_writing import Answering, Writing, drawn, generator
+from rolecall.models.llama_writing import LlamaAnswering, Writing, drawn, generator
 from rolecall.models.tokenizers import load_tokenizer
 from small_gguf import CONTEXT, SmallModel, make_gguf
 from test_tokenizers import TEXTS
@@ -239,7 +239,7 @@ def test_where_an_answer_ends(
 ) -> None:
     vocabulary = Vocabulary(small.path)
     spelt = {vocabulary.bytes_of(number): number for number in range(vocabulary.size)}
-    writing = Writing(vocabulary, Answering(4, stops=stops), room=100)
+    writing = Writing(vocabulary, LlamaAnswering(4, stops=stops), room=100)
     for word in words:
         if not writing.ended:
             writing.add(spelt[word.encode() if isinstance(word, str) else word])
@@ -284,7 +284,7 @@ def test_an_answer_has_its_least_length(small: SmallModel) -> None:
 )
 def test_which_tokens_can_be_drawn(sampling: dict[str, Any], possible: set[int]) -> None:
     logits = np.log(np.array([0.1, 0.25, 0.6, 0.05], np.float32))
-    answering = Answering(1, seed=3, **sampling)
+    answering = LlamaAnswering(1, seed=3, **sampling)
     chance = generator(answering, np.array([1, 2], np.int32), sample=0)
     assert {drawn(logits, answering, chance) for _ in range(400)} == possible
 

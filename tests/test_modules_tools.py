@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.models.base import Reply
-from rolecall.models.llama_writing import Answering, Writing
+from rolecall.models.llama_writing import LlamaAnswering, Writing
 from rolecall.models.reasoning import split_reasoning
 from rolecall.modules import ModuleError, tool_schema
 from rolecall.modules.calling import calls_in
@@ -346,7 +346,7 @@ class Alphabet:
 def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
     told: list[str] = []
     vocabulary: Any = Alphabet()
-    writing = Writing(vocabulary, Answering(100, stops=tuple(stops)), room=100, tell=told.append)
+    writing = Writing(vocabulary, LlamaAnswering(100, stops=tuple(stops)), room=100, tell=told.append)
     for number in (*text.encode(), 254, 255):
         if not writing.ended:
             writing.add(number)

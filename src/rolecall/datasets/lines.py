@@ -155,9 +155,7 @@ class FileRows:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines:
-    """One JSON object per line; blank lines mean nothing."""
-
+class _RowPerLine:
     encoding: str = 'utf-8'
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
@@ -165,6 +163,11 @@ class JsonLines:
 
     def one(self, chunk: bytes) -> bytes:
         return chunk.partition(b'\n')[0]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines(_RowPerLine):
+    """One JSON object per line; blank lines mean nothing."""
 
     def row(self, record: bytes) -> Row:
         value = json.loads(record.decode(self.encoding))
@@ -174,16 +177,8 @@ class JsonLines:
 
 
 @dataclass(frozen=True, slots=True)
-class TextLines:
+class TextLines(_RowPerLine):
     """One row per line, with the single column `text`."""
-
-    encoding: str = 'utf-8'
-
-    def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        return _numbered(lines)
-
-    def one(self, chunk: bytes) -> bytes:
-        return chunk.partition(b'\n')[0]
 
     def row(self, record: bytes) -> Row:
         return {'text': record.decode(self.encoding).rstrip('\r\n')}

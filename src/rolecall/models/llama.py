@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +17,13 @@ from rolecall.models.gguf import read_metadata
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.telling import Tell
 from rolecall.models.transformers_prompts import Encoder, Prompt
+from rolecall.models.worker import Worker
 from rolecall.render.spans import Request
 
 if TYPE_CHECKING:
     from rolecall.models.llama_streams import Streams
     from rolecall.models.llama_vocabulary import Vocabulary
-    from rolecall.models.llama_writing import Answering
+    from rolecall.models.llama_writing import LlamaAnswering
 
 __all__ = ['LlamaModel', 'Settings', 'build']
 
@@ -65,9 +64,9 @@ class Settings:
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
-    def answering(self, sampling: Sampling) -> Answering:
+    def answering(self, sampling: Sampling) -> LlamaAnswering:
         """How to answer: what a request asks for goes before what the entry says."""
-        from rolecall.models.llama_writing import Answering
+        from rolecall.models.llama_writing import LlamaAnswering
 
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         unknown = [name for name in said if name not in _DRAWING]
@@ -75,7 +74,7 @@ class Settings:
             known = did_you_mean(unknown[0], _DRAWING)
             raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {known}')
         draws, temperature = said.get('do_sample'), said.get('temperature')
-        return Answering(
+        return LlamaAnswering(
             max_new=_first(sampling.max_out_len, said.get('max_new_tokens'), self.max_out_len),
             min_new=_first(sampling.min_out_len, said.get('min_new_tokens'), self.min_out_len),
             temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
@@ -135,7 +134,7 @@ class LlamaModel:
         self.name = name
         self._settings = settings
         self._share = share
-        self._worker: ThreadPoolExecutor | None = None
+        self._worker = Worker(name)
         self._streams: Streams | None = None
         self._reading = Lock()
         self._read: Vocabulary | None = None
@@ -206,13 +205,10 @@ class LlamaModel:
         await self._in_thread(lambda streams: streams.forget())
 
     async def close(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await asyncio.get_running_loop().run_in_executor(worker, self._let_go)
-            await asyncio.to_thread(worker.shutdown)
+        await self._worker.close(self._let_go)
 
     def _generated(
-        self, streams: Streams, requests: Sequence[Request], answering: Answering, tell: Tell | None = None
+        self, streams: Streams, requests: Sequence[Request], answering: LlamaAnswering, tell: Tell | None = None
     ) -> list[Reply]:
         from rolecall.models.llama_generation import generate
 
@@ -271,15 +267,7 @@ class LlamaModel:
         return self.max_seq_len or 2048
 
     async def _in_thread(self, work: Callable[[Streams], T]) -> T:
-        """Work with the weights, in the one thread that has them; who stops waiting stops the work."""
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self.name}')
-        stopped = Event()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._worker, self._work, work, stopped)
-        except asyncio.CancelledError:
-            stopped.set()
-            raise
+        return await self._worker.run(lambda stopped: self._work(work, stopped))
 
     def _work(self, work: Callable[[Streams], T], stopped: Event) -> T:
         if self._streams is None:

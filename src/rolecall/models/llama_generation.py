@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rolecall.models.base import Reply, Usage
 from rolecall.models.llama_streams import Ids, Streams
 from rolecall.models.llama_vocabulary import Vocabulary
-from rolecall.models.llama_writing import Answering, Writing, drawn, generator
+from rolecall.models.llama_writing import LlamaAnswering, Writing, drawn, generator
 from rolecall.models.telling import Tell
 
 __all__ = ['generate']
@@ -35,7 +35,7 @@ class _Running:
     def place(self) -> int:
         return len(self.prompt) + self.writing.tokens - 1
 
-    def take(self, logits: npt.NDArray[np.float32], answering: Answering) -> None:
+    def take(self, logits: npt.NDArray[np.float32], answering: LlamaAnswering) -> None:
         self.token = drawn(self.writing.allowed(logits), answering, self.chance)
         self.writing.add(self.token)
 
@@ -44,7 +44,7 @@ def generate(
     streams: Streams,
     vocabulary: Vocabulary,
     prompts: Sequence[Ids],
-    answering: Answering,
+    answering: LlamaAnswering,
     *,
     parallel: int,
     limit: int,

@@ -14,25 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rolecall.models.answering import Answering
 from rolecall.models.llama_streams import Ids
 from rolecall.models.llama_vocabulary import Vocabulary
 from rolecall.models.telling import Tell
 
-__all__ = ['Answering', 'Writing', 'drawn', 'generator']
+__all__ = ['LlamaAnswering', 'Writing', 'drawn', 'generator']
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
-    """How answers are to be drawn; without a temperature, the likeliest token is taken."""
+class LlamaAnswering(Answering):
+    """Answers of the embedded engine."""
 
-    max_new: int
-    min_new: int = 0
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    stops: tuple[str, ...] = ()
     ignore_eos: bool = False
 
 
@@ -77,7 +70,9 @@ def drawn(logits: npt.NDArray[np.float32], answering: Answering, chance: np.rand
 class Writing:
     """An answer in the making. `tell` hears its text as it grows; what may be the beginning of a stop waits."""
 
-    def __init__(self, vocabulary: Vocabulary, answering: Answering, *, room: int, tell: Tell | None = None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, answering: LlamaAnswering, *, room: int, tell: Tell | None = None
+    ) -> None:
         """`room`: how many tokens the context has left for it."""
         self._vocabulary = vocabulary
         self._answering = answering

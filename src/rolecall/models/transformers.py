@@ -5,22 +5,21 @@ Nothing is loaded before the first request; all work of a model is done in one t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, TypeVar
 
 from rolecall.errors import RolecallError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
-from rolecall.models.transformers_answering import Answering, thought
+from rolecall.models.transformers_answering import TransformersAnswering, thought
 from rolecall.models.transformers_generation import Generator
 from rolecall.models.transformers_place import Place
 from rolecall.models.transformers_prompts import Encoder
 from rolecall.models.transformers_scoring import Scorer
 from rolecall.models.transformers_settings import Settings, read_settings
 from rolecall.models.transformers_weights import Loaded, release_memory
+from rolecall.models.worker import Worker
 from rolecall.render.spans import Request
 
 __all__ = ['TransformersModel', 'build']
@@ -52,7 +51,7 @@ class TransformersModel:
         self._settings = settings
         self._place = Place(settings)
         self._shares = shares
-        self._worker: ThreadPoolExecutor | None = None
+        self._worker = Worker(name)
         self._engine: _Engine | None = None
         self._failure: RolecallError | None = None
 
@@ -91,21 +90,10 @@ class TransformersModel:
         return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
 
     async def close(self) -> None:
-        worker, self._worker, self._engine = self._worker, None, None
-        if worker is not None:
-            await asyncio.to_thread(worker.shutdown)
-            release_memory()
+        await self._worker.close(self._let_go)
 
     async def _in_thread(self, work: Callable[[_Engine], T]) -> T:
-        """Work with the weights, in the one thread that has them; who stops waiting stops the work."""
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self.name}')
-        stopped = Event()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._worker, self._work, work, stopped)
-        except asyncio.CancelledError:
-            stopped.set()
-            raise
+        return await self._worker.run(lambda stopped: self._work(work, stopped))
 
     def _work(self, work: Callable[[_Engine], T], stopped: Event) -> T:
         if self._failure is not None:
@@ -119,6 +107,10 @@ class TransformersModel:
             self._engine = self._around(loaded)
         self._engine.stopped = stopped
         return work(self._engine)
+
+    def _let_go(self) -> None:
+        self._engine = None
+        release_memory()
 
     def _around(self, loaded: Loaded) -> _Engine:
         settings, limit = self._settings, self.max_seq_len
@@ -148,7 +140,7 @@ class _Engine:
         self.scorer.forget()
         self.generator.forget()
 
-    def generated(self, requests: Sequence[Request], answering: Answering) -> list[Reply]:
+    def generated(self, requests: Sequence[Request], answering: TransformersAnswering) -> list[Reply]:
         self.scorer.forget()
         prompts = [self.encoder.prompt(request) for request in requests]
         replies = self.generator.generate(prompts, answering)

@@ -6,24 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.models.answering import Answering
 from rolecall.models.base import Reply, Usage
 from rolecall.models.reasoning import split_reasoning
 
-__all__ = ['Answering', 'cut', 'thought', 'too_long']
+__all__ = ['TransformersAnswering', 'cut', 'thought', 'too_long']
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
-    """How answers are to be drawn; without a temperature, the likeliest token is taken."""
+class TransformersAnswering(Answering):
+    """Answers of a model that `transformers` or vLLM runs."""
 
-    max_new: int
-    min_new: int = 0
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    stops: tuple[str, ...] = ()
     eos_ids: tuple[int, ...] | None = None
     """None: those of the model."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -5,29 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rolecall.models.base import ModelError
+from rolecall.models.transformers_answering import TransformersAnswering
 from rolecall.models.transformers_weights import package
 
 __all__ = ['Drawing', 'drawing']
-
-
-class Chances(Protocol):
-    """What says how tokens are to be drawn; `transformers_generation.Answering` is one."""
-
-    @property
-    def temperature(self) -> float | None: ...
-    @property
-    def top_p(self) -> float | None: ...
-    @property
-    def top_k(self) -> int | None: ...
-    @property
-    def min_p(self) -> float | None: ...
-    @property
-    def seed(self) -> int | None: ...
-    @property
-    def beams(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +31,7 @@ class Drawing:
         return scores - torch.stack(waits).log()
 
 
-def drawing(rows: Sequence[Sequence[int]], chances: Chances, device: Any) -> Drawing | None:
+def drawing(rows: Sequence[Sequence[int]], chances: TransformersAnswering, device: Any) -> Drawing | None:
     """How to draw for these prompts; None where the likeliest token is to be taken."""
     if not chances.temperature:
         return None

@@ -13,7 +13,7 @@ from typing import Any
 
 from rolecall.errors import did_you_mean
 from rolecall.models.base import ModelError, Reply, Usage
-from rolecall.models.transformers_answering import Answering, cut, too_long
+from rolecall.models.transformers_answering import TransformersAnswering, cut, too_long
 from rolecall.models.transformers_drawing import drawing
 from rolecall.models.transformers_prefixes import Context, Ids, cache_of, common, layers_of, tensors
 from rolecall.models.transformers_prompts import Prompt, continuation
@@ -40,7 +40,7 @@ class Generator:
         """Let go of the prompt that is remembered."""
         self._last = ((), Context())
 
-    def generate(self, prompts: Sequence[Prompt], answering: Answering) -> list[Reply]:
+    def generate(self, prompts: Sequence[Prompt], answering: TransformersAnswering) -> list[Reply]:
         """One reply for each prompt, in their order."""
         replies: dict[int, Reply] = {}
         order = sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids), reverse=True)
@@ -57,7 +57,7 @@ class Generator:
                 replies.update(zip(batch, found, strict=True))
         return [replies[number] for number in range(len(prompts))]
 
-    def _answered(self, prompts: Sequence[Prompt], answering: Answering, room: int) -> list[Reply]:
+    def _answered(self, prompts: Sequence[Prompt], answering: TransformersAnswering, room: int) -> list[Reply]:
         torch = package('torch')
         if self.stopped():
             raise ModelError('stopped')
@@ -72,7 +72,7 @@ class Generator:
         half = len(prompts) // 2
         return [*self._answered(prompts[:half], answering, room), *self._answered(prompts[half:], answering, room)]
 
-    def _batch(self, prompts: Sequence[Ids], answering: Answering, room: int) -> list[Reply]:
+    def _batch(self, prompts: Sequence[Ids], answering: TransformersAnswering, room: int) -> list[Reply]:
         began = time.perf_counter()
         # A model cannot go on after nothing: an empty prompt is an end of text, after which another begins.
         rows = [ids or (self.loaded.pad_id,) for ids in prompts]
@@ -118,7 +118,9 @@ class Generator:
         self.loaded.model.base_model(**arguments, past_key_values=cache, use_cache=True)
         return Context(layers_of(cache), length=before + len(ids))
 
-    def _run(self, rows: Sequence[Ids], answering: Answering, room: int, end: _End, cache: Any) -> list[list[int]]:
+    def _run(
+        self, rows: Sequence[Ids], answering: TransformersAnswering, room: int, end: _End, cache: Any
+    ) -> list[list[int]]:
         torch, transformers = package('torch'), package('transformers')
         longest = max(map(len, rows))
         ids = [[self.loaded.pad_id] * (longest - len(row)) + [*row] for row in rows]
@@ -138,7 +140,7 @@ class Generator:
         return [row[longest:] for row in made.tolist()]
 
 
-def _settings(transformers: Any, answering: Answering, room: int, eos: Sequence[int], pad: int) -> Any:
+def _settings(transformers: Any, answering: TransformersAnswering, room: int, eos: Sequence[int], pad: int) -> Any:
     known = vars(transformers.GenerationConfig())
     for name in answering.extra:
         if name not in known:
@@ -158,7 +160,9 @@ def _settings(transformers: Any, answering: Answering, room: int, eos: Sequence[
 class _End:
     """Where answers end: at an EOS, or with the token that completes a stop."""
 
-    def __init__(self, loaded: Loaded, rows: Sequence[Ids], answering: Answering, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, loaded: Loaded, rows: Sequence[Ids], answering: TransformersAnswering, stopped: Callable[[], bool]
+    ) -> None:
         special = loaded.tokenizer.special_tokens
         eos = loaded.eos_ids if answering.eos_ids is None else answering.eos_ids
         self.ids = tuple(dict.fromkeys((*eos, *(special[stop] for stop in answering.stops if stop in special))))

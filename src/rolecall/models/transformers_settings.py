@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.models.base import ModelError, Sampling
 from rolecall.models.entries import EntryReader, type_name
-from rolecall.models.transformers_answering import Answering
+from rolecall.models.transformers_answering import TransformersAnswering
 from rolecall.models.transformers_weights import DTYPES, Source
 
 __all__ = ['Settings', 'read_settings']
@@ -36,7 +36,7 @@ class Settings:
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
-    def answering(self, sampling: Sampling) -> Answering:
+    def answering(self, sampling: Sampling) -> TransformersAnswering:
         """How to answer: what a request asks for goes before what the entry says."""
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         eos = said.pop('eos_token_id', None)
@@ -45,7 +45,7 @@ class Settings:
         if said.pop('num_return_sequences', 1) != 1:
             raise ModelError('num_return_sequences: to draw several answers is for the inferencer to ask.')
         stops = (*sampling.stop, *(said.pop('stop_strings', None) or ()), *self.stops)
-        return Answering(
+        return TransformersAnswering(
             max_new=_first(sampling.max_out_len, said.pop('max_new_tokens', None), self.max_out_len),
             min_new=_first(sampling.min_out_len, said.pop('min_new_tokens', None), self.min_out_len),
             temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),

@@ -6,20 +6,19 @@ log-probabilities of prompts vLLM computes every prompt in full.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from rolecall.errors import MissingExtraError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.tokenizers import Tokenizer
-from rolecall.models.transformers_answering import Answering, thought, too_long
+from rolecall.models.transformers_answering import TransformersAnswering, thought, too_long
 from rolecall.models.transformers_place import Place
 from rolecall.models.transformers_prompts import Encoder, Prompt
 from rolecall.models.transformers_settings import Settings, read_settings
 from rolecall.models.transformers_tokenizer import TransformersTokenizer
+from rolecall.models.worker import Worker
 from rolecall.render.spans import Request
 
 __all__ = ['Engine', 'VLLMModel', 'arguments', 'build', 'reply_of', 'sampling_params', 'scored_of']
@@ -68,7 +67,7 @@ class VLLMModel:
         self._settings = settings
         self._place = Place(settings)
         self._start = start or _started
-        self._worker: ThreadPoolExecutor | None = None
+        self._worker = Worker(name)
         self._engine: Engine | None = None
 
     @property
@@ -95,14 +94,10 @@ class VLLMModel:
         return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
 
     async def close(self) -> None:
-        worker, self._worker, self._engine = self._worker, None, None
-        if worker is not None:
-            await asyncio.to_thread(worker.shutdown)
+        await self._worker.close(self._let_go)
 
     async def _in_thread(self, work: Callable[[Engine], T]) -> T:
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self.name}')
-        return await asyncio.get_running_loop().run_in_executor(self._worker, self._work, work)
+        return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be stopped from outside
 
     def _work(self, work: Callable[[Engine], T]) -> T:
         try:
@@ -112,11 +107,14 @@ class VLLMModel:
         except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch refuse with
             raise ModelError(f'vLLM: {error}') from error
 
+    def _let_go(self) -> None:
+        self._engine = None
+
     def _encoder(self, engine: Engine) -> Encoder:
         tokenizer: Tokenizer = self._place.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
         return self._place.encoder(tokenizer)
 
-    def _generated(self, engine: Engine, requests: Sequence[Request], answering: Answering) -> list[Reply]:
+    def _generated(self, engine: Engine, requests: Sequence[Request], answering: TransformersAnswering) -> list[Reply]:
         encoder = self._encoder(engine)
         prompts = [encoder.prompt(request) for request in requests]
         rooms = [answering.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
@@ -157,7 +155,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def sampling_params(answering: Answering, room: int) -> dict[str, Any]:
+def sampling_params(answering: TransformersAnswering, room: int) -> dict[str, Any]:
     """The arguments of `vllm.SamplingParams` for an answer of at most `room` tokens."""
     given = {
         'max_tokens': room,

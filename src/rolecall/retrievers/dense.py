@@ -55,6 +55,13 @@ class DenseSettings(Settings):
         if self.encoder is not None and not callable(self.encoder):
             yield Problem('encoder', f'{self.encoder!r} cannot be called with texts.')
 
+    def pool(self, train: Rows, reader: Reader, same_split: bool) -> Pool:
+        """The training rows to pick from, if they are enough."""
+        numpy()
+        pool = Pool(train, reader, same_split)
+        pool.must_hold(self.ice_num)
+        return pool
+
     def embedding(self) -> Embedding:
         """What embeds texts, chunk by chunk."""
         encoder = self.encoder or SentenceEncoder(self.sentence_transformers_model_name, self.batch_size)
@@ -76,9 +83,7 @@ class TopkRetriever(DenseSettings):
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
             return no_examples(test, progress)
-        numpy()
-        pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
+        pool = self.pool(train, reader, same_split)
         return (
             pool.pick(found.ids, self.ice_num, found.position, found.row)
             for found in nearest(self, pool, test, self.ice_num, Meter(progress, train, test))

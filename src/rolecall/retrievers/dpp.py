@@ -47,9 +47,7 @@ class DPPRetriever(DenseSettings):
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
             return no_examples(test, progress)
-        numpy()
-        pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
+        pool = self.pool(train, reader, same_split)
         return self.search(pool, test, Meter(progress, train, test))
 
     def search(self, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:

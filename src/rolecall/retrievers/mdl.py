@@ -62,9 +62,7 @@ class MDLRetriever(DenseSettings):
                     'Pass score=..., a callable from (row, shots, labels) to the probabilities of the labels.',
                 )
             )
-        numpy()
-        pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
+        pool = self.pool(train, reader, same_split)
         return self.search(self.score, pool, test, Meter(progress, train, test))
 
     def search(self, score: Score, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:

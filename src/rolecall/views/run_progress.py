@@ -141,7 +141,10 @@ class PlainProgress(QuietProgress):
         now = time.monotonic()
         if now - self._told[key] >= self._every:
             self._told[key] = now
-            self._say(safe(tally.line()))
+            self._tell(key, tally)
+
+    def _tell(self, key: tuple[str, str], tally: Tally) -> None:
+        self._say(safe(tally.line()))
 
     def scored(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
@@ -168,21 +171,11 @@ class LiveProgress(PlainProgress):
             self._shown.start()
         self._bars[dataset, model] = self._shown.add_task(f'{dataset} × {model}', total=total, facts='')
 
-    def finished_row(self, result: Result, *, asked: bool, at_once: int) -> None:
-        """A row is safe."""
-        key = (result.dataset, result.model)
-        tally = self._tallies[key]
-        tally.add(result, asked=asked, at_once=at_once)
-        now = time.monotonic()
-        if now - self._told[key] >= self._every:
-            self._told[key] = now
-            self._redraw(key, tally)
-
     def scored(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
         tally = self._tallies.get((dataset, model))
         if tally is not None:
-            self._redraw((dataset, model), tally)
+            self._tell((dataset, model), tally)
         bar = self._bars.pop((dataset, model), None)
         if self._shown is not None and bar is not None:
             self._shown.remove_task(bar)
@@ -194,7 +187,7 @@ class LiveProgress(PlainProgress):
             self._shown.stop()
             self._shown = None
 
-    def _redraw(self, key: tuple[str, str], tally: Tally) -> None:
+    def _tell(self, key: tuple[str, str], tally: Tally) -> None:
         if self._shown is not None:
             busy = f', {tally.at_once} at once' if tally.at_once else ''
             facts = tally.facts().removeprefix(', ') + busy
