@@ -110,7 +110,7 @@ def test_entries_of_every_kind_name_their_server(
     ('key', 'environment', 'sent'),
     [
         ('ENV', {'OPENAI_API_KEY': 'from-env'}, 'Bearer from-env'),
-        (None, {'OPENAI_API_KEY': 'from-env'}, 'Bearer from-env'),
+        (None, {'OPENAI_API_KEY': 'from-env'}, None),
         ('MY_KEY', {'MY_KEY': 'mine'}, 'Bearer mine'),
         ('$mine', {}, None),
         ('sk-literal', {'OPENAI_API_KEY': 'from-env'}, 'Bearer sk-literal'),
@@ -140,6 +140,20 @@ def test_a_variable_that_is_not_set_is_named(key: str, monkeypatch: pytest.Monke
     error = failure({'base_url': 'http://127.0.0.1:9', 'key': key})
     assert 'is not set' in str(error)
     assert not error.transient
+
+
+def test_a_key_in_the_environment_goes_to_the_server_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('OPENAI_API_KEY', 'from-env')
+    with serve(key='from-env') as server:
+        monkeypatch.setenv('OPENAI_BASE_URL', f'{server.url}/')
+        ask({'key': None})
+        ask({'base_url': f'{server.url}/v1', 'key': None})
+        monkeypatch.setenv('OPENAI_BASE_URL', 'no address')
+        error = failure({'base_url': server.url, 'key': None})
+        assert "OPENAI_API_KEY was not sent, since it may be for another server: key='ENV'" in str(error)
+        ask({'base_url': server.url, 'key': 'ENV'})
+        sent = [call.headers.get('Authorization') for call in server.calls]
+    assert sent == ['Bearer from-env', 'Bearer from-env', None, 'Bearer from-env']
 
 
 def test_the_official_server_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
-__all__ = ['Address', 'read_address']
+__all__ = ['Address', 'leads_to', 'read_address']
 
 _VERSION = re.compile(r'v\d+(?:(?:alpha|beta)\d*)?')
 _LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECASE)
@@ -58,6 +58,14 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
             path = f'{path}/v1' if path else 'v1'
     login = (unquote(parts.username or ''), unquote(parts.password or ''))
     return Address(f'{place}/{path}'.rstrip('/'), parts.query, login if any(login) else None)
+
+
+def leads_to(written: str, address: Address, *, endpoints: tuple[str, ...]) -> bool:
+    """Whether a base URL, however it is written, means this address."""
+    try:
+        return read_address(written, endpoints=endpoints) == address
+    except ValueError:
+        return False
 
 
 def _place(parts: SplitResult) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from rolecall.models.address import leads_to
 from rolecall.models.anthropic_wire import (
     StreamedMessage,
     piece_of,
@@ -30,6 +31,7 @@ from rolecall.render.spans import Request
 
 __all__ = ['AnthropicModel', 'build']
 
+_HOST = 'api.anthropic.com'
 _ENDPOINTS = ('messages', 'models')
 _PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
 _NOT_SENT = ('seed', 'min_out_len')
@@ -55,7 +57,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     model = reader.text('model', 'model_name', 'path') or ''
     if not model:
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
-    usual = os.environ.get('ANTHROPIC_BASE_URL') or 'https://api.anthropic.com'
+    usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
     address = address_in(reader, usual, endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
     settings = _Settings(
@@ -69,7 +71,12 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     client = Client(
         address,
         model=model,
-        keys=Keys(reader.texts('key', 'api_key'), variable='ANTHROPIC_API_KEY', needed=True),
+        keys=Keys(
+            reader.texts('key', 'api_key'),
+            variable='ANTHROPIC_API_KEY',
+            at_home=address.host == _HOST or leads_to(usual, address, endpoints=_ENDPOINTS),
+            needed=address.host == _HOST,
+        ),
         key_header=('x-api-key', '{}'),
         headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **reader.headers()},
         timeout=reader.amount('timeout') or 600,

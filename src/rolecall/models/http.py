@@ -146,7 +146,8 @@ class Client:
         return found
 
     def _refuse(self, error: RefusedError) -> NoReturn:
-        error.args = (self._hidden(str(error)),)
+        hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
+        error.args = (self._hidden(str(error)) + hint,)
         error.said = self._hidden(error.said)
         raise error
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.models.address import Address, read_address
+from rolecall.models.address import Address, leads_to, read_address
 from rolecall.models.base import Capabilities, Sampling
 from rolecall.models.entries import EntryReader, type_name
 from rolecall.models.http import Client
@@ -19,6 +19,7 @@ __all__ = ['Settings', 'address_in', 'read_client', 'read_settings']
 
 _ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')
 _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
+_OFFICIAL_HOST = 'api.openai.com'
 _OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
 _REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
 _PARAMETERS = (
@@ -130,10 +131,12 @@ def read_client(reader: EntryReader, address: Address, *, model: str) -> Client:
     """The client that talks to the server."""
     org = reader.text('org')
     headers = {} if org is None else {'OpenAI-Organization': org}
+    official = address.host == _OFFICIAL_HOST
+    at_home = official or leads_to(_usual_address(), address, endpoints=_ENDPOINTS)
     return Client(
         address,
         model=model,
-        keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', needed=address.host == 'api.openai.com'),
+        keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', at_home=at_home, needed=official),
         headers=headers | reader.headers(),
         timeout=reader.amount('timeout') or 600,
         per_second=reader.amount('query_per_second', 'request_rate'),
@@ -173,7 +176,7 @@ def _usual_endpoint(kind: str) -> str:
 
 
 def _usual_address() -> str:
-    return os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
+    return os.environ.get('OPENAI_BASE_URL') or f'https://{_OFFICIAL_HOST}/v1'
 
 
 def _usual_length_key(chat: bool, address: Address, model: str) -> str:

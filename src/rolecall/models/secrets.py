@@ -19,15 +19,21 @@ _SHORTEST = 4
 class Keys:
     """The keys of a model entry: literals, `ENV`, or names of environment variables. Looked up on first use.
 
-    >>> Keys('sk-literal', variable='OPENAI_API_KEY', needed=False)
+    What an entry does not write is taken from `variable` where the server is the one that this key is for (`at_home`):
+    a config that names another server does not get to see it.
+
+    >>> Keys('sk-literal', variable='OPENAI_API_KEY', at_home=False)
     <keys>
     """
 
-    __slots__ = ('_found', '_needed', '_variable', '_written')
+    __slots__ = ('_at_home', '_found', '_needed', '_variable', '_written')
 
-    def __init__(self, written: str | Iterable[str] | None, *, variable: str, needed: bool) -> None:
+    def __init__(
+        self, written: str | Iterable[str] | None, *, variable: str, at_home: bool, needed: bool = False
+    ) -> None:
         self._written = (written,) if isinstance(written, str) else None if written is None else tuple(written)
         self._variable = variable
+        self._at_home = at_home
         self._needed = needed
         self._found: tuple[str, ...] | None = None
 
@@ -40,9 +46,16 @@ class Keys:
             self._found = tuple(key for key in map(_usable, self._looked_up()) if key)
         return self._found
 
+    @property
+    def withheld(self) -> str:
+        """What to say to who wonders where the key is, if one was kept back."""
+        if self._written is not None or self._at_home or not os.environ.get(self._variable):
+            return ''
+        return f"{self._variable} was not sent, since it may be for another server: key='ENV' in the entry sends it."
+
     def _looked_up(self) -> Iterable[str]:
         if self._written is None:
-            found = os.environ.get(self._variable, '')
+            found = os.environ.get(self._variable, '') if self._at_home else ''
             if not found and self._needed:
                 raise ModelError(f'no key: set the environment variable {self._variable}, or give the model a `key`.')
             return (found,)
