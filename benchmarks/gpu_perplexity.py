@@ -33,13 +33,14 @@ from rolecall.models.transformers_scoring import Scorer
 from rolecall.models.transformers_weights import Loaded
 
 LABELS = 4
+NO_TOKENIZER = SimpleNamespace(eos_id=None)
 SIZES = {
     '1b': {'hidden_size': 2048, 'intermediate_size': 8192, 'num_hidden_layers': 16, 'num_attention_heads': 32},
     'tiny': {'hidden_size': 64, 'intermediate_size': 128, 'num_hidden_layers': 2, 'num_attention_heads': 8},
 }
 
 
-def random_model(size: str, device: str, dtype: torch.dtype) -> Loaded:
+def random_model(size: str, device: str, dtype: torch.dtype, *, tokenizer: Any = NO_TOKENIZER) -> Loaded:
     """A Llama with random weights; spread widely enough that tokens are not all equally likely."""
     config = transformers.LlamaConfig(
         **SIZES[size],
@@ -57,7 +58,7 @@ def random_model(size: str, device: str, dtype: torch.dtype) -> Loaded:
             model = transformers.LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return Loaded.of(model.eval(), SimpleNamespace(eos_id=None))  # type: ignore[arg-type]  # nothing is tokenized
+    return Loaded.of(model.eval(), tokenizer)
 
 
 def questions(count: int, shared: int, vocabulary: int, answers: tuple[int, int]) -> list[list[Prompt]]:
@@ -110,14 +111,13 @@ def _batches(asked: Sequence[Sequence[Prompt]], size: int) -> Iterator[list[Prom
         yield [prompt for prompts in asked[start : start + size] for prompt in prompts]
 
 
-def timed(
-    way: Callable[..., Any], loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]
-) -> tuple[Any, int, float]:
+def timed(way: Callable[..., Any], *given: Any) -> tuple[Any, float]:
+    """What a way gives, and the seconds it takes."""
     _wait()
     began = time.perf_counter()
-    scores, computed = way(loaded, room, asked)
+    found = way(*given)
     _wait()
-    return scores, computed, time.perf_counter() - began
+    return found, time.perf_counter() - began
 
 
 def _wait() -> None:
@@ -141,8 +141,8 @@ def compare(
     expected: list[float] = []
     for name, way in WAYS.items():
         way(loaded, room, asked[:4])
-        best = min((timed(way, loaded, room, asked) for _ in range(rounds)), key=lambda found: found[2])
-        scores, computed, seconds = best
+        best = min((timed(way, loaded, room, asked) for _ in range(rounds)), key=lambda found: found[1])
+        (scores, computed), seconds = best
         values = tails(scores, context)
         expected = expected or values
         apart = max(abs(one - other) for one, other in zip(values, expected, strict=True))

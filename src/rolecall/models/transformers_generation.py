@@ -183,8 +183,10 @@ class _End:
             tails = input_ids[:, max(self.longest, self.longest + new - self.window) :].tolist()
             for number in self._completed(tails):
                 self.ends[number] = new
-        ended = [number in self.ends for number in range(input_ids.shape[0])]
-        return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
+        ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+        if self.ends:  # only then, since a list that goes to an accelerator makes it wait
+            ended[[*self.ends]] = True
+        return ended
 
     def _completed(self, tails: Sequence[Sequence[int]]) -> Iterator[int]:
         for number, tail in enumerate(tails):
