@@ -430,6 +430,8 @@ def test_messages_of_the_history_cannot_be_changed_since_calls_share_them() -> N
     for message in first['messages'][:3]:
         with pytest.raises(TypeError, match='change a copy'):
             message['content'] = 'changed'
+    mine = copy.deepcopy(first)
+    mine['messages'][1]['content'] = 'changed'
     first['messages'].clear()
     again = prompter.generate_prompt('q', talk, return_dict=True)
     assert again['messages'][1:3] == talk

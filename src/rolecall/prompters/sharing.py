@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ __all__ = ['FrozenList', 'copied', 'frozen']
 
 
 class FrozenList(list[Any]):
-    """A plain list to read, compare and serialise; an error to write to."""
+    """A plain list to read, compare and serialise; an error to write to. A copy, deep or not, is a plain list."""
 
     __slots__ = ()
 
@@ -20,6 +21,12 @@ class FrozenList(list[Any]):
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return [copy.deepcopy(value, memo) for value in self]
 
     def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
         return (FrozenList, (list(self),))

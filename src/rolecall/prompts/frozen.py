@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NoReturn
 
 __all__ = ['FrozenDict']
@@ -16,6 +17,8 @@ class FrozenDict(dict[str, Any]):
     >>> message['content'] = 'Bye'
     Traceback (most recent call last):
     TypeError: this message is shared between requests; change a copy: dict(message)
+
+    A copy, deep or not, is a plain dict.
     """
 
     __slots__ = ()
@@ -26,6 +29,12 @@ class FrozenDict(dict[str, Any]):
     __setitem__ = __delitem__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
     __ior__ = _refuse
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return {key: copy.deepcopy(value, memo) for key, value in self.items()}
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
         return (FrozenDict, (dict(self),))
