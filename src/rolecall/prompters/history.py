@@ -74,7 +74,7 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
         function = call.get('function') if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
             raise PrompterError(f'{where}: a tool call names its function; got {call!r:.60}.')
-    return openai_messages(copied(message))
+    return openai_messages({'role': role, **copied({key: value for key, value in message.items() if key != 'role'})})
 
 
 Form = TypeVar('Form')
@@ -134,7 +134,11 @@ def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
     if isinstance(turns[0], list):
         speeches = [one for question, answer in turns for one in (('user', question), ('assistant', answer))]
         said = [{'role': role, 'content': text} for role, text in speeches]
-    if set(map(len, said)) != {2} or not ROLES.issuperset(map(_ROLE, said)):
+    if (
+        set(map(len, said)) != {2}
+        or not ROLES.issuperset(map(_ROLE, said))
+        or set(map(next, map(iter, said))) != {'role'}
+    ):
         raise ValueError('not only roles and texts')
     ''.join(map(_CONTENT, said))  # only texts can be joined
     return turns, list(map(FrozenDict, said))
