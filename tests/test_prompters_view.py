@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from rolecall import ChatPrompter
-from rolecall.errors import PrompterError
-from rolecall.views.prompter import load_prompter, plain_lines, show_prompter, sketched
+from rolecall.cli import main
+from rolecall.errors import ConfigError, PrompterError
+from rolecall.views.prompter import load_prompter, plain_lines, show_trace, sketched
 from rolecall.views.terminal import console
 
 FILE = """
@@ -41,9 +44,42 @@ def test_a_prompter_is_found_in_a_file(file: Path) -> None:
         load_prompter(f'{file}:x')
 
 
-def shown(prompter: ChatPrompter, **options: object) -> str:
+@pytest.mark.parametrize(
+    ('content', 'said'),
+    [
+        ('x = (', r'file\.py:1: .*never closed'),
+        ("\nraise RuntimeError('no')", r'file\.py:2: RuntimeError: no'),
+        ('import no_such_thing', r"file\.py:1: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ('import sys\nsys.exit(3)', r'file\.py:2: SystemExit: 3'),
+        ('from rolecall import ChatPrompter\nchat = ChatPrompter(3)', r'file\.py:2: PrompterError: '),
+    ],
+)
+def test_a_file_that_does_not_run_is_an_error_at_its_line(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / 'file.py'
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        load_prompter(f'{path}:chat')
+    assert re.search(said, str(caught.value).replace('\n  ', ': '))
+
+
+def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = ['--history', '[["Hi", "Ho"]]', '--input', 'Bye', '--label', 'Ciao']
+    assert main(['prompter', 'show', f'{file}:chat', *talk, '--meta-template', 'chatml', '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert ''.join(span['text'] for span in found['spans']) == found['prompt']
+    assert found['prompt'].endswith('<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>\n')
+    assert main(['prompter', 'show', f'{file}:chat', *talk, '--format', 'anthropic', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['prompt']['messages'][-1] == {'role': 'assistant', 'content': 'Ciao'}
+    assert main(['prompter', 'show', f'{file}:chat', *talk]) == 0
+    assert "label: 'Ciao'" in capsys.readouterr().out
+    assert main(['prompter', 'show', f'{file}:chat', '--history', 'Hi']) == 2
+    assert 'history is a list' in capsys.readouterr().err
+
+
+def shown(prompter: ChatPrompter, given: object = None, **options: object) -> str:
     out = io.StringIO()
-    show_prompter(prompter, console(out, width=100), **options)  # type: ignore[arg-type]
+    trace = sketched(prompter, **options) if given is None else prompter.trace(given, **options)  # type: ignore[arg-type]
+    show_trace(trace, console(out, width=100))
     return out.getvalue()
 
 

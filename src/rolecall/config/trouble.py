@@ -65,7 +65,7 @@ def syntax_problem(path: str, error: SyntaxError | ValueError) -> Problem:
     return Problem(
         f'{_shown(path)}:{error.lineno or 1}',
         f'{error.msg}{f": {line}" if line else ""}',
-        'A config is a Python file; this line does not parse.',
+        'It is read as a Python file, and this line does not parse.',
     )
 
 

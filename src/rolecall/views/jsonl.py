@@ -11,7 +11,7 @@ from rolecall.program import fingerprint
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Span
 
-__all__ = ['as_json', 'json_line']
+__all__ = ['as_json', 'json_line', 'span_as_json']
 
 
 def as_json(preview: Preview) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         'turn': preview.turn,
         'prompt': preview.prompt,
         'request': preview.request,
-        'spans': [_span(span) for span in preview.spans],
+        'spans': [span_as_json(span) for span in preview.spans],
         'notes': [{'kind': note.kind, 'message': note.message, 'text': note.text} for note in preview.notes],
         'shots': preview.shots,
         'skipped': preview.skipped,
@@ -42,7 +42,8 @@ def json_line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
-def _span(span: Span) -> dict[str, Any]:
+def span_as_json(span: Span) -> dict[str, Any]:
+    """A span in plain values."""
     origin = span.origin
     return {
         'text': span.text,

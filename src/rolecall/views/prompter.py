@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
-from rolecall.errors import PrompterError, did_you_mean
+from rolecall.config.trouble import syntax_problem, user_problem
+from rolecall.errors import ConfigError, PrompterError, did_you_mean
 from rolecall.prompters import Prompter, PromptTrace
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 from rolecall.views.blocks import Block
+from rolecall.views.jsonl import span_as_json
 from rolecall.views.looks import LOOKS, group_of, label_of
 from rolecall.views.terminal import drawn, framed
 from rolecall.views.visible import safe
@@ -23,7 +25,7 @@ from rolecall.views.visible import safe
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ['load_prompter', 'plain_lines', 'prompter_view', 'read_given', 'show_prompter', 'sketched']
+__all__ = ['load_prompter', 'plain_lines', 'prompter_view', 'read_given', 'show_trace', 'sketched', 'trace_as_json']
 
 _MEANINGS = {'text': 'instruction', 'field': 'given with the call', 'reply': 'earlier answer', 'label': 'label'}
 
@@ -33,7 +35,7 @@ def load_prompter(spec: str) -> Prompter:
     path, colon, name = spec.rpartition(':') if spec.rpartition(':')[0].endswith('.py') else (spec, '', '')
     if not Path(path).is_file():
         raise PrompterError(f'{spec}: there is no file {path}. Write FILE.py:NAME.')
-    found = {key: value for key, value in runpy.run_path(path).items() if isinstance(value, Prompter)}
+    found = {key: value for key, value in _names_in(path).items() if isinstance(value, Prompter)}
     if not found:
         raise PrompterError(f'{path}: it defines no prompter.')
     if not colon and len(found) == 1:
@@ -41,6 +43,15 @@ def load_prompter(spec: str) -> Prompter:
     if name not in found:
         raise PrompterError(f'{spec}: there is no prompter {name!r} in the file. {did_you_mean(name, found)}')
     return found[name]
+
+
+def _names_in(path: str) -> dict[str, Any]:
+    try:
+        return runpy.run_path(path)
+    except SyntaxError as error:
+        raise ConfigError(syntax_problem(path, error)) from error
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+        raise ConfigError(user_problem(path, error, {})) from error
 
 
 def read_given(text: str) -> Any:
@@ -63,16 +74,8 @@ def sketched(prompter: Prompter, **options: Any) -> PromptTrace:
     return prompter.trace(values, **options)
 
 
-def show_prompter(
-    prompter: Prompter,
-    to: Console,
-    *,
-    given: Any = None,
-    whitespace: bool = False,
-    **options: Any,
-) -> None:
-    """Print what a prompter says to an input, or with its slots open. `options` are those of `generate_prompt`."""
-    trace = sketched(prompter, **options) if given is None else prompter.trace(given, **options)
+def show_trace(trace: PromptTrace, to: Console, *, whitespace: bool = False) -> None:
+    """Print a prompt in colours, and what they mean."""
     to.print(_legend(trace))
     to.print(prompter_view(trace, whitespace=whitespace))
 
@@ -123,6 +126,15 @@ def _legend(trace: PromptTrace) -> Text:
             words = f'{_MEANINGS.get(group, LOOKS[group].meaning)}{f" ({safe(names)})" if names else ""}'
             entries.append(Text(words, LOOKS[group].style))
     return Text('  ').join(entries)
+
+
+def trace_as_json(trace: PromptTrace) -> dict[str, Any]:
+    """The prompt, and its spans."""
+    return {
+        'prompt': trace.body,
+        'spans': [span_as_json(span) for span in trace.spans],
+        'fingerprint': trace.fingerprint,
+    }
 
 
 def plain_lines(trace: PromptTrace) -> Iterator[str]:
