@@ -7,6 +7,7 @@ import pytest
 
 from rolecall.cli import main
 from rolecall.previews import preview
+from servers import serve
 
 MODELS = """
 models = [
@@ -70,7 +71,7 @@ def test_each_request_is_one_line_with_what_is_sent_with_it(export):
             'url': '/v1/chat/completions',
             'body': {
                 'model': 'gpt-x',
-                'max_tokens': 16,
+                'max_completion_tokens': 16,
                 'temperature': 0,
                 'stop': ['#'],
                 'messages': [{'role': 'user', 'content': '0+1=?'}],
@@ -78,6 +79,33 @@ def test_each_request_is_one_line_with_what_is_sent_with_it(export):
         },
     ]
     assert said == '2 requests\n'
+
+
+def test_what_is_exported_is_what_a_run_sends(tmp_path, capsys):
+    with serve(models=('gpt-5-mini', 'qwen', 'base')) as server:
+        address = f"base_url='{server.url}', key='x'"
+        (tmp_path / 'config.py').write_text(f"""
+models = [
+    dict(abbr='o', type='OpenAI', path='gpt-5-mini', {address}, stop_words=['END'], extra_body=dict(store=False),
+         generation_kwargs=dict(max_tokens=77)),
+    dict(abbr='v', type='VLLMCustomAPIChat', model='qwen', {address}, max_out_len=64,
+         generation_kwargs=dict(temperature=0.5, top_k=3, max_completion_tokens=3)),
+    dict(abbr='t', type='OpenAICompletions', path='base', {address}),
+]
+{GEN.replace("stopping_criteria=['#']", "temperature=0.2, stopping_criteria='###'")}
+datasets += [dict(datasets[0], abbr='bare', infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{{q}}')))]
+""")
+        assert main(['run', str(tmp_path / 'config.py'), '--out', str(tmp_path / 'run')]) == 0
+        capsys.readouterr()
+        assert main(['export', 'requests', str(tmp_path / 'config.py')]) == 0
+        exported = [json.loads(line)['body'] for line in capsys.readouterr().out.splitlines()]
+        sent = list(server.bodies)
+    assert len(sent) == 30
+    assert sorted(map(json.dumps, map(sorted_, exported))) == sorted(map(json.dumps, map(sorted_, sent)))
+
+
+def sorted_(body):
+    return dict(sorted(body.items()))
 
 
 def test_what_is_exported_is_what_is_shown(export, tmp_path):

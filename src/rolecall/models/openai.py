@@ -140,10 +140,7 @@ class OpenAIModel:
                 f'{self._client.about}: this is a chat model and takes messages, not a text. Give it a meta template '
                 "with api_role, or ask the server's completions with endpoint='completions'."
             )
-        messages = await sendable(request, inline_files=self._settings.inline_files)
-        if self.capabilities.prefill and messages and messages[-1].get('role') == 'assistant':
-            body |= {'add_generation_prompt': False, 'continue_final_message': True}
-        return {**body, 'messages': messages}
+        return self._settings.with_messages(body, await sendable(request, inline_files=self._settings.inline_files))
 
     def _prompt(self, request: Request) -> str | list[int]:
         if isinstance(request, str):

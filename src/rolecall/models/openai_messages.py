@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from rolecall.models.media import data_url, part_url, with_url
 from rolecall.render.spans import Request
 
-__all__ = ['is_messages', 'sendable']
+__all__ = ['is_messages', 'sendable', 'written']
 
 Message = Mapping[str, Any]
 
@@ -21,21 +21,22 @@ def is_messages(request: Request) -> TypeGuard[list[Message]]:
 
 
 async def sendable(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
-    """The messages to send; plain ones are not touched. Files are read in a thread."""
+    """The messages as they are `written`. Files are read in a thread."""
+    if inline_files and any(_has_media(message) for message in messages):
+        return await asyncio.to_thread(written, messages, inline_files=True)
+    return written(messages, inline_files=False)
+
+
+def written(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
+    """The messages to send; plain ones are not touched."""
     if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
         return messages
-    if inline_files and any(_has_media(message) for message in messages):
-        return await asyncio.to_thread(_written, messages, inline_files=True)
-    return _written(messages, inline_files=False)
+    return [_written_message(message, inline_files=inline_files) for message in messages]
 
 
 def _has_media(message: Message) -> bool:
     content = message.get('content')
     return isinstance(content, (list, tuple)) and any(part_url(part) is not None for part in content)
-
-
-def _written(messages: Sequence[Message], *, inline_files: bool) -> list[Message]:
-    return [_written_message(message, inline_files=inline_files) for message in messages]
 
 
 def _written_message(message: Message, *, inline_files: bool) -> Message:

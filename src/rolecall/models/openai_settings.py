@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ _OPTIONS = (
     *('inline_files', 'tools', 'prefill', 'system', 'tokenizer', 'tokenizer_path', 'meta_template', *_PARAMETERS),
     *('batch_size', 'retry', 'run_cfg', 'mode', 'verbose', 'rpm_verbose', 'max_workers', 'pred_postprocessor'),
 )
+_LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
 _TEXT_LENGTH = 512
 """A server left to itself completes sixteen tokens."""
 
@@ -77,6 +78,12 @@ class Settings:
             body['min_tokens'] = least
         return body | self.extra_body
 
+    def with_messages(self, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The whole of a request to a chat model; an answer that the messages begin is gone on with, if it can."""
+        begun = self.capabilities.prefill and messages and messages[-1].get('role') == 'assistant'
+        goes_on = {'add_generation_prompt': False, 'continue_final_message': True} if begun else {}
+        return {**body, **goes_on, 'messages': messages}
+
     def scoring_body(self) -> dict[str, Any]:
         """All of a request for the log-probabilities of a prompt but the prompt; one token is the least to generate."""
         body: dict[str, Any] = {'model': self.model, 'max_tokens': 1, 'temperature': 0}
@@ -98,7 +105,8 @@ def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settin
     address = address_in(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
     parameters |= reader.options('generation_kwargs', 'openai_extra_kwargs')
-    unlimited = chat or 'max_tokens' in parameters
+    lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
+    usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
     score = reader.one_of('score', ('echo', 'prompt_logprobs'))
     if chat and score == 'echo':
         reader.refuse('score', "'echo' is for completions.", "Set endpoint='completions', or score='prompt_logprobs'.")
@@ -106,8 +114,8 @@ def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settin
     settings = Settings(
         model=model,
         chat=chat,
-        length_key=reader.text('max_tokens_key') or _usual_length_key(chat, address, model),
-        length=reader.count('max_completion_tokens', 'max_out_len') or (None if unlimited else _TEXT_LENGTH),
+        length_key=reader.text('max_tokens_key') or _usual_length_key(chat, address, model, lengths),
+        length=reader.count('max_completion_tokens', 'max_out_len') or usual_length,
         parameters=parameters,
         extra_body=reader.options('extra_body'),
         stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
@@ -179,6 +187,6 @@ def _usual_address() -> str:
     return os.environ.get('OPENAI_BASE_URL') or f'https://{_OFFICIAL_HOST}/v1'
 
 
-def _usual_length_key(chat: bool, address: Address, model: str) -> str:
-    newer = chat and (_OFFICIAL.fullmatch(address.host) or _REASONERS.match(model))
+def _usual_length_key(chat: bool, address: Address, model: str, written: Mapping[str, Any]) -> str:
+    newer = chat and (_OFFICIAL.fullmatch(address.host) or _REASONERS.match(model) or _LENGTH_KEYS[0] in written)
     return 'max_completion_tokens' if newer else 'max_tokens'

@@ -12,39 +12,31 @@ from typing import IO, Any
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.errors import RenderError, RolecallError
+from rolecall.inferencers.sampling import sampling_of, stated
+from rolecall.models.backends import BACKENDS
+from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.openai_messages import written
+from rolecall.models.openai_settings import Settings, read_settings
 from rolecall.previews import Pair
 from rolecall.render.spans import Request
 from rolecall.views.jsonl import json_line
 
 __all__ = ['batch_entries', 'custom_id', 'remarks', 'sent_with', 'write_lines']
 
-_SAMPLING = (
-    'temperature',
-    'top_p',
-    'top_k',
-    'min_p',
-    'n',
-    'seed',
-    'stop',
-    'presence_penalty',
-    'frequency_penalty',
-    'repetition_penalty',
-    'logit_bias',
-    'response_format',
-    'reasoning_effort',
-)
-_SAMPLING_HOMES = ('generation_kwargs', 'gen_config', 'openai_extra_kwargs')
+_LENGTHS = {'max_out_len': 'max_tokens', 'min_out_len': 'min_tokens'}
+_PASSED_ON = ('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format')
 
 
 def batch_entries(pair: Pair, side: Side, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """The batch entries of one dataset × model."""
-    body = sent_with(pair.task, side)
+    body, settings = sent_with(pair.task, side)
     weighs = pair.mode == 'ppl'
     for number, row, picked in pair.rows(limit):
         try:
             for part, request in _requests(pair, row, picked):
                 name = custom_id(pair.task.abbr, side.abbr, number, part)
-                yield _entry(name, request, body, weighs=weighs, finished=side.kind == 'chat')
+                entry = _entry(name, request, body, weighs=weighs, finished=side.kind == 'chat')
+                yield entry if settings is None else {**entry, 'body': _as_sent(entry['body'], settings)}
         except RenderError as error:
             raise RenderError(f'{pair.task.abbr}, row {number}: {error}') from error
 
@@ -68,24 +60,33 @@ def custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
     return '|'.join(word.replace('%', '%25').replace('|', '%7C') for word in words)
 
 
-def sent_with(task: Task, side: Side) -> dict[str, Any]:
-    """What goes with every request: the model's name, the length of the answer, and how it is sampled."""
-    entry = side.entry
+def sent_with(task: Task, side: Side) -> tuple[dict[str, Any], Settings | None]:
+    """What goes with every request: the model's name, the length of the answer, and how it is sampled.
+
+    For a model behind OpenAI's protocol it is what a run sends, and how its entry is understood comes with it; for
+    others, it is the same in that protocol's words.
+    """
+    entry, sampling = side.entry, sampling_of(task.inferencer.options, side.entry)
+    if BACKENDS.get(type_name(entry)) == 'rolecall.models.openai':
+        reader = EntryReader(entry, side.abbr)
+        settings, _ = read_settings(entry, reader)
+        reader.finish()
+        body = settings.body(sampling)
+        return body | {'model': body['model'] or side.abbr}, settings
     named = [entry.get(key) for key in ('model', 'path')]
     model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), side.abbr)
-    body: dict[str, Any] = {'model': model}
-    limit = task.inferencer.options.get('max_out_len', entry.get('max_out_len'))
-    if isinstance(limit, int):
-        body['max_tokens'] = limit
-    for home in (entry, *(entry.get(key) for key in _SAMPLING_HOMES)):
-        if isinstance(home, Mapping):
-            body |= {key: home[key] for key in _SAMPLING if home.get(key) is not None}
-            if home.get('do_sample') is False and 'temperature' not in home:
-                body['temperature'] = 0
-    stops = task.inferencer.options.get('stopping_criteria')
-    if stops:
-        body['stop'] = list(stops)
-    return body
+    asked = sampling.as_dict()
+    lengths = {new: asked.pop(old) for old, new in _LENGTHS.items() if old in asked}
+    said = {name: value for name in _PASSED_ON if (value := stated(name, entry)) is not None}
+    return {'model': model, **lengths, **said, **asked}, None
+
+
+def _as_sent(body: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """The body with its messages as they go over the wire: files read, arguments of tool calls written out."""
+    messages = body.get('messages')
+    if messages is None:
+        return body
+    return settings.with_messages(body, written(messages, inline_files=settings.inline_files))
 
 
 def _requests(pair: Pair, row: Mapping[str, Any], picked: Any) -> Iterator[tuple[str, Request]]:
