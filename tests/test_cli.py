@@ -122,7 +122,7 @@ def test_view_colour_can_be_had_in_a_pipe(config, capsys, monkeypatch):
         (['--diff', 'base', 'short'], 'one is a model and the other a dataset.'),
         (['--replies', '/no/such'], '/no/such: cannot be read'),
         (['--data', 'test=/no/such.jsonl'], '/no/such.jsonl'),
-        (['--template', '{q}'], 'a config has its own templates'),
+        (['--template', '{q}'], 'a config says such things itself'),
     ],
 )
 def test_view_says_what_is_wrong_and_exits_with_2(config, capsys, options, reason):
@@ -300,6 +300,44 @@ def test_a_reader_that_leaves_is_no_error(config):
     )
     assert done.stderr == ''
     assert done.stdout.split()[-1] in ('0', '141')
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'reason'),
+    [
+        (['view', 'CONFIG', '--api'], '--api is for a file of rows'),
+        (['view', 'CONFIG', '--output-column', 'a'], '--output-column is for a file of rows'),
+        (['view', '/dev/null', '--template', '{q}'], 'which ends in .csv'),
+        (['view', 'CONFIG', '--diff', 'a', 'b', '--tokens'], 'does not go with --diff'),
+        (['lint', '--silence', 'bos', 'CONFIG'], 'write the CONFIG before --silence'),
+        (['lint', 'ROWS'], 'Say how the rows are worded'),
+        (['config', 'show', 'ROWS'], 'a file of rows, not a config'),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(config, tmp_path, capsys, arguments, reason):
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text('{"q": 1}\n')
+    named = {'CONFIG': str(config), 'ROWS': str(rows)}
+    assert main([named.get(argument, argument) for argument in arguments]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_lint_looks_at_a_file_of_rows(tmp_path, capsys):
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text('{"question": "1+1", "answer": "2"}\n')
+    assert main(['lint', str(rows), '--template', 'Q: {qestion}', '--output-column', 'answer']) == 1
+    assert 'Did you mean {question}?' in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
+def test_a_full_disk_is_an_error_without_traceback(config):
+    command = [sys.executable, '-m', 'rolecall.cli', 'view', str(config), '--all']
+    with open('/dev/full', 'w') as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, 'Traceback' in done.stderr) == (2, False)
+    assert 'the output cannot be written: No space left on device.' in done.stderr
+    closed = subprocess.run(['sh', '-c', '"$@" >&-', 'sh', *command], capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, '')
 
 
 def test_config_show_prints_what_was_understood(config, capsys):

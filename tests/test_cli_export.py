@@ -108,6 +108,19 @@ def sorted_(body):
     return dict(sorted(body.items()))
 
 
+def test_lines_that_are_left_out_are_told(tmp_path, capsys):
+    (tmp_path / 'rows.jsonl').write_text('{"q": "x", "a": 1}\n{bad\n')
+    config = tmp_path / 'config.py'
+    config.write_text(MODELS + GEN + "datasets[0] |= dict(type='File', path='rows.jsonl', on_error='skip')\n")
+    for command in (
+        ['view', '--plain', '-n', '9'],
+        ['export', 'requests'],
+        ['run', '--dry-run', '--out', str(tmp_path)],
+    ):
+        assert main([*command[:2], str(config), '--model', 'gpt', *command[2:]]) == 0
+        assert '1 malformed line' in ''.join(capsys.readouterr())
+
+
 def test_what_is_exported_is_what_is_shown(export, tmp_path):
     entries, _ = export(GEN)
     shown = [one.request for one in preview(tmp_path / 'config.py')]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from rolecall.errors import RolecallError
 
 __all__ = ['main']
 
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
   0    done (lint: nothing to stop for; view --diff: no difference)
   1    lint: findings that count; view --diff: the requests differ; run: a row failed
@@ -38,13 +40,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()
         return 141
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        _let_go_of_stdout()
+        return fail(f'the output cannot be written: {error.strerror}.')
     return code
+
+
+def _let_go_of_stdout() -> None:
+    """What is still to be written goes nowhere, so that leaving is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:
     """What a stream cannot encode is written as an escape; pipes get UTF-8 whatever the locale."""
+    if sys.stdout is None:  # it was closed before we came
+        sys.stdout = open(os.devnull, 'w', encoding='utf-8')  # noqa: SIM115  # open for as long as we run
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace', encoding=None if stream.isatty() else 'utf-8')

@@ -55,5 +55,5 @@ def number(text: str) -> int:
 def _split_and_file(text: str) -> tuple[str, str]:
     split, equals, file = text.partition('=')
     if not (split and equals and file):
-        raise argparse.ArgumentTypeError(f'{text!r}: write train=FILE or test=FILE')
+        raise argparse.ArgumentTypeError(f'{text!r}: write train=FILE or test=FILE (and CONFIG before --data)')
     return split, file

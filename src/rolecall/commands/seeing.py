@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.commands.common import add_picks, add_wording, command, fail, number
@@ -60,16 +62,18 @@ def add_lint(commands: Any) -> None:
         'Look for what would spoil a run: unfilled fields, answers that show, shots that are lost, …',
         '  rolecall lint config.py --strict\n'
         '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
+        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer\n"
         '  rolecall lint --rules',
     )
     parser.set_defaults(run=_lint)
-    parser.add_argument('config', nargs='?', metavar='CONFIG')
+    parser.add_argument('config', nargs='?', metavar='CONFIG', help='a config file, or a file of rows with --template')
     add_picks(parser)
     parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings, too, not only for errors')
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules that do not count')
     parser.add_argument('--limit', metavar='N', type=number, default=200, help='rows of each dataset looked at (200)')
     parser.add_argument('--json', action='store_true', help='one JSON object per finding')
     parser.add_argument('--rules', action='store_true', help='list the rules and stop')
+    add_wording(parser)
 
 
 def add_export_requests(exports: Any) -> None:
@@ -159,6 +163,8 @@ def _diff(arguments: argparse.Namespace, wish: Any) -> int:
     from rolecall.views.picking import choose
     from rolecall.views.viewing import compare, sides_of_diff
 
+    if arguments.tokens or arguments.tokenizer is not None:
+        return fail('--tokens shows one request after the other; it does not go with --diff.')
     one, other = arguments.diff
     if os.path.isfile(one) and os.path.isfile(other):
         sources = [_source(arguments, path) for path in (one, other)]
@@ -196,11 +202,13 @@ def _lint(arguments: argparse.Namespace) -> int:
         print('\n'.join(rule_lines()))
         return 0
     if arguments.config is None:
-        return fail('lint needs a CONFIG (rolecall lint --help).')
+        return fail(_lint_needs(arguments.silence))
+    from rolecall.datasets.files import is_data_file
     from rolecall.linting import lint_config
 
+    rows = is_data_file(Path(arguments.config)) or arguments.template is not None
     findings = lint_config(
-        arguments.config,
+        _source(arguments, arguments.config).config if rows else arguments.config,
         dataset=arguments.dataset,
         model=arguments.model,
         silence=arguments.silence,
@@ -210,6 +218,12 @@ def _lint(arguments: argparse.Namespace) -> int:
     for line in findings_as_json(findings) if arguments.json else finding_lines(findings):
         print(line)
     return 1 if stops(findings, strict=arguments.strict) else 0
+
+
+def _lint_needs(silenced: Sequence[str]) -> str:
+    if silenced:
+        return f'lint needs a CONFIG, and {silenced[-1]!r} was taken for a rule: write the CONFIG before --silence.'
+    return 'lint needs a CONFIG (rolecall lint --help).'
 
 
 def _export_requests(arguments: argparse.Namespace) -> int:
@@ -225,6 +239,9 @@ def _export_requests(arguments: argparse.Namespace) -> int:
 def _config_show(arguments: argparse.Namespace) -> int:
     from rolecall.config.files import load_config
     from rolecall.config.printing import format_config
+    from rolecall.datasets.files import is_data_file
 
+    if is_data_file(Path(arguments.config)):
+        return fail(f'{arguments.config}: this is a file of rows, not a config.')
     print(format_config(load_config(arguments.config), style='json' if arguments.json else 'python'))
     return 0

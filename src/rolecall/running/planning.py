@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from rolecall.datasets.rows import skipped
 from rolecall.errors import RenderError
 from rolecall.inferencers.fitting import TooLong, fit
 from rolecall.models.base import Sampling
@@ -66,6 +67,11 @@ def plan_of(readied: Readied, *, known: Known | None, seconds: float | None = No
 
 
 def _planned(ready: Ready, limit: int | None, known: Known | None, deadline: float | None) -> PlannedPair:
+    plan = _counted(ready, limit, known, deadline)
+    return _priced(ready, replace(plan, left_out=skipped(ready.pair.data.test)))
+
+
+def _counted(ready: Ready, limit: int | None, known: Known | None, deadline: float | None) -> PlannedPair:
     rows = len(ready.pair.data.test)
     rows = rows if limit is None else min(rows, limit)
     slow = deadline is not None and not ready.pair.task.retriever.fixed
@@ -73,13 +79,13 @@ def _planned(ready: Ready, limit: int | None, known: Known | None, deadline: flo
         known = None
     if rows == 0 or slow or not (known is not None or _counts(ready)):
         plan = PlannedPair(ready.dataset, ready.model.name, rows, rows * _requests_per_row(ready))
-        return _priced(ready, replace(plan, exact=ready.pair.task.inferencer.kind != 'dialogue'))
+        return replace(plan, exact=ready.pair.task.inferencer.kind != 'dialogue')
     tally = _Tally(ready, known)
     for _, row, picked in ready.pair.rows(limit):
         tally.add(row, picked)
         if deadline is not None and time.monotonic() > deadline:
             break
-    return _priced(ready, tally.plan(rows))
+    return tally.plan(rows)
 
 
 class _Tally:

@@ -25,6 +25,8 @@ class PlannedPair:
     """At most, in the currency of the entry's `price`."""
     shots_dropped: int = 0
     too_long: int = 0
+    left_out: int = 0
+    """Malformed lines of the data that are passed over (`on_error='skip'`)."""
     exact: bool = True
 
     @property
@@ -85,6 +87,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
         yield f'{pair.about}{pair.shots_dropped:,} examples dropped to fit'
     if pair.too_long:
         yield f'{pair.about}{pair.too_long:,} rows too long'
+    if pair.left_out:
+        yield f'{pair.left_out:,} malformed lines left out'
     if pair.price is not None:
         yield f'at most {pair.price:.2f}'
 

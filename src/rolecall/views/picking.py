@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import TypeVar
 from rolecall.config.build import Plan
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
+from rolecall.datasets.rows import skipped
 from rolecall.errors import DataError, RolecallError
 from rolecall.previews import Pair, Preview, fitting
+from rolecall.views.facts import counted
 
 __all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
 
@@ -87,6 +90,9 @@ def opened(
             continue
         for side in chosen.sides:
             yield Pair(task, side, rows)
+        if count := skipped(rows.test):
+            said = f"{task.abbr}: {counted(count, 'malformed line')} left out, since the entry says on_error='skip'."
+            print(f'rolecall: {said}', file=sys.stderr)
 
 
 def wanted(

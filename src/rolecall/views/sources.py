@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.config.build import Plan, build
 from rolecall.config.files import load_config
-from rolecall.datasets.files import is_data_file
+from rolecall.datasets.files import FORMATS, is_data_file
 from rolecall.errors import ConfigError, DataError, Problem
 
 __all__ = ['Source', 'open_source', 'read_replies', 'worded_rows']
@@ -41,8 +41,17 @@ def open_source(
             raise ConfigError(Problem(path, what, "Say how the rows are worded: --template 'Q: {question}\\nA:'"))
         config = worded_rows(file, template, output_column=output_column, meta_template=meta_template, api=api)
         return Source(config, build(config))
-    if template is not None:
-        raise ConfigError(Problem(path, '--template is for a file of rows; a config has its own templates.'))
+    options = {
+        '--template': template is not None,
+        '--output-column': output_column is not None,
+        '--meta-template': meta_template is not None,
+        '--api': api,
+    }
+    if said := [name for name, given in options.items() if given]:
+        what, remedy = f'{said[0]} is for a file of rows; a config says such things itself.', ''
+        if file.suffix != '.py':
+            remedy = f'A file of rows is known by its name, which ends in {", ".join(sorted(FORMATS))}.'
+        raise ConfigError(Problem(path, what, remedy))
     loaded = load_config(file)
     return Source(loaded, build(loaded), file.parent)
 
