@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 from rolecall import (
     ApiRenderer,
     MetaTemplate,
+    MMPromptTemplate,
     PromptTemplate,
+    RawPromptTemplate,
+    RolecallError,
+    TemplateError,
     TextRenderer,
     VaryingProgram,
     Wording,
@@ -19,6 +24,7 @@ from rolecall import (
 )
 from rolecall.program.compiled import Program, render_with
 from rolecall.prompts.shots import Joints
+from rolecall.prompts.template import Template
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.renderers import Renderer
@@ -42,6 +48,8 @@ NASTY = st.sampled_from(
         '\\frac{1}{2}',
         '{missing}',
         '\ue0000.',
+        '<AIS_TEXT_START>see<AIS_CONTENT_TAG>',
+        '<AIS_IMAGE_START>p.jpg<AIS_CONTENT_TAG>',
     ]
 )
 values = st.lists(NASTY | st.text(max_size=8), max_size=4).map(''.join)
@@ -71,24 +79,72 @@ def speeches(draw: st.DrawFn, *, least: int = 0) -> list[Any]:
 
 
 @st.composite
-def dialogues(draw: st.DrawFn, *, token: str = '') -> dict[str, Any]:
-    """A dialogue, with a place for examples if a token is given."""
+def dialogues(draw: st.DrawFn, *, ice: bool = False, media: bool = False) -> dict[str, Any]:
+    """A dialogue, with a place for examples in any section if there are some, and a speech with a picture."""
     dialogue: dict[str, Any] = {'round': draw(speeches(least=1))}
     if draw(st.booleans()):
-        dialogue['end'] = draw(speeches() | wordings)
-    begin = draw(speeches())
+        dialogue['end'] = draw(speeches() if ice else speeches() | wordings)
+    dialogue['begin'] = draw(speeches())
     if draw(st.booleans()):
-        begin.insert(0, draw(wordings))
-    dialogue['begin'] = [*begin, token] if token else begin
+        dialogue['begin'].insert(0, draw(wordings))
+    if media:
+        shown = {'text': draw(wordings), 'image': draw(st.sampled_from(['file://{题目}', '{image}']))}
+        _put(draw, dialogue['round'], {'role': draw(roles), 'fallback_role': 'HUMAN', 'prompt_mm': shown})
+    if ice:
+        place = draw(places)
+        told: Any = {'role': 'HUMAN', 'prompt': place} if draw(st.integers(0, 4)) == 0 else place
+        _put(draw, dialogue[draw(st.sampled_from(['begin', 'begin', *dialogue]))], told)
     return dialogue
 
 
+def _put(draw: st.DrawFn, among: list[Any], entry: Any) -> None:
+    among.insert(draw(st.integers(0, len(among))), entry)
+
+
+places = st.sampled_from(['</E>', '</E>', 'Solve:</E>', '</E>{question}', '{question}\n</E>~', '</E></E>'])
+
+
 @st.composite
-def metas(draw: st.DrawFn, *, api: bool = False) -> MetaTemplate:
+def raw_messages(draw: st.DrawFn, *, ice: bool = False) -> list[Any]:
+    """Messages as an API takes them, one of them perhaps with a picture."""
+    messages: list[Any] = [
+        {'role': draw(st.sampled_from(['user', 'assistant', 'system'])), 'content': draw(wordings)}
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    if draw(st.booleans()):
+        parts = [{'type': 'text', 'text': draw(wordings)}, {'type': 'image_url', 'image_url': {'url': '{题目}'}}]
+        _put(draw, messages, {'role': 'user', 'content': parts})
+    if ice:
+        _put(draw, messages, '</E>' if draw(st.booleans()) else {'role': 'user', 'content': draw(places)})
+    return messages
+
+
+@st.composite
+def templates(draw: st.DrawFn, *, ice: bool = False) -> Template:
+    """A template of any kind; with `ice`, one that has a place for examples."""
+    kind = draw(st.sampled_from(['string', 'dialogue', 'dialogue', 'labels', 'media', 'raw']))
+    token = '</E>' if ice else None
+    if kind == 'raw':
+        return RawPromptTemplate(draw(raw_messages(ice=ice)))
+    if kind == 'media':
+        return MMPromptTemplate(draw(dialogues(ice=ice, media=True)), ice_token=token)
+    if kind == 'labels' and not ice:
+        one = draw(st.sampled_from([wordings, dialogues()]))
+        return PromptTemplate({'x': draw(one), 'y': draw(one)})
+    if kind == 'string':
+        return PromptTemplate(draw(wordings) + (draw(places) + draw(wordings) if ice else ''), ice_token=token)
+    return PromptTemplate(draw(dialogues(ice=ice)), ice_token=token)
+
+
+@st.composite
+def metas(draw: st.DrawFn, *, api: bool = False, tokens: bool = False) -> MetaTemplate:
+    def affix(text: str) -> Any:
+        return draw(st.sampled_from([text, [7, text], [text, 8], 9, []])) if tokens else text
+
     def role(name: str, **more: Any) -> dict[str, Any]:
         made: dict[str, Any] = {'role': name, **more}
         if not api or draw(st.booleans()):
-            made |= {'begin': f'<{name}>', 'end': f'</{name}>'}
+            made |= {'begin': affix(f'<{name}>'), 'end': affix(f'</{name}>')}
         return made
 
     round_: list[Any] = [role('HUMAN')]
@@ -104,7 +160,9 @@ def metas(draw: st.DrawFn, *, api: bool = False) -> MetaTemplate:
         meta['reserved_roles'] = [role('SYSTEM')]
     for key in ('begin', 'end'):
         if draw(st.booleans()):
-            meta[key] = f'[{key}]'
+            meta[key] = affix(f'[{key}]')
+    if tokens and draw(st.integers(0, 3)) == 0:
+        meta = {key: meta[key] for key in ('begin', 'end') if key in meta}
     return MetaTemplate.read(meta)
 
 
@@ -115,6 +173,7 @@ CHATML = ChatTemplate(
 sides: st.SearchStrategy[Renderer] = (
     st.just(TextRenderer())
     | metas().map(TextRenderer)
+    | metas(tokens=True).map(TextRenderer)
     | metas(api=True).map(ApiRenderer)
     | st.just(ApiRenderer())
     | st.just(ChatRenderer(CHATML))
@@ -149,25 +208,34 @@ def test_compiling_changes_nothing(data: st.DataObject) -> None:
     assert program(row) == filled_first(row)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_examples_that_vary_give_what_fixed_examples_give(data: st.DataObject) -> None:
-    labelled = data.draw(st.booleans())
-    as_text = data.draw(st.booleans())
-    one = wordings if as_text else dialogues()
-    ice = data.draw(one)
     wording = Wording(
-        PromptTemplate(data.draw(dialogues(token='</E>')), ice_token='</E>'),
-        PromptTemplate({'x': ice, 'y': data.draw(one)} if labelled else ice),
+        data.draw(templates(ice=True)),
+        data.draw(templates()),
         output_column='answer',
         joints=Joints(data.draw(st.sampled_from(['\n', '', '--'])), data.draw(st.sampled_from(['\n', '']))),
     )
     train = [{**data.draw(rows), 'answer': data.draw(st.sampled_from('xy'))} for _ in range(3)]
     side, mode, row = data.draw(sides), data.draw(modes), data.draw(rows)
+    options: dict[str, Any] = {'mode': mode, 'prefill': data.draw(st.booleans())}
     ids = data.draw(st.lists(st.integers(0, 2), max_size=4))
-    varying = VaryingProgram(wording, side, train=train, mode=mode)
-    assert varying(row, ids) == compile(wording, side, mode=mode, shots=[train[i] for i in ids])(row)
-    assert varying(row, ids) == varying(row, ids) == varying.trace(row, ids).request
+    fixed = outcome(lambda: compile(wording, side, shots=[train[i] for i in ids], **options)(row))
+    varying = outcome(lambda: VaryingProgram(wording, side, train=train, **options))
+    if isinstance(varying, VaryingProgram):
+        assert outcome(lambda: varying(row, ids)) == outcome(lambda: varying(row, ids)) == fixed
+        assert outcome(lambda: varying.trace(row, ids).request) == fixed
+    elif ids:
+        assert varying == fixed == TemplateError
+
+
+def outcome(ask: Callable[[], Any]) -> Any:
+    """What comes of it: a value, or the kind of error that refuses it."""
+    try:
+        return ask()
+    except RolecallError as error:
+        return type(error)
 
 
 @given(st.lists(st.tuples(st.sampled_from(COLUMNS), st.text(alphabet='ab\n', max_size=3)), min_size=1), rows)

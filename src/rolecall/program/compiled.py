@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rolecall.errors import Problem, TemplateError
 from rolecall.program.identity import fingerprint
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.prompt_list import PromptList
 from rolecall.prompts.script import Script
-from rolecall.prompts.template import Template
+from rolecall.prompts.template import PromptTemplate, Template
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.arrange import Note
+from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import Rendered, Renderer, TextRenderer
 from rolecall.render.spans import Request, Span
 
-__all__ = ['Program', 'Render', 'Trace', 'compile', 'compile_labels', 'render_with']
+__all__ = [
+    'DatasetSide',
+    'ModelSide',
+    'Program',
+    'Render',
+    'Trace',
+    'as_renderer',
+    'as_wording',
+    'compile',
+    'compile_labels',
+    'render_with',
+]
+
+DatasetSide = Wording | Template | str | Mapping[Any, Any]
+"""What a dataset says: a wording, the template of its prompt, or what such a template is made of."""
+ModelSide = Renderer | MetaTemplate | Mapping[str, Any]
+"""How a model is addressed: a renderer, or the meta template of a text model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +53,8 @@ class Trace:
 
 
 def compile(
-    wording: Wording | Template,
-    renderer: Renderer | None = None,
+    wording: DatasetSide,
+    renderer: ModelSide | None = None,
     *,
     mode: Mode = 'gen',
     shots: Sequence[Row] = (),
@@ -55,6 +73,8 @@ def compile(
     'Solve.\\n1+1=?\\n2\\n2+2=?\\n'
     >>> program.prefix
     'Solve.\\n1+1=?\\n2\\n'
+    >>> compile('Q: {q}')({'q': '2+2=?'})
+    'Q: 2+2=?'
     """
     wording = as_wording(wording)
     script = wording.placed(wording.script(label, mode), shots)
@@ -62,8 +82,8 @@ def compile(
 
 
 def compile_labels(
-    wording: Wording | Template,
-    renderer: Renderer | None = None,
+    wording: DatasetSide,
+    renderer: ModelSide | None = None,
     *,
     labels: Sequence[Hashable] = (),
     shots: Sequence[Row] = (),
@@ -76,16 +96,41 @@ def compile_labels(
     }
 
 
-def as_wording(wording: Wording | Template) -> Wording:
-    return wording if isinstance(wording, Wording) else Wording(prompt_template=wording)
+def as_wording(written: DatasetSide) -> Wording:
+    """The wording that is meant: a template alone is the prompt's; text or a dialogue is read as one."""
+    if isinstance(written, Wording):
+        return written
+    if isinstance(written, (str, Mapping)):
+        written = PromptTemplate(written)
+    return Wording(prompt_template=written)
+
+
+def as_renderer(written: ModelSide | None) -> Renderer:
+    """The model side that is meant: a meta template alone is a text model's; none at all is a text model without."""
+    if written is None:
+        return TextRenderer()
+    if isinstance(written, MetaTemplate):
+        return TextRenderer(written)
+    if isinstance(written, Mapping):
+        meta = MetaTemplate.read(written)
+        if any('api_role' in entry for entry in written.get('round') or ()):
+            what = 'a meta template with api_role may be meant for an API or for a text model.'
+            remedy = 'Write ApiRenderer(MetaTemplate.read(…)) or TextRenderer(MetaTemplate.read(…)).'
+            raise TemplateError(Problem('renderer', what, remedy))
+        return TextRenderer(meta)
+    if isinstance(written, type) or not callable(getattr(written, 'render', None)):
+        what = f'expected a model side, got {type(written).__name__} {written!r:.60}.'
+        remedy = 'Write TextRenderer(…), ApiRenderer(…) or ChatRenderer(…), or give a meta template.'
+        raise TemplateError(Problem('renderer', what, remedy))
+    return written
 
 
 Render = Callable[[Script], Rendered]
 
 
-def render_with(renderer: Renderer | None, mode: Mode, *, prefill: bool = False) -> Render:
+def render_with(renderer: ModelSide | None, mode: Mode, *, prefill: bool = False) -> Render:
     """Rendering for one model side and one mode."""
-    return partial((renderer or TextRenderer()).render, mode=mode, prefill=prefill)
+    return partial(as_renderer(renderer).render, mode=mode, prefill=prefill)
 
 
 class Program:

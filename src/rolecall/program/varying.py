@@ -7,12 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from rolecall.program.compiled import Program, Render, Trace, compile, render_with
+from rolecall.program.compiled import (
+    DatasetSide,
+    ModelSide,
+    Program,
+    Render,
+    Trace,
+    as_renderer,
+    as_wording,
+    compile,
+    render_with,
+)
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import SHOTS, Field, Origin, Row, Text
 from rolecall.prompts.prompt_list import PromptList
-from rolecall.prompts.script import Aside, Item, Script, Turn
-from rolecall.prompts.shots import place_text
+from rolecall.prompts.script import Aside, Expand, Item, Script, Turn
+from rolecall.prompts.shots import Joints, place_shots, place_text
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.layout import MessagesLayout
 from rolecall.render.meta import MetaTemplate
@@ -23,6 +33,8 @@ __all__ = ['VaryingProgram']
 
 _COLUMN = '\0shots'
 _FIELD = Field(_COLUMN, '', Origin('field', 'shots'))
+_SPEECHES = Script((Aside((_FIELD,), 'shots'),))
+_PLACE = Aside((SHOTS,))
 
 
 class Indexed(Protocol):
@@ -43,15 +55,15 @@ class VaryingProgram:
 
     def __init__(
         self,
-        wording: Wording,
-        renderer: Renderer | None = None,
+        wording: DatasetSide,
+        renderer: ModelSide | None = None,
         *,
         train: Indexed,
         mode: Mode = 'gen',
         label: Hashable = None,
         prefill: bool = False,
     ) -> None:
-        side = renderer or TextRenderer()
+        wording, side = as_wording(wording), as_renderer(renderer)
         script = wording.script(label, mode)
         wording.check_place(script)
         self._train = train
@@ -60,19 +72,26 @@ class VaryingProgram:
 
     def _quick_fill(
         self, wording: Wording, side: Renderer, script: Script, mode: Mode, prefill: bool
-    ) -> Callable[[Row, Sequence[int]], Request] | None:
-        """Filling that renders each training row once; None where examples and prompt cannot be told apart."""
+    ) -> Callable[[Row, Sequence[int]], Request | None] | None:
+        """Filling that renders each training row once; None where that would not be exactly what `fixed` sends."""
+        shots = _shot_wordings(wording)
+        if not all(map(_is_text, (script, *shots))):
+            return None
         joints = wording.shot_joints
-        in_text = partial(_TextShots, script, render_with(side, mode, prefill=prefill), self._train)
+        in_text = partial(_TextShots, render_with(side, mode, prefill=prefill), self._train)
         if not wording.shots_are_dialogues:
-            if not _says_something(wording):
+            if not all(shot.plain and any(map(has_words, shot.pieces())) for shot in shots):
                 return None
-            return in_text(lambda row: str(wording.shot(row, 0).fill({})), joints.separator.join, joints.end)
-        if isinstance(side, TextRenderer):
+            placed = place_text(script, (_FIELD, Text(joints.end, Origin('joint', 'shots'))))
+            return in_text(placed, lambda row: str(wording.shot(row, 0).fill({})), joints.separator.join)
+        if script.raw or not all(shot.items and not shot.raw for shot in shots):
+            return None
+        if isinstance(side, TextRenderer) and side.writes_text:
             last = joints.end if wording.shots_have_labels else ''
             join = ''.join if side.has_rounds else _join_lines
-            return in_text(_dialogue_words(wording, side), lambda texts: join([*texts, last]), '')
-        if isinstance(side, ApiRenderer) and _stand_alone(script, wording, side.meta):
+            placed = place_shots(script, [_SPEECHES], Joints('', ''))
+            return in_text(placed, _dialogue_words(wording, side), lambda texts: join([*texts, last]))
+        if isinstance(side, ApiRenderer) and _stand_alone(script, shots, joints, side.meta):
             return _MessageShots(
                 script,
                 mode,
@@ -84,9 +103,8 @@ class VaryingProgram:
 
     def __call__(self, row: Row, shots: Sequence[int]) -> Request:
         """The request for one row with these training rows as examples."""
-        if self._fill is None or not shots:
-            return self.fixed(shots)(row)
-        return self._fill(row, shots)
+        request = self._fill(row, shots) if self._fill and shots else None
+        return self.fixed(shots)(row) if request is None else request
 
     def trace(self, row: Row, shots: Sequence[int]) -> Trace:
         """The same request, with the origin of every character."""
@@ -102,27 +120,26 @@ class VaryingProgram:
 
 
 class _TextShots:
-    """Examples that end up as text: they fill a field of their own."""
+    """Examples that end up as text: they fill a field of their own. Examples without any text are left to `fixed`."""
 
     def __init__(
         self,
-        script: Script,
         render: Render,
         train: Indexed,
+        placed: Script,
         words: Callable[[Row], str],
         join: Callable[[list[str]], str],
-        end: str,
     ) -> None:
-        self._program = Program(place_text(script, (_FIELD, Text(end, Origin('joint', 'shots')))), render)
+        self._program = Program(placed, render)
         self._train = train
         self._words = words
         self._join = join
         self._worded: dict[int, str] = {}
 
-    def __call__(self, row: Row, shots: Sequence[int]) -> Request:
+    def __call__(self, row: Row, shots: Sequence[int]) -> Request | None:
         worded = self._worded
-        texts = [worded[i] if i in worded else self._word(i) for i in shots]
-        return self._program({**row, _COLUMN: self._join(texts)})
+        text = self._join([worded[i] if i in worded else self._word(i) for i in shots])
+        return self._program({**row, _COLUMN: text}) if text else None
 
     def _word(self, i: int) -> str:
         self._worded[i] = self._words(self._train[i])
@@ -169,25 +186,23 @@ class _MessageShots:
         return self._worded[i]
 
 
-_PLACE = Aside((SHOTS,))
-
-
-def _says_something(wording: Wording) -> bool:
-    """Whether every example has words, so that a place for examples is never empty once there are some."""
+def _shot_wordings(wording: Wording) -> tuple[Script, ...]:
+    """How examples are worded, one for each label where there are labels."""
     ice = wording.ice_template
-    return ice is not None and all(any(map(has_words, ice.shot(label).pieces())) for label in ice.labels or (None,))
+    return tuple(ice.shot(label) for label in ice.labels or (None,)) if ice else ()
 
 
-def _stand_alone(script: Script, wording: Wording, meta: MetaTemplate) -> bool:
+def _is_text(script: Script) -> bool:
+    """Whether nothing but text is said: no pictures, sound or film."""
+    return all(isinstance(item, Expand) or isinstance(item.content, tuple) for item in script.items)
+
+
+def _stand_alone(script: Script, shots: Sequence[Script], joints: Joints, meta: MetaTemplate) -> bool:
     """Whether examples stand between whole messages, so that nothing but their neighbours' role matters."""
-    shot = wording.ice_template.shot(next(iter(wording.ice_template.labels), None)) if wording.ice_template else script
-    plain = all(isinstance(item, Turn) and isinstance(item.content, tuple) for item in shot.items)
-    items = [item for item in script.items if item != _PLACE]
-    alone = len(items) == len(script.items) - 1 and not script.raw
-    turns = all(isinstance(item, Turn) and isinstance(item.content, tuple) for item in items)
-    joints = (wording.shot_joints.separator + wording.shot_joints.end).strip()
+    around = [item for item in script.items if item != _PLACE]
+    turns = all(isinstance(item, Turn) for part in (script, *shots) for item in part.items if item != _PLACE)
     strays = meta.begin or meta.end or meta.messages or any(isinstance(item, Text) for item in meta.round or ())
-    return plain and alone and turns and not (joints or strays)
+    return turns and len(around) == len(script.items) - 1 and not (strays or (joints.separator + joints.end).strip())
 
 
 def _spliced(groups: Sequence[list[Message]]) -> list[Message]:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from rolecall.errors import Problem, TemplateError, did_you_mean
-from rolecall.prompts.frozen import FrozenDict
-from rolecall.prompts.multimodal import MODALITIES, MediaShape, MixedParts
-from rolecall.prompts.pieces import Pieces
+from rolecall.prompts.mixed import MixedParts
+from rolecall.prompts.multimodal import PartShape
+from rolecall.prompts.pieces import SHOTS, Pieces
 from rolecall.prompts.script import Aside, Item, Section, Turn
+from rolecall.prompts.tags import MODALITIES
 
-__all__ = ['DIALOGUE_KEYS', 'Complaints', 'is_dialogue', 'read_dialogue']
+__all__ = ['DIALOGUE_KEYS', 'Complaints', 'check_urls', 'is_dialogue', 'read_dialogue']
 
 DIALOGUE_KEYS: tuple[Literal['begin', 'round', 'end'], ...] = ('begin', 'round', 'end')
-_SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end')
+_SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end', 'generate')
 _MAX_SPEECHES = 10_000
 _MAX_CHARACTERS = 8_000_000
 
@@ -109,47 +110,57 @@ def _read_speech(
     fallback = speech.get('fallback_role')
     if fallback is not None:
         complaints.text(f'{where}.fallback_role', fallback)
+    generate = speech.get('generate')
+    if generate is not None and not isinstance(generate, bool):
+        complaints.add(f'{where}.generate', f'expected True or False, got {_shown(generate)}.')
     begin, end = (
         read(complaints.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
     )
+    if speech.get('prompt_mm') is not None and speech.get('prompt'):
+        complaints.add(where, "the speech has both 'prompt' and 'prompt_mm'; one of them would be lost.", 'Keep one.')
     content: Pieces | MixedParts = ()
     if speech.get('prompt_mm') is not None and media:
         content = _read_media(speech['prompt_mm'], read, complaints, f'{where}.prompt_mm')
     elif 'prompt' in speech:
         content = read(complaints.text(f'{where}.prompt', speech['prompt']))
     silent = 'prompt' not in speech and 'prompt_mm' not in speech
-    return Turn(role, content, fallback, begin, end, section, silent=silent)
+    return Turn(role, content, fallback, begin, end, section, silent=silent, generate=generate)
 
 
 def _read_media(written: object, read: Read, complaints: Complaints, where: str) -> MixedParts:
     if not isinstance(written, Mapping):
         complaints.add(where, f'expected a mapping of modality to content, got {_shown(written)}.')
-        return MixedParts((), ())
-    text: Pieces = ()
-    shapes: list[MediaShape] = []
+        return MixedParts.of(())
+    shapes: list[PartShape] = []
     for key, value in written.items():
-        kind = str(key).removesuffix('_url')
-        if kind not in MODALITIES:
+        kind = key if key == 'text' else str(key).removesuffix('_url')
+        if kind not in MODALITIES or key == 'text_url':
             complaints.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
         elif kind == 'text':
-            inner = value.get('text') if isinstance(value, Mapping) else value
-            text = read(complaints.text(f'{where}.text', inner))
+            part = {'type': 'text', **value} if isinstance(value, Mapping) else {'type': 'text', 'text': value}
+            complaints.text(f'{where}.text', part.get('text'))
+            shapes.append(PartShape.read(part, read, kind))
         else:
             shapes.append(_read_shape(kind, value, read, complaints, f'{where}.{key}'))
-    return MixedParts(text, tuple(shapes))
+    check_urls(shapes, complaints, where)
+    return MixedParts.of(shapes)
 
 
-def _read_shape(kind: str, value: object, read: Read, complaints: Complaints, where: str) -> MediaShape:
+def _read_shape(kind: str, value: object, read: Read, complaints: Complaints, where: str) -> PartShape:
     type_ = f'{kind}_url'
-    if isinstance(value, str):
-        return MediaShape(kind, type_, type_, read(value))
     if not isinstance(value, Mapping):
-        complaints.add(where, f'expected a url or a mapping with type and url, got {_shown(value)}.')
-        return MediaShape(kind, type_, type_, ())
-    type_ = complaints.text(f'{where}.type', value.get('type', type_))
-    key = next((name for name in value if name != 'type'), type_)
-    inner = value.get(key)
-    if isinstance(inner, Mapping):
-        extra = FrozenDict({name: item for name, item in inner.items() if name != 'url'})
-        return MediaShape(kind, type_, key, read(complaints.text(f'{where}.{key}.url', inner.get('url'))), extra=extra)
-    return MediaShape(kind, type_, key, read(complaints.text(f'{where}.{key}', inner)), nested=False)
+        url = complaints.text(where, value, remedy=f"Write a url, or {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
+        return PartShape.read({'type': type_, type_: {'url': url}}, read, kind)
+    shape = PartShape.read({'type': type_, **value}, read, kind)
+    if shape.is_text or not shape.place:
+        what = f'expected a mapping with a type and a url (or data), got {_shown(dict(value))}.'
+        complaints.add(where, what, f"Write {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
+    return shape
+
+
+def check_urls(shapes: Iterable[PartShape], complaints: Complaints, where: str) -> None:
+    """Complain about examples in the url of a medium."""
+    for shape in shapes:
+        if SHOTS in shape.words and not shape.is_text:
+            what = f'the ice_token stands in the url of {shape.kind}, where no example can stand.'
+            complaints.add(where, what, 'Put it into a text.')

@@ -6,7 +6,7 @@ people see; the model side works on the script itself, so that everything that d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -17,6 +17,7 @@ from rolecall.prompts.prompt_list import PromptList
 
 __all__ = [
     'Aside',
+    'Change',
     'Content',
     'Expand',
     'Item',
@@ -26,10 +27,15 @@ __all__ = [
     'Turn',
     'Written',
     'content_pieces',
+    'item_pieces',
     'map_content',
+    'spread_content',
+    'spread_item',
 ]
 
 Section = Literal['begin', 'shots', 'round', 'end']
+Change = Callable[[Piece], Iterable[Piece]]
+"""What stands in a piece's place: itself, nothing, or any number of pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,8 @@ class Written:
 class Parts(Protocol):
     """Content of several kinds (text, pictures, sound, film) whose parts depend on the row."""
 
-    def map(self, change: Callable[[Piece], Piece]) -> Parts:
-        """The same content with every piece changed."""
+    def spread(self, change: Change) -> Parts:
+        """The same content with other pieces in the place of each."""
 
     def bind(self, row: Row, *, shot: int | None = None) -> Parts:
         """The same content with a row's values in place."""
@@ -72,6 +78,8 @@ class Turn:
     shot: int | None = None
     silent: bool = False
     """The dataset names the role but gives no words: the model's default prompt, if any, is said."""
+    generate: bool | None = None
+    """Whether the model is to give this speech, where the dataset itself says so."""
     extra: Mapping[str, Any] = field(default_factory=FrozenDict)
     """Further keys of a raw message (name, tool_calls, …), passed on as they are."""
 
@@ -150,9 +158,14 @@ class Script:
         return any(isinstance(item, Expand) for item in self.items)
 
 
+def spread_content(content: Content, change: Change) -> Content:
+    """The same content with other pieces in the place of each."""
+    return _spread(content, change) if isinstance(content, tuple) else content.spread(change)
+
+
 def map_content(content: Content, change: Callable[[Piece], Piece]) -> Content:
     """The same content with every piece changed."""
-    return tuple(map(change, content)) if isinstance(content, tuple) else content.map(change)
+    return spread_content(content, lambda piece: (change(piece),))
 
 
 def content_pieces(content: Content) -> Iterator[Piece]:
@@ -171,18 +184,27 @@ def item_pieces(item: Item) -> Iterator[Piece]:
         yield from item.end or ()
 
 
-def map_item(item: Item, change: Callable[[Piece], Piece]) -> Item:
-    """The same item with every piece changed."""
+def spread_item(item: Item, change: Change) -> Item:
+    """The same item with other pieces in the place of each."""
     if isinstance(item, Expand):
         return item
     if isinstance(item, Aside):
-        return replace(item, content=tuple(map(change, item.content)))
+        return replace(item, content=_spread(item.content, change))
     return replace(
         item,
-        content=map_content(item.content, change),
-        begin=None if item.begin is None else tuple(map(change, item.begin)),
-        end=None if item.end is None else tuple(map(change, item.end)),
+        content=spread_content(item.content, change),
+        begin=None if item.begin is None else _spread(item.begin, change),
+        end=None if item.end is None else _spread(item.end, change),
     )
+
+
+def map_item(item: Item, change: Callable[[Piece], Piece]) -> Item:
+    """The same item with every piece changed."""
+    return spread_item(item, lambda piece: (change(piece),))
+
+
+def _spread(pieces: Pieces, change: Change) -> Pieces:
+    return tuple(new for piece in pieces for new in change(piece))
 
 
 def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
@@ -220,6 +242,8 @@ def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
     for key, affix in (('begin', item.begin), ('end', item.end)):
         if affix is not None:
             speech[key] = fold(affix)
+    if item.generate is not None:
+        speech['generate'] = item.generate
     if not item.silent:
         content = item.content
         speech['content' if raw else 'prompt'] = (

@@ -3,7 +3,8 @@
 | examples | the example token stands in | result                                                     |
 |----------|-----------------------------|------------------------------------------------------------|
 | string   | a string prompt             | the examples' text, in place                               |
-| string   | a speech of a dialogue      | the examples' text, inside that speech                     |
+| string   | a speech of a dialogue      | the examples' text, inside that speech: in its words, its  |
+|          |                             | begin or end, a text part of a prompt_mm or raw message    |
 | string   | a bare string of a dialogue | the examples' text, as words that no role speaks           |
 | dialogue | a bare string of a dialogue | the examples' speeches, between the speeches of the prompt |
 | dialogue | a string, or a speech       | an error: there is no place for speeches                   |
@@ -17,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from rolecall.errors import Problem, TemplateError
 from rolecall.prompts.pieces import SHOTS, Origin, Piece, Pieces, Shots, Text
-from rolecall.prompts.script import Aside, Expand, Item, Script, content_pieces
+from rolecall.prompts.script import Aside, Expand, Item, Script, content_pieces, item_pieces, spread_item
 
-__all__ = ['Joints', 'check_place', 'place_shots', 'place_text', 'without_shots']
+__all__ = ['Joints', 'as_shot', 'check_place', 'place_shots', 'place_text', 'without_shots']
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,7 @@ def check_place(script: Script, *, dialogue_shots: bool, ice_token: str | None) 
         remedy = 'Make the prompt template a dialogue, or the ice_template a string.'
         raise TemplateError(Problem('prompt_template', what, remedy))
     for item in script.items:
-        if not isinstance(item, (Aside, Expand)) and any(
-            isinstance(piece, Shots) for piece in content_pieces(item.content)
-        ):
+        if not isinstance(item, (Aside, Expand)) and SHOTS in item_pieces(item):
             what = f'the examples are dialogues, but the ice_token stands inside a speech of {item.role}.'
             remedy = "Put it between speeches, e.g. begin=['</E>'], or make the ice_template a string."
             raise TemplateError(Problem('prompt_template', what, remedy))
@@ -90,15 +89,25 @@ def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) ->
 
 def place_text(script: Script, text: Pieces) -> Script:
     """The prompt with some text where examples stand."""
-    items = [_itemplace_text(item, text) for item in script.items]
+    items = [_with_text(item, text) for item in script.items]
     return replace(script, items=tuple(item for item in items if script.plain or not _is_empty(item)))
 
 
-def _itemplace_text(item: Item, text: Pieces) -> Item:
-    if isinstance(item, Expand) or not isinstance(item.content, tuple) or SHOTS not in item.content:
+def as_shot(item: Item) -> Item:
+    """The item inside an example: no place for examples in it, no end of the context."""
+    return replace(spread_item(item, _without_places), section='shots')
+
+
+def _without_places(piece: Piece) -> Pieces:
+    if isinstance(piece, Shots) or (isinstance(piece, Text) and piece.origin.kind == 'sep'):
+        return ()
+    return (piece,)
+
+
+def _with_text(item: Item, text: Pieces) -> Item:
+    if SHOTS not in item_pieces(item):
         return item
-    pieces = [new for old in item.content for new in (text if isinstance(old, Shots) else (old,))]
-    return replace(item, content=tuple(pieces))
+    return spread_item(item, lambda piece: text if isinstance(piece, Shots) else (piece,))
 
 
 def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:

@@ -10,11 +10,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rolecall.errors import Problem, TemplateError, did_you_mean
-from rolecall.prompts.multimodal import raw_turn
+from rolecall.errors import Problem, RenderError, TemplateError, did_you_mean
+from rolecall.prompts.multimodal import RawParts, content_troubles, raw_turn
 from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
-from rolecall.prompts.reading import DIALOGUE_KEYS, Complaints, is_dialogue, read_dialogue
+from rolecall.prompts.reading import DIALOGUE_KEYS, Complaints, check_urls, is_dialogue, read_dialogue
 from rolecall.prompts.script import Aside, Expand, Item, Script, Turn
+from rolecall.prompts.shots import as_shot
 
 __all__ = ['MMPromptTemplate', 'MultiTurnPromptTemplate', 'PromptTemplate', 'RawPromptTemplate', 'Template']
 
@@ -35,6 +36,7 @@ class PromptTemplate:
     """
 
     _takes_media = False
+    _labels: tuple[Hashable, ...] = ()
 
     def __init__(
         self,
@@ -57,9 +59,12 @@ class PromptTemplate:
         if isinstance(template, Mapping) and not is_dialogue(template):
             if not template:
                 complaints.add('template', 'the template is empty.', 'Give a string, or a dialogue with a round.')
-            return {
+            self._labels = tuple(template)
+            scripts = {
                 label: self._read_one(prompt, complaints, f'template[{label!r}]') for label, prompt in template.items()
             }
+            _check_forms(scripts, complaints)
+            return scripts
         return {None: self._read_one(template, complaints, 'template')}
 
     def _read_one(self, prompt: object, complaints: Complaints, where: str) -> Script:
@@ -79,7 +84,7 @@ class PromptTemplate:
     @property
     def labels(self) -> tuple[Hashable, ...]:
         """The labels of a label → prompt template, in the order written; none for other templates."""
-        return () if None in self._scripts else tuple(self._scripts)
+        return self._labels
 
     @property
     def is_dialogue(self) -> bool:
@@ -90,7 +95,7 @@ class PromptTemplate:
         """The wording of the prompt, for one label where there are labels."""
         if not self.labels:
             return self._scripts[None]
-        if label in self._scripts:
+        if label in self.labels:
             return self._scripts[label]
         what = f'no prompt for the label {label!r}.' if label is not None else 'a label is needed.'
         raise TemplateError(Problem('template', what, did_you_mean(label, self.labels)))
@@ -99,7 +104,7 @@ class PromptTemplate:
         """The wording of one in-context example: the round alone, without a place for further examples."""
         script = self.script(label)
         wanted = script.items if script.plain else [item for item in script.items if item.section == 'round']
-        return replace(script, items=tuple(_as_shot(item) for item in wanted))
+        return replace(script, items=tuple(as_shot(item) for item in wanted))
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}({self.template!r:.80})'
@@ -177,10 +182,15 @@ class RawPromptTemplate:
             complaints.add(where, f'expected a message with a role, got {entry!r:.60}.')
             return None
         content = entry.get('content')
-        if not isinstance(content, (str, list, tuple)) and 'tool_calls' not in entry:
-            complaints.add(f'{where}.content', f'expected a string or a list of parts, got {content!r:.60}.')
+        troubles = () if content is None and 'tool_calls' in entry else tuple(content_troubles(content))
+        for place, what in troubles:
+            complaints.add(f'{where}.content{place}', what)
+        if troubles:
             return None
-        return raw_turn(entry, read)
+        turn = raw_turn(entry, read)
+        if isinstance(turn.content, RawParts):
+            check_urls(turn.content.entries, complaints, f'{where}.content')
+        return turn
 
     def script(self, label: Hashable = None) -> Script:
         """The wording of the prompt. Raw messages are the same for every label."""
@@ -189,7 +199,7 @@ class RawPromptTemplate:
     def shot(self, label: Hashable = None) -> Script:
         """The wording of one in-context example."""
         items = [item for item in self._script.items if not isinstance(item, Aside)]
-        return replace(self._script, items=tuple(_as_shot(item) for item in items))
+        return replace(self._script, items=tuple(as_shot(item) for item in items))
 
     def __repr__(self) -> str:
         return f'RawPromptTemplate({self.messages!r:.80})'
@@ -210,21 +220,22 @@ def _as_written(text: str) -> Pieces:
 
 
 def _message_as_data(message: Mapping[str, Any], origin: Origin) -> Turn:
+    content = message.get('content')
+    for place, what in () if content is None else content_troubles(content):
+        raise RenderError(f"column '{origin.name}': a message's content{place}: {what}")
     return raw_turn(message, lambda text: (Text(text, origin),))
 
 
-def _as_shot(item: Item) -> Item:
-    """The item inside an example: no place for examples in it, no end of the context."""
-    if isinstance(item, Expand):
-        return replace(item, section='shots')
-    if isinstance(item.content, tuple):
-        kept = tuple(
-            piece
-            for piece in item.content
-            if not isinstance(piece, Shots) and not (isinstance(piece, Text) and piece.origin.kind == 'sep')
+def _check_forms(scripts: Mapping[Hashable, Script], complaints: Complaints) -> None:
+    """Refuse labels of which some have strings and others dialogues: the examples of a prompt have one form."""
+    strings = [label for label, script in scripts.items() if script.plain]
+    dialogues = [label for label, script in scripts.items() if script.items and not script.plain]
+    if strings and dialogues:
+        complaints.add(
+            'template',
+            f'the label {strings[0]!r} has a string, {dialogues[0]!r} a dialogue.',
+            'Write the prompts of all labels in one form.',
         )
-        return replace(item, content=kept, section='shots')
-    return replace(item, section='shots')
 
 
 def _check_tokens(ice_token: object, sep_token: object, column_token_map: object, complaints: Complaints) -> None:
@@ -239,11 +250,20 @@ def _check_tokens(ice_token: object, sep_token: object, column_token_map: object
                 f'the {name} is empty, so it would stand between all characters.',
                 "Write a token that occurs in the template, e.g. '</E>', or leave it out.",
             )
+    if ice_token is not None and ice_token == sep_token:
+        what = f'{sep_token!r} is the ice_token already, so it cannot say where the answer begins.'
+        complaints.add('sep_token', what, 'Give each a token of its own.')
     if column_token_map is None:
         return
     if not isinstance(column_token_map, Mapping):
         complaints.add('column_token_map', f'expected a mapping of column to token, got {column_token_map!r:.60}.')
         return
+    taken: dict[object, str] = {ice_token: 'the ice_token', sep_token: 'the sep_token'}
     for column, token in column_token_map.items():
         if not isinstance(token, str) or not token:
             complaints.add(f'column_token_map[{column!r}]', f"expected a token such as '</{column}>', got {token!r}.")
+        elif token in taken:
+            what = f'{token!r} is the token of {taken[token]} already.'
+            complaints.add(f'column_token_map[{column!r}]', what, f"Give it one of its own, e.g. '</{column}>'.")
+        else:
+            taken[token] = f'the column {column!r}'

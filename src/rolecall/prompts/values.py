@@ -12,6 +12,8 @@ from rolecall.errors import RenderError
 
 __all__ = ['text_of']
 
+_REMEDY = 'Turn it into a string in the dataset.'
+
 
 def text_of(value: object) -> str:
     """The text form of a row's value.
@@ -32,13 +34,13 @@ def text_of(value: object) -> str:
     ('["a", "ü", null]', '', '0.1')
     """
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # its characters, also where a subclass (an enum) prints itself otherwise
     if value is None:
         return ''
     if isinstance(value, (bool, int, float, Decimal)):
-        return str(value)
+        return _number(value)
     if isinstance(value, (list, tuple, Mapping)):
-        return json.dumps(value, ensure_ascii=False, default=_inside_json)
+        return _json(value)
     if isinstance(value, (date, time)):
         return value.isoformat()
     if hasattr(value, 'tolist'):
@@ -47,6 +49,22 @@ def text_of(value: object) -> str:
         f'a value of type {type(value).__name__} has no text form: {value!r:.80}. '
         'Turn it into a string, number, list or dict in the dataset.'
     )
+
+
+def _number(value: float | Decimal) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise RenderError(f'a whole number is too long to be written out. {_REMEDY}') from None
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_inside_json)
+    except RecursionError:
+        raise RenderError(f'a {type(value).__name__} is nested too deeply to be written as JSON. {_REMEDY}') from None
+    except (ValueError, TypeError) as error:  # it holds itself, a number that is too long, a key that is not text
+        raise RenderError(f'a {type(value).__name__} cannot be written as JSON: {error}. {_REMEDY}') from None
 
 
 def _inside_json(value: Any) -> Any:

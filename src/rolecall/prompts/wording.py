@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-from rolecall.errors import Problem, TemplateError
+from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
+from rolecall.prompts.mixed import limit_stand_ins
 from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text
 from rolecall.prompts.script import Script
 from rolecall.prompts.shots import Joints, check_place, place_shots, without_shots
@@ -17,6 +18,8 @@ __all__ = ['Mode', 'Wording']
 
 Mode = Literal['gen', 'ppl']
 """`gen` asks for an answer, `ppl` weighs a complete prompt."""
+
+_WRITE_A_TEMPLATE = "Write PromptTemplate('Q: {question}'), or one of the other templates."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,18 @@ class Wording:
     output_column: str | None = None
     replacement: str = ''
     joints: Joints = field(default_factory=Joints)
+    input_columns: tuple[str, ...] = ()
+    """The columns that may be asked about, where the dataset says so."""
+
+    def __post_init__(self) -> None:
+        given = {'prompt_template': self.prompt_template, 'ice_template': self.ice_template}
+        problems = [
+            Problem(name, f'expected a template, got {type(template).__name__} {template!r:.60}.', _WRITE_A_TEMPLATE)
+            for name, template in given.items()
+            if template is not None and not isinstance(template, Template)
+        ]
+        if problems:
+            raise TemplateError(problems)
 
     @property
     def prompt(self) -> Template:
@@ -47,10 +62,15 @@ class Wording:
             what = 'the template has a prompt for each label; generation needs one prompt without a label.'
             remedy = 'Use PPLInferencer, or a template that is a string or a dialogue.'
             raise TemplateError(Problem('prompt_template', what, remedy))
-        return self.prompt.script(label).map(self.hide(label, mode))
+        return self._limited(self.prompt.script(label)).map(self.hide(label, mode))
+
+    def _limited(self, script: Script) -> Script:
+        return limit_stand_ins(script, self.input_columns, output=self.output_column)
 
     def hide(self, label: Hashable, mode: Mode) -> Callable[[Piece], Piece]:
         """What happens to the output column of the row being asked about."""
+        if mode not in get_args(Mode):
+            raise ConfigError(Problem('mode', f'unknown mode {mode!r}.', did_you_mean(mode, get_args(Mode))))
         column = self.output_column
         if mode == 'gen':
             shown = Text(self.replacement, Origin('masked', column or ''))
@@ -67,13 +87,13 @@ class Wording:
             what = 'the retriever picks examples, but there is no ice_template to word them.'
             raise TemplateError(Problem('infer_cfg', what, 'Add an ice_template, or use ZeroRetriever.'))
         if not template.labels:
-            return template.shot().bind(row, shot=k)
+            return self._limited(template.shot()).bind(row, shot=k)
         label = row.get(self.output_column) if self.output_column is not None else None
         if label not in template.labels:
             what = f'an example has the label {label!r}; there are prompts for {_listed(template.labels)}.'
             remedy = 'Add a prompt for it, or map the labels in the dataset.'
             raise TemplateError(Problem('ice_template', what, remedy))
-        return template.shot(label).bind(row, shot=k)
+        return self._limited(template.shot(label)).bind(row, shot=k)
 
     @property
     def shots_are_dialogues(self) -> bool:

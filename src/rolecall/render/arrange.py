@@ -17,6 +17,7 @@ from rolecall.prompts.pieces import Pieces, Text, relabel
 from rolecall.prompts.script import Aside, Content, Expand, Item, Section, Turn, content_pieces
 from rolecall.prompts.wording import Mode
 from rolecall.render.meta import MetaTemplate, Role
+from rolecall.render.parts import voiced
 
 __all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'settle_role']
 
@@ -55,45 +56,50 @@ class Arrangement:
 def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangement:
     """The dataset's items in the model's order; in mode `gen` up to the speech that the model is to give.
 
-    That speech stands where the dataset lets the generating role speak in its last round (or in its end section). If
-    the dataset leaves it out, it comes after everything the dataset says.
+    That speech is the one of the first role that generates in the last round. It stands in that round (or in the end
+    section) if the dataset lets a generating role speak there; otherwise it comes after everything the dataset says.
     """
     notes: list[Note] = []
     blocks = [
-        (section, [_cast(item, meta, notes) for item in group])
-        for (section, _shot), group in groupby(items, key=lambda item: (item.section, getattr(item, 'shot', None)))
+        (section, shot, [_cast(item, meta, notes) for item in group])
+        for (section, shot), group in groupby(items, key=lambda item: (item.section, getattr(item, 'shot', None)))
     ]
-    asked = _generating(meta) if mode == 'gen' else None
-    last_round = max((i for i, (section, _) in enumerate(blocks) if section == 'round'), default=None)
+    last_round = max((i for i, (section, _, _) in enumerate(blocks) if section == 'round'), default=None)
     said: list[Utterance] = []
     answer_at: int | None = None
+    asked = _asked((), meta) if mode == 'gen' else None
     reached = 0
-    for i, (section, block) in enumerate(blocks):
-        start = len(said)
+    for i, (section, shot, block) in enumerate(blocks):
+        rounds = _split_rounds(block, meta.order)
+        if section == 'end' and mode == 'gen' and answer_at is None:
+            answer_at = _answer_in_end(rounds, len(said), asked)
         if section in ('begin', 'end'):
             said += block
-        else:
-            rounds = _split_rounds(block, meta.order)
-            for speeches in rounds[:-1]:
-                said += _one_round(speeches, meta, None)
-            start = len(said)
-            open_for = asked if i == last_round else None
-            said += _one_round(rounds[-1], meta, open_for)
-            reached = _reached(rounds[-1], meta) if open_for else reached
-        if asked and answer_at is None and (i == last_round or section == 'end'):
-            answer_at = _last_answer(said, start)
-    if asked is None:
+            continue
+        for speeches in rounds[:-1]:
+            said += _one_round(speeches, meta, shot=shot)
+        if i != last_round or mode != 'gen':
+            said += _one_round(rounds[-1], meta, shot=shot)
+            continue
+        asked = _asked(rounds[-1], meta)
+        reached = _reached(rounds[-1], meta)
+        start = len(said)
+        said += _one_round(rounds[-1], meta, asked)
+        if any(map(_answers, rounds[-1])):
+            answer_at = _answer_in(said, start, asked)
+    if answer_at is None and asked is None:
         return Arrangement(tuple(said), notes=tuple(notes))
-    if answer_at is None:
+    if answer_at is None and asked is not None:
         place = meta.order.get(asked.name, 0)
         if reached == 0 or reached > place:
             said += _unsaid(meta, 0, place)
-        said.append(Utterance((), asked, asked.begin, asked.end, from_dataset=False))
-        answer_at = len(said) - 1
-    for utterance in said[answer_at + 1 :]:
-        if utterance.from_dataset and (text := _preview(utterance)):
-            notes.append(Note('not_sent', 'the dataset says this after the answer, so it is not sent.', text))
-    return Arrangement(tuple(said[: answer_at + 1]), answering=True, notes=tuple(notes))
+        said.append(_silent(asked))
+    end = len(said) if answer_at is None else answer_at + 1
+    for utterance in said[end:]:
+        if utterance.from_dataset and _has_words(utterance):
+            told = 'the dataset says this after the answer, so it is not sent.'
+            notes.append(Note('not_sent', told, _preview(utterance)))
+    return Arrangement(tuple(said[:end]), answering=True, notes=tuple(notes))
 
 
 def settle_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
@@ -125,11 +131,9 @@ def _cast(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance:
     fallback = role.name if role.name != item.role else ''
     content: Content = item.content
     if item.silent and role.default is not None:
-        content = role.default
-    if isinstance(content, tuple):
-        content = relabel(content, lambda origin: replace(origin, role=item.role, fallback=fallback))
+        content = _of_shot(role.default, item.shot)
     return Utterance(
-        content,
+        voiced(content, item.role, fallback),
         role,
         begin=_of_shot(role.begin if item.begin is None else item.begin, item.shot),
         end=_of_shot(role.end if item.end is None else item.end, item.shot),
@@ -143,27 +147,60 @@ def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:
     return pieces if shot is None else relabel(pieces, lambda origin: replace(origin, shot=shot))
 
 
-def _generating(meta: MetaTemplate) -> Role | None:
-    """The role the model plays: the first that generates."""
-    return next((role for role in meta.roles.values() if role.generate), None)
+def _answers(speech: Utterance) -> bool:
+    """Whether the model is to give a speech of the dataset: as the speech itself says, or else as its role does."""
+    if speech.role is None or speech.turn is None:
+        return False
+    return speech.role.generate if speech.turn.generate is None else speech.turn.generate
 
 
-def _one_round(speeches: Sequence[Utterance], meta: MetaTemplate, open_for: Role | None) -> Iterator[Utterance]:
-    """One round with the model's strings and defaults. A round left open for an answer ends where that would begin."""
+def _asked(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
+    """The role the model plays: the first that generates, with what the speeches of the last round say about it."""
+    told = {speech.role.name: _answers(speech) for speech in speeches if speech.role}
+    return next((role for role in meta.roles.values() if told.get(role.name, role.generate)), None)
+
+
+def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int:
+    """Where the answer stands among speeches of which one is the model's: at the role asked, or else that one's."""
+    names = [speech.role.name if speech.role else '' for speech in said[start:]]
+    first = next(name for name, speech in zip(names, said[start:], strict=True) if name and _answers(speech))
+    name = asked.name if asked and asked.name in names else first
+    return start + max(i for i, own in enumerate(names) if own == name)
+
+
+def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, asked: Role | None) -> int | None:
+    """Where in the end section the model is to speak: in the last round of it that has a speech to give."""
+    found = None
+    for speeches in rounds:
+        if any(map(_answers, speeches)):
+            found = start + _answer_in(speeches, 0, asked)
+        start += len(speeches)
+    return found
+
+
+def _one_round(
+    speeches: Sequence[Utterance], meta: MetaTemplate, asked: Role | None = None, *, shot: int | None = None
+) -> Iterator[Utterance]:
+    """One round with the model's strings and defaults.
+
+    Where a role is asked for its answer, that has a place in the round although the dataset leaves it out; or, if the
+    dataset gives no answer at all, the round ends where it would begin.
+    """
     if not _reached(speeches, meta):
         yield from speeches
         return
+    answered = asked if any(map(_answers, speeches)) else None
     at = 0
     for speech in speeches:
         place = _place(speech, meta)
         if place is not None:
-            yield from _unsaid(meta, at, place)
+            yield from _unsaid(meta, at, place, answered, shot=shot)
             at = place + 1
         yield speech
     stop = len(meta.round or ())
-    if open_for and open_for.name in meta.order and at <= meta.order[open_for.name]:
-        stop = meta.order[open_for.name]
-    yield from _unsaid(meta, at, stop)
+    if asked and not answered and asked.name in meta.order and at <= meta.order[asked.name]:
+        stop = meta.order[asked.name]
+    yield from _unsaid(meta, at, stop, answered, shot=shot)
 
 
 def _place(speech: Utterance, meta: MetaTemplate) -> int | None:
@@ -194,19 +231,28 @@ def _split_rounds(block: Sequence[Utterance], order: dict[str, int]) -> list[lis
     return rounds
 
 
-def _unsaid(meta: MetaTemplate, start: int, stop: int) -> Iterator[Utterance]:
-    """What the model's round has between two speeches of the dataset: bare strings and default speeches."""
+def _unsaid(
+    meta: MetaTemplate, start: int, stop: int, asked: Role | None = None, *, shot: int | None = None
+) -> Iterator[Utterance]:
+    """What the model's round has between two speeches of the dataset: bare strings, defaults, the answer asked for."""
     for item in (meta.round or ())[start:stop]:
         if isinstance(item, Text):
-            yield Utterance((item,), from_dataset=False)
+            yield Utterance(_of_shot((item,), shot), from_dataset=False)
+        elif asked and item.name == asked.name:
+            yield _silent(item)
         elif item.default is not None:
-            yield Utterance(item.default, item, item.begin, item.end, from_dataset=False)
+            begin, words, end = (_of_shot(pieces, shot) for pieces in (item.begin, item.default, item.end))
+            yield Utterance(words, item, begin, end, from_dataset=False)
 
 
-def _last_answer(said: Sequence[Utterance], start: int) -> int | None:
-    """Where the dataset itself lets the generating role speak, at or after `start`."""
-    found = [i for i in range(start, len(said)) if (role := said[i].role) and role.generate and said[i].from_dataset]
-    return found[-1] if found else None
+def _silent(role: Role) -> Utterance:
+    """The place of an answer for which the dataset has no words."""
+    return Utterance((), role, role.begin, role.end, from_dataset=False)
+
+
+def _has_words(utterance: Utterance) -> bool:
+    """Whether the dataset says anything there, but the answer it hides."""
+    return any(not isinstance(piece, Text) or piece.text for piece in content_pieces(utterance.content))
 
 
 def _preview(utterance: Utterance) -> str:

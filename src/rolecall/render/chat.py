@@ -7,11 +7,12 @@ way is the template's own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rolecall.errors import RenderError
+from rolecall.errors import Problem, RenderError, TemplateError
 from rolecall.prompts.pieces import Origin, Piece, Row, relabel
 from rolecall.prompts.script import Script
 from rolecall.prompts.wording import Mode
@@ -19,6 +20,7 @@ from rolecall.render.arrange import Note
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.layout import MessageDraft, MessagesLayout
 from rolecall.render.meta import MetaTemplate
+from rolecall.render.parts import SpokenParts
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Rendered, join_neighbours
 from rolecall.render.spans import Message, Span
 
@@ -36,6 +38,16 @@ class ChatRenderer:
     tools: tuple[Mapping[str, Any], ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the template, such as enable_thinking."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.template, str):
+            object.__setattr__(self, 'template', ChatTemplate(self.template))
+        if not hasattr(self.template, 'render'):
+            raise TemplateError(Problem('chat_template', f'expected a ChatTemplate, got {self.template!r:.60}.'))
+        object.__setattr__(self, 'meta', MetaTemplate.read(self.meta))
+        if self.tools and not self.template.supports_tools:
+            what = 'the chat template has no place for tools, so the model would not hear of them.'
+            raise TemplateError(Problem('tools', what, 'Describe them in the words of the prompt.'))
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         drafts, notes = ApiRenderer(self.meta).drafts(script, mode, prefill=prefill)
@@ -58,7 +70,7 @@ def _without_system(
 
 def _as_user(draft: MessageDraft) -> MessageDraft:
     if not isinstance(draft.content, tuple):
-        return replace(draft, role='user')
+        return replace(draft, role='user', content=SpokenParts(draft.content, fallback='user'))
     return replace(draft, role='user', content=relabel(draft.content, lambda origin: replace(origin, fallback='user')))
 
 
@@ -116,9 +128,13 @@ class ChatLayout:
             found = marks.find(self._write(marked), text)
         except RenderError:  # a template that looks into contents may refuse marked ones
             return None
-        if found is None or any(text[start:stop] not in str(messages[i]['content']) for i, start, stop in found):
+        if found is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in found):
             return None
         return found
+
+
+def _says(messages: Sequence[Message], number: int, words: str) -> bool:
+    return number < len(messages) and words in str(messages[number].get('content'))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +161,16 @@ class _Marks:
         return {**message, 'content': f'{before}{self.open}{number};{core}{self.close}{after}'}
 
     def find(self, marked: str, text: str) -> list[tuple[int, int, int]] | None:
+        """Where the marked contents stand in the text; None if a mark is torn, or the text is another one."""
         found: list[tuple[int, int, int]] = []
         plain = ''
-        rest = marked
-        while self.open in rest:
-            before, rest = rest.split(self.open, 1)
-            number, rest = rest.split(';', 1)
-            if self.close not in rest:
-                return None
-            core, rest = rest.split(self.close, 1)
-            plain += before
-            found.append((int(number), len(plain), len(plain) + len(core)))
-            plain += core
-        return found if plain + rest == text else None
+        at = 0
+        for one in re.finditer(f'{re.escape(self.open)}([0-9]{{1,9}});(.*?){re.escape(self.close)}', marked, re.DOTALL):
+            plain += marked[at : one.start()]
+            found.append((int(one[1]), len(plain), len(plain) + len(one[2])))
+            plain += one[2]
+            at = one.end()
+        return found if plain + marked[at:] == text else None
 
 
 def _labelled(

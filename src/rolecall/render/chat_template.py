@@ -136,6 +136,8 @@ class ChatTemplate:
         With `continue_final_message` it ends right after the text of the final message, which the model goes on
         with; nothing asks for a new one then. `variables` are handed to the template as they are.
         """
+        if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
+            raise RenderError(f'a chat template is given a list of messages, got {messages!r:.60}.')
         if continue_final_message:
             marked, said = _with_mark(messages)
             return _cut_at_mark(self._text(marked, tools, False, variables), said)
@@ -259,11 +261,14 @@ def _named_templates(found: object) -> dict[str, str]:
         case str():
             return {'default': found}
         case Mapping():
-            return dict(found)
+            named = list(found.items())
         case list() | tuple():
-            return {entry['name']: entry['template'] for entry in found}
+            named = [(e.get('name'), e.get('template')) if isinstance(e, Mapping) else (None, None) for e in found]
         case _:
             return {}
+    if not all(isinstance(name, str) and isinstance(source, str) for name, source in named):
+        raise RenderError(f'chat_template holds an entry that is no template with a name and a text: {found!r:.80}.')
+    return dict(named)
 
 
 def _special_tokens(config: Mapping[str, Any]) -> dict[str, Any]:

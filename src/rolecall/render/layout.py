@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, takewhile
 from typing import Any, Protocol
 
 from rolecall.errors import RenderError
@@ -18,7 +19,17 @@ from rolecall.prompts.script import Content, content_pieces
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Message, Request, Span
 
-__all__ = ['Layout', 'LinesLayout', 'MessageDraft', 'MessagesLayout', 'TextLayout', 'TokensLayout', 'text_layout']
+__all__ = [
+    'Layout',
+    'LinesLayout',
+    'MessageDraft',
+    'MessagesLayout',
+    'TextLayout',
+    'TokenLinesLayout',
+    'TokensLayout',
+    'lines_layout',
+    'text_layout',
+]
 
 _JOINT = Text('\n', Origin('joint', 'speeches'))
 
@@ -129,50 +140,68 @@ def _frame_of(pieces: Pieces) -> list[str]:
     return frame
 
 
+Encode = Callable[[str], Sequence[int]]
+
+
 class TokensLayout:
-    """A text in which the model side has put token ids: strings and ids in order."""
+    """A text in which the model side has put token ids: strings and ids in order, or ids alone with a tokenizer.
+
+    The spans join to the strings and ids as they are before the strings are encoded.
+    """
 
     __slots__ = ('_encode', '_pieces')
 
-    def __init__(self, pieces: Iterable[Piece], encode: Callable[[str], Sequence[int]] | None = None) -> None:
+    def __init__(self, pieces: Iterable[Piece], encode: Encode | None = None) -> None:
         self._pieces = tuple(pieces)
         self._encode = encode
 
     def fill(self, row: Row) -> list[int | str]:
-        request: list[int | str] = []
-        text = ''
-        for piece in (*bind(self._pieces, row), None):
-            if isinstance(piece, Text):
-                text += piece.text
-                continue
-            if text:
-                request += self._encode(text) if self._encode else [text]
-                text = ''
-            if isinstance(piece, Token):
-                request.append(piece.id)
-        return request
+        return _token_request(bind(self._pieces, row), self._encode)
 
     def trace(self, row: Row) -> list[Span]:
-        return [
-            Span('', piece.origin, token=piece.id) if isinstance(piece, Token) else Span(piece.text, piece.origin)
-            for piece in bind(self._pieces, row)
-            if isinstance(piece, (Text, Token))
-        ]
+        return _token_spans(bind(self._pieces, row))
 
     def pieces(self) -> Iterator[Piece]:
         return iter(self._pieces)
 
     @property
     def prefix(self) -> list[int | str]:
-        known: list[Piece] = []
-        for piece in self._pieces:
-            if isinstance(piece, Field):
-                break
-            known.append(piece)
-        return TokensLayout(known, self._encode).fill({})
+        """Up to the last id before the first field: the text beside a value is one with it."""
+        known = tuple(takewhile(lambda piece: not isinstance(piece, Field), self._pieces))
+        if len(known) < len(self._pieces):
+            known = _up_to_last_token(known)
+        return _token_request(known, self._encode)
 
 
-def text_layout(pieces: Sequence[Piece], encode: Callable[[str], Sequence[int]] | None = None) -> Layout:
+def _token_request(pieces: Pieces, encode: Encode | None) -> list[int | str]:
+    """Pieces without fields as a request: each stretch of text as one string, or encoded as a whole."""
+    request: list[int | str] = []
+    text = ''
+    for piece in (*pieces, None):
+        if isinstance(piece, Text):
+            text += piece.text
+            continue
+        if text:
+            request += encode(text) if encode else [text]
+            text = ''
+        if isinstance(piece, Token):
+            request.append(piece.id)
+    return request
+
+
+def _token_spans(pieces: Pieces) -> list[Span]:
+    return [
+        Span('', piece.origin, token=piece.id) if isinstance(piece, Token) else Span(piece.text, piece.origin)
+        for piece in pieces
+        if isinstance(piece, (Text, Token))
+    ]
+
+
+def _up_to_last_token(pieces: Pieces) -> Pieces:
+    return pieces[: max((i + 1 for i, piece in enumerate(pieces) if isinstance(piece, Token)), default=0)]
+
+
+def text_layout(pieces: Sequence[Piece], encode: Encode | None = None) -> Layout:
     """The layout for a text model: a text, or token ids where the model side gives any."""
     return TokensLayout(pieces, encode) if any(isinstance(piece, Token) for piece in pieces) else TextLayout(pieces)
 
@@ -207,10 +236,42 @@ class LinesLayout:
 
     @property
     def prefix(self) -> str:
-        return self._begin.prefix
+        """What comes first, and the beginning of the first speech: if that is empty, another takes its place."""
+        first = self._lines[0].prefix if self._begin.is_constant and self._lines else ''
+        return self._begin.prefix + first
 
 
-def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = ()) -> Layout:
+class TokenLinesLayout:
+    """Speeches joined with line breaks, those that turn out empty left out, between token ids of the model side."""
+
+    __slots__ = ('_begin', '_encode', '_end', '_lines')
+
+    def __init__(self, lines: Iterable[Pieces], begin: Pieces, end: Pieces, encode: Encode | None = None) -> None:
+        self._lines = tuple(lines)
+        self._begin = begin
+        self._end = end
+        self._encode = encode
+
+    def fill(self, row: Row) -> list[int | str]:
+        return _token_request(self._said(row), self._encode)
+
+    def trace(self, row: Row) -> list[Span]:
+        return _token_spans(self._said(row))
+
+    def pieces(self) -> Iterator[Piece]:
+        return chain(self._begin, *self._lines, self._end)
+
+    @property
+    def prefix(self) -> list[int | str]:
+        return _token_request(_up_to_last_token(self._begin), self._encode)
+
+    def _said(self, row: Row) -> Pieces:
+        lines = [line for line in (bind(line, row) for line in self._lines) if _never_empty(line)]
+        said = (piece for i, line in enumerate(lines) for piece in ((_JOINT, *line) if i else line))
+        return (*self._begin, *said, *self._end)
+
+
+def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = (), encode: Encode | None = None) -> Layout:
     """Speeches joined with line breaks. Those that can never be empty are joined now."""
     merged: list[Pieces] = []
     for line in lines:
@@ -220,17 +281,15 @@ def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = ()) 
             merged[-1] = (*merged[-1], _JOINT, *line)
         else:
             merged.append(line)
-    if any(isinstance(piece, Token) for line in (begin, *merged, end) for piece in line):
-        return TokensLayout(
-            (*begin, *[p for i, line in enumerate(merged) for p in ((_JOINT, *line) if i else line)], *end)
-        )
     if len(merged) == 1:
-        return TextLayout((*begin, *merged[0], *end))
+        return text_layout((*begin, *merged[0], *end), encode)
+    if any(isinstance(piece, Token) for line in (begin, *merged, end) for piece in line):
+        return TokenLinesLayout(merged, begin, end, encode)
     return LinesLayout(merged, begin, end)
 
 
 def _never_empty(line: Pieces) -> bool:
-    return any(isinstance(piece, Text) and piece.text for piece in line)
+    return any(isinstance(piece, Token) or (isinstance(piece, Text) and piece.text) for piece in line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,9 @@ class MetaTemplate:
         complaints = Complaints()
         if isinstance(written, MetaTemplate):
             return written
-        if isinstance(written, tuple) and len(written) == 1 and 'role' not in written[0]:
-            written = written[0]  # a stray comma behind `dict(…)`, as the documents print it
+        match written:
+            case (Mapping() as alone,) if isinstance(written, tuple) and 'role' not in alone:
+                written = alone  # a stray comma behind `dict(…)`, as the documents print it
         if isinstance(written, Mapping):
             meta = _read_mapping(written, complaints)
         elif isinstance(written, (list, tuple)):
@@ -124,7 +125,7 @@ def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -
     complaints.unknown_keys(where, written, _ROLE_KEYS)
     name = complaints.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
     api_role = written.get('api_role', name)
-    if 'api_role' in written and api_role not in _API_ROLES:
+    if not isinstance(api_role, str) or ('api_role' in written and api_role not in _API_ROLES):
         complaints.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
     generate = written.get('generate', False)
     if not isinstance(generate, bool):
@@ -138,7 +139,7 @@ def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -
         if default is None
         else (Text(complaints.text(f'{where}.prompt', default), Origin('default', name, role=name)),),
         generate=bool(generate),
-        api_role=_API_ROLES.get(api_role),
+        api_role=_API_ROLES.get(api_role) if isinstance(api_role, str) else None,
     )
 
 

@@ -14,6 +14,7 @@ from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Arrangement, Note, Utterance, arrange
 from rolecall.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
 from rolecall.render.meta import MetaTemplate, Role
+from rolecall.render.parts import SpokenParts
 
 __all__ = [
     'API_ROLES',
@@ -62,13 +63,26 @@ class TextRenderer:
     encode: Callable[[str], Sequence[int]] | None = None
     """The model's tokenizer, for meta templates that hold token ids."""
 
+    def __post_init__(self) -> None:
+        if self.meta is not None:
+            object.__setattr__(self, 'meta', MetaTemplate.read(self.meta))
+
     @property
     def has_rounds(self) -> bool:
         """Whether speeches are wrapped by the model's roles (and not joined with line breaks)."""
         return self.meta is not None and self.meta.round is not None
 
+    @property
+    def writes_text(self) -> bool:
+        """Whether what stands around speeches is text alone, without token ids."""
+        roles = self.meta.roles.values() if self.has_rounds and self.meta else ()
+        return not any(isinstance(piece, Token) for role in roles for piece in (*role.begin, *role.end))
+
     def fragment(self, items: Sequence[Item]) -> str:
-        """The text of some speeches on their own, without the words around the whole conversation."""
+        """The text of some speeches on their own, without the words around the whole conversation.
+
+        It is all there is of them only if the model side `writes_text`.
+        """
         if self.meta is None or self.meta.round is None:
             return str(lines_layout([_line(item) for item in items]).fill({}))
         spoken = arrange(items, self.meta, 'ppl').utterances
@@ -82,7 +96,7 @@ class TextRenderer:
             begin, end = (self.meta.begin, self.meta.end) if self.meta else ((), ())
             if self.meta and self.meta.messages:
                 items = (*_added_turns(self.meta), *items)
-            return Rendered(lines_layout([_line(item) for item in items], begin, end))
+            return Rendered(lines_layout([_line(item) for item in items], begin, end, self.encode))
         arranged = arrange(items, self.meta, mode)
         pieces = [*self.meta.begin]
         for utterance in _spoken(arranged):
@@ -106,6 +120,9 @@ class ApiRenderer:
 
     meta: MetaTemplate = field(default=API_ROLES)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'meta', MetaTemplate.read(self.meta))
+
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         drafts, notes = self.drafts(script, mode, prefill=prefill)
         return Rendered(MessagesLayout(drafts), notes)
@@ -124,7 +141,7 @@ class ApiRenderer:
         notes = list(arranged.notes)
         if arranged.answering:
             answer = arranged.utterances[-1]
-            if prefill and answer.content != ():
+            if prefill and any(map(has_words, content_pieces(answer.content))):
                 utterances.append(replace(answer, end=()))
             else:
                 notes += _withheld(answer)
@@ -139,15 +156,11 @@ class ApiRenderer:
         """Raw messages go as they are; only an answer that the dataset hides is not sent."""
         turns = [item for item in script.items if isinstance(item, Turn)]
         notes: tuple[Note, ...] = ()
-        if (
-            mode == 'gen'
-            and not prefill
-            and turns
-            and turns[-1].role == 'assistant'
-            and _hides_answer(turns[-1].content)
-        ):
-            notes = _withheld(Utterance(turns[-1].content))
-            turns = turns[:-1]
+        if mode == 'gen' and turns and turns[-1].role == 'assistant' and _hides_answer(turns[-1].content):
+            answer = turns[-1].content
+            if not (prefill and any(map(has_words, content_pieces(answer)))):
+                notes = _withheld(Utterance(answer))
+                turns = turns[:-1]
         stray = [item for item in script.items if isinstance(item, Aside) and any(map(has_words, item.content))]
         if stray:
             what = 'the examples are strings, and the messages have no speech to put them in.'
@@ -263,11 +276,12 @@ def _api_role(role: Role) -> str:
 def _wrapped(utterance: Utterance) -> Content:
     if not utterance.begin and not utterance.end:
         return utterance.content
-    pieces = (*utterance.begin, *_text_content(utterance.content), *utterance.end)
-    if any(isinstance(piece, Token) for piece in pieces):
+    if any(isinstance(piece, Token) for piece in (*utterance.begin, *utterance.end)):
         what = 'begin or end of a role holds token ids; an API takes text.'
         raise TemplateError(Problem('meta_template', what, 'Write them as strings.'))
-    return pieces
+    if isinstance(utterance.content, tuple):
+        return (*utterance.begin, *utterance.content, *utterance.end)
+    return SpokenParts(utterance.content, begin=utterance.begin, end=utterance.end)
 
 
 def _after(words: Sequence[Pieces], content: Content) -> Content:

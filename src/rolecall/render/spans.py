@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rolecall.prompts.multimodal import part_text
 from rolecall.prompts.pieces import Origin
 
 __all__ = ['Request', 'Span', 'joined', 'texts_of']
@@ -68,13 +69,5 @@ def _message_texts(messages: Iterable[Message]) -> Iterable[tuple[Place, str]]:
             yield (i, None), content
             continue
         for k, part in enumerate(content or ()):
-            if (text := _part_text(part)) is not None:
+            if (text := part_text(part)) is not None:
                 yield (i, k), text
-
-
-def _part_text(part: Message) -> str | None:
-    """The text of a part, or the url of what it refers to; None if it holds something else."""
-    value = part.get(part.get('type', ''))
-    if isinstance(value, Mapping):
-        value = value.get('url')
-    return None if value is None or isinstance(value, (list, tuple, Mapping)) else str(value)

@@ -1,0 +1,136 @@
+"""Where a text stops for the answer: several roles that generate, and speeches that say themselves who does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from helpers import API, LM, bot, config, human, template
+from rolecall import (
+    ApiRenderer,
+    ConfigError,
+    MetaTemplate,
+    PromptTemplate,
+    TemplateError,
+    TextRenderer,
+    Wording,
+    compile,
+)
+from rolecall.previews import preview
+
+ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}
+
+
+def thoughts(prompt: str, **more: Any) -> dict[str, Any]:
+    return {'role': 'THOUGHTS', 'prompt': prompt, **more}
+
+
+def meta(*generating: str, default: str | None = None, **more: Any) -> dict[str, Any]:
+    """A round of HUMAN, THOUGHTS and BOT, of which some generate."""
+    roles = [
+        {'role': name, 'begin': f'<{name[0]}>', 'end': f'</{name[0]}>', 'generate': name in generating}
+        for name in ('HUMAN', 'THOUGHTS', 'BOT')
+    ]
+    if default is not None:
+        roles[1]['prompt'] = default
+    return {'round': roles, 'end': '.', **more}
+
+
+BOTH = meta('THOUGHTS', 'BOT')
+QUESTION, THOUGHT, ANSWER = human('{question}'), thoughts('I think {thought}'), bot('It is {answer}')
+
+
+def text(written: Any, side: Any, **options: Any) -> Any:
+    wording = Wording(PromptTemplate(written), output_column='answer')
+    return compile(wording, TextRenderer(MetaTemplate.read(side)), **options)(ROW)
+
+
+@pytest.mark.parametrize(
+    ('said', 'side', 'expected'),
+    [
+        pytest.param([QUESTION, THOUGHT, ANSWER], BOTH, '<H>q</H><T>', id='all speak'),
+        pytest.param([QUESTION, ANSWER], BOTH, '<H>q</H><T>', id='the first that generates is left out'),
+        pytest.param([QUESTION], BOTH, '<H>q</H><T>', id='both are left out'),
+        pytest.param([QUESTION, THOUGHT], BOTH, '<H>q</H><T>', id='the second is left out'),
+        pytest.param([ANSWER], BOTH, '<T>', id='only the second speaks'),
+        pytest.param(
+            [QUESTION, ANSWER], meta('THOUGHTS', 'BOT', default='hm'), '<H>q</H><T>', id='a default is no answer'
+        ),
+        pytest.param(
+            [human('1'), thoughts('2'), bot('3'), QUESTION, THOUGHT, ANSWER],
+            BOTH,
+            '<H>1</H><T>2</T><B>3</B><H>q</H><T>',
+            id='earlier rounds are complete',
+        ),
+        pytest.param([QUESTION, THOUGHT, ANSWER], meta('BOT'), '<H>q</H><T>I think IDEA</T><B>', id='only one'),
+    ],
+)
+def test_generation_stops_at_the_first_role_that_generates(said: list[Any], side: Any, expected: str) -> None:
+    assert text({'round': said}, side) == expected
+    assert 'GOLD' in text({'round': [*said, bot('{answer}')]}, side, mode='ppl')
+
+
+@pytest.mark.parametrize(
+    ('said', 'side', 'expected'),
+    [
+        pytest.param([QUESTION, {**ANSWER, 'generate': True}], meta(), '<H>q</H><B>', id='one who does not otherwise'),
+        pytest.param([QUESTION, {**ANSWER, 'generate': False}], LM, '<H>q</H><B>It is </B>', id='nobody after all'),
+        pytest.param(
+            [QUESTION, {**THOUGHT, 'generate': False}, ANSWER], BOTH, '<H>q</H><T>I think IDEA</T><B>', id='the second'
+        ),
+        pytest.param([{**QUESTION, 'generate': True}, ANSWER], BOTH, '<H>', id='even the one who asks'),
+        pytest.param(
+            [QUESTION, bot('1', generate=False), QUESTION, ANSWER],
+            LM,
+            '<H>q</H><B>1</B><H>q</H><B>',
+            id='in the last round only',
+        ),
+    ],
+)
+def test_a_speech_says_itself_whether_the_model_gives_it(said: list[Any], side: Any, expected: str) -> None:
+    assert text({'round': said}, side) == expected
+
+
+@pytest.mark.parametrize(
+    ('end', 'expected'),
+    [
+        pytest.param(['Mind.'], '<H>q</H>Mind.<T>', id='words'),
+        pytest.param([thoughts('t'), bot('b')], '<H>q</H><T>', id='both'),
+        pytest.param([human('go'), bot('b')], '<H>q</H><H>go</H><B>', id='the second'),
+        pytest.param([human('now', generate=True)], '<H>q</H><H>', id='a speech that says so'),
+    ],
+)
+def test_an_end_section_is_not_lost_before_several_that_generate(end: list[Any], expected: str) -> None:
+    assert text({'round': [QUESTION], 'end': end}, BOTH) == expected
+
+
+def test_words_behind_the_place_of_the_answer_are_noted_and_hidden_ones_are_not() -> None:
+    def told(*said: Any) -> list[tuple[str, str]]:
+        wording = Wording(PromptTemplate({'round': list(said)}), output_column='answer')
+        return [(note.kind, note.text) for note in compile(wording, TextRenderer(MetaTemplate.read(BOTH))).notes]
+
+    assert told(QUESTION, ANSWER) == [('not_sent', '<B>It is </B>')]
+    assert told(QUESTION, bot('{answer}')) == []
+
+
+def test_messages_stop_there_as_well() -> None:
+    side = meta('THOUGHTS', 'BOT')
+    for role, name in zip(side['round'], ('HUMAN', 'BOT', 'BOT'), strict=True):
+        role['api_role'] = name
+    written = {'round': [QUESTION, ANSWER]}
+    program = compile(Wording(PromptTemplate(written), output_column='answer'), ApiRenderer(MetaTemplate.read(side)))
+    assert program(ROW) == [{'role': 'user', 'content': '<H>q</H>'}]
+    own = {'round': [QUESTION, bot('So: {answer}', generate=False)]}
+    spoken = compile(Wording(PromptTemplate(own), output_column='answer'), ApiRenderer(MetaTemplate.read(API)))
+    assert spoken(ROW) == [{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': 'So: '}]
+
+
+def test_generate_shows_in_the_prompt_and_must_be_true_or_false() -> None:
+    written = {'round': [QUESTION, bot('{answer}', generate=True)]}
+    (one,) = preview(config([ROW], template(written), meta=meta()))
+    assert one.prompt == [human('q'), bot('', generate=True)]
+    with pytest.raises(TemplateError, match=r'round\[0\]\.generate\n  expected True or False'):
+        PromptTemplate({'round': [human('{question}', generate='yes')]})
+    with pytest.raises(ConfigError, match='expected True or False'):
+        list(preview(config([ROW], template({'round': [bot('x', generate=1)]}), meta=LM)))

@@ -1,0 +1,135 @@
+"""Examples that vary by row: what is sent is what the viewer shows, whatever the template, the examples and the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from helpers import bot, config, human, template
+from rolecall import (
+    ApiRenderer,
+    MetaTemplate,
+    MMPromptTemplate,
+    PromptTemplate,
+    RawPromptTemplate,
+    TextRenderer,
+    Wording,
+)
+from rolecall.config.build import build
+from rolecall.previews import Pair, preview
+from rolecall.program import VaryingProgram
+from rolecall.prompts.shots import Joints
+from rolecall.prompts.template import Template
+from rolecall.render.renderers import Renderer
+
+ROUND = [human('{q}'), bot('{a}')]
+ICE = PromptTemplate({'round': ROUND})
+TEXT = PromptTemplate('{q}{a}')
+IDS = {
+    'round': [
+        {'role': 'HUMAN', 'begin': [1, '<H>'], 'end': [2]},
+        {'role': 'BOT', 'begin': [3], 'end': [4], 'generate': True},
+    ]
+}
+MARKS = {
+    'round': [
+        {'role': 'HUMAN', 'begin': '<H>', 'end': '</H>'},
+        {'role': 'THOUGHTS', 'begin': '<T>', 'end': '</T>', 'prompt': 'hm'},
+        {'role': 'BOT', 'begin': '<B>', 'end': '</B>', 'generate': True},
+    ]
+}
+TRAIN = [{'q': 's1', 'a': 'A'}, {'q': '<AIS_TEXT_START>see<AIS_CONTENT_TAG>', 'a': 'B'}, {'q': '', 'a': ''}]
+
+
+def prompt(**dialogue: Any) -> PromptTemplate:
+    return PromptTemplate(dialogue, ice_token='</E>')
+
+
+def text(meta: Any = None) -> TextRenderer:
+    return TextRenderer(MetaTemplate.read(meta) if meta else None)
+
+
+@pytest.mark.parametrize('shots', [[0], [1, 0], [2], [2, 2], [0, 2, 1]])
+@pytest.mark.parametrize(
+    ('asked', 'ice', 'side'),
+    [
+        pytest.param(prompt(begin='</E>', round=ROUND), ICE, text(IDS), id='token ids around speeches'),
+        pytest.param(prompt(begin='</E>', round=ROUND), TEXT, text(IDS), id='token ids, examples are strings'),
+        pytest.param(prompt(begin='</E>', round=ROUND), ICE, text({'begin': [1]}), id='token ids around the whole'),
+        pytest.param(prompt(begin='Solve:</E>', round=ROUND), ICE, text(), id='words beside the token'),
+        pytest.param(prompt(begin='</E></E>', round=ROUND), ICE, text(), id='the token twice'),
+        pytest.param(prompt(begin='Solve:</E>~', round=ROUND), ICE, text(MARKS), id='words beside it, with roles'),
+        pytest.param(prompt(round=[human('{q}'), '</E>', bot('{a}')]), ICE, text(MARKS), id='the token in the round'),
+        pytest.param(prompt(round=[human('{q}')], end=[bot('x'), '</E>', bot('y')]), ICE, text(MARKS), id='at the end'),
+        pytest.param(prompt(begin='</E>', round=[human('{q}')]), TEXT, ApiRenderer(), id='strings for an API'),
+        pytest.param(
+            prompt(begin='</E>', round=ROUND),
+            PromptTemplate({'A': {'round': ROUND}, 'B': {'round': ['Mind this.', *ROUND]}, '': {'round': ROUND}}),
+            ApiRenderer(),
+            id='one label has a bare string',
+        ),
+        pytest.param(
+            MMPromptTemplate(
+                {'round': [human('</E>'), {'role': 'HUMAN', 'prompt_mm': {'text': 'Q: {q}', 'image': 'file://{i}'}}]},
+                ice_token='</E>',
+            ),
+            TEXT,
+            ApiRenderer(),
+            id='tagged values of an example',
+        ),
+        pytest.param(
+            prompt(begin='</E>', round=ROUND),
+            MMPromptTemplate({'round': [{'role': 'HUMAN', 'prompt_mm': {'text': '{q}'}}, bot('{a}')]}),
+            ApiRenderer(),
+            id='examples with parts',
+        ),
+        pytest.param(
+            RawPromptTemplate(['</E>', {'role': 'user', 'content': '{q}'}]),
+            RawPromptTemplate([{'role': 'user', 'content': '{q}'}, {'role': 'assistant', 'content': '{a}'}]),
+            text(MARKS),
+            id='raw messages',
+        ),
+    ],
+)
+@pytest.mark.parametrize('joints', [Joints(), Joints('', '')])
+def test_what_is_sent_is_what_is_shown(
+    asked: Template, ice: Template, side: Renderer, shots: list[int], joints: Joints
+) -> None:
+    program = VaryingProgram(Wording(asked, ice, output_column='a', joints=joints), side, train=TRAIN)
+    row = {'q': '2', 'a': 'GOLD', 'i': 'cat.jpg'}
+    assert program(row, shots) == program.trace(row, shots).request == program.fixed(shots)(row)
+
+
+def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:
+    whole = config(
+        [{'q': '2', 'a': 'GOLD'}],
+        template({'begin': ['</E>'], 'round': ROUND}, ice_token='</E>'),
+        template({'round': ROUND}),
+        [{'q': 's1', 'a': 'A'}],
+        meta=IDS,
+        columns=['q'],
+        output='a',
+        retriever={'type': 'RandomRetriever', 'ice_num': 1},
+    )
+    plan = build(whole)
+    pair = Pair(plan.tasks[0], plan.sides[0], plan.tasks[0].open())
+    sent = [request for _, row, picked in pair.rows() for _, request in pair.requests(row, picked)]
+    assert sent == [one.request for one in preview(whole)] == [[1, '<H>s1', 2, 3, 'A', 4, 1, '<H>2', 2, 3]]
+
+
+@pytest.mark.parametrize('side', [text(), text(MARKS), ApiRenderer()])
+def test_a_training_row_is_worded_once(side: Renderer) -> None:
+    class Counted:
+        def __init__(self) -> None:
+            self.taken: list[int] = []
+
+        def __getitem__(self, index: int) -> dict[str, str]:
+            self.taken.append(index)
+            return {'q': f'q{index}', 'a': f'a{index}'}
+
+    train = Counted()
+    program = VaryingProgram(Wording(prompt(begin='</E>', round=ROUND), ICE, output_column='a'), side, train=train)
+    for shots in ([0, 1], [1, 0], [1]):
+        program({'q': '2'}, shots)
+    assert train.taken == [0, 1]

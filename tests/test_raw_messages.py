@@ -1,0 +1,121 @@
+"""Raw messages: what is filled, what is passed on as it is, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rolecall import ApiRenderer, RawPromptTemplate, TemplateError, Wording, compile
+from rolecall.errors import RenderError
+from rolecall.prompts.multimodal import MediaUrl, part_text
+from rolecall.render.spans import joined
+
+
+def content_of(parts: list[Any], row: dict[str, Any]) -> list[Any]:
+    """The content of one message; its spans are seen to join to it."""
+    program = compile(RawPromptTemplate([{'role': 'user', 'content': parts}]), ApiRenderer())
+    traced = program.trace(row)
+    content: list[Any] = traced.request[0]['content']  # type: ignore[index,call-overload]
+    assert joined(traced.spans) == {(0, k): text for k, part in enumerate(content) if (text := part_text(part))}
+    return [dict(part) for part in content]
+
+
+@pytest.mark.parametrize(
+    ('part', 'sent'),
+    [
+        (
+            {'type': 'text', 'text': '{q}', 'cache_control': {'type': 'ephemeral'}},
+            {'type': 'text', 'text': 'Q', 'cache_control': {'type': 'ephemeral'}},
+        ),
+        (
+            {'type': 'image_url', 'image_url': {'url': 'file://{i}', 'detail': 'low'}, 'uuid': '{q}'},
+            {'type': 'image_url', 'image_url': {'url': 'file://I', 'detail': 'low'}, 'uuid': '{q}'},
+        ),
+        ({'type': 'image', 'image': '{i}', 'min_pixels': 4}, {'type': 'image', 'image': 'I', 'min_pixels': 4}),
+        (
+            {'type': 'input_audio', 'input_audio': {'data': '{i}', 'format': 'wav'}},
+            {'type': 'input_audio', 'input_audio': {'data': 'I', 'format': 'wav'}},
+        ),
+        (
+            {'type': 'image', 'source': {'type': 'base64', 'data': '{i}'}},
+            {'type': 'image', 'source': {'type': 'base64', 'data': 'I'}},
+        ),
+        ({'type': 'input_text', 'text': '{q}'}, {'type': 'input_text', 'text': 'Q'}),
+        ({'type': 'file', 'file': {'file_id': '{q}'}}, {'type': 'file', 'file': {'file_id': '{q}'}}),
+        ({'type': 'video', 'video': ['a', 'b']}, {'type': 'video', 'video': ['a', 'b']}),
+    ],
+)
+def test_texts_and_urls_are_filled_and_the_rest_is_sent_as_it_is(part: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert content_of([part], {'q': 'Q', 'i': 'I'}) == [sent]
+
+
+def test_a_url_is_labelled_with_its_column_and_with_what_is_not_filled() -> None:
+    parts = [
+        {'type': 'image_url', 'image_url': {'url': 'file://{pic}'}},
+        {'type': 'input_audio', 'input_audio': {'data': '{nope}'}},
+    ]
+    traced = compile(RawPromptTemplate([{'role': 'user', 'content': parts}]), ApiRenderer()).trace({'pic': 'x'})
+    labelled = [(span.text, span.origin.kind, span.origin.name) for span in traced.spans]
+    assert labelled == [('file://x', 'media', 'pic'), ('{nope}', 'unfilled', 'nope')]
+
+
+def test_the_answer_is_hidden_in_a_url() -> None:
+    parts = [{'type': 'image_url', 'image_url': {'url': 'file://{a}'}}]
+    wording = Wording(RawPromptTemplate([{'role': 'user', 'content': parts}]), output_column='a')
+    assert 'GOLD' not in str(compile(wording, ApiRenderer())({'a': 'GOLD'}))
+
+
+def test_a_large_picture_in_a_raw_part_is_a_reference() -> None:
+    picture = 'A' * 100_000
+    parts = [{'type': 'image_url', 'image_url': {'url': 'data:image/png;base64,{i}'}}]
+    (asked,) = compile(RawPromptTemplate([{'role': 'user', 'content': parts}]), ApiRenderer())({'i': picture})
+    url = asked['content'][0]['image_url']['url']  # type: ignore[index,call-overload]
+    assert isinstance(url, MediaUrl)
+    assert url == f'data:image/png;base64,{picture}'
+
+
+@pytest.mark.parametrize(
+    ('message', 'where', 'what'),
+    [
+        ({'content': ['hi']}, 'messages[0].content[0]', "got str 'hi'"),
+        ({'content': [{'type': 'text', 'text': 5}]}, 'messages[0].content[0].text', 'got int 5'),
+        ({'content': [{'type': 'text'}]}, 'messages[0].content[0].text', 'got NoneType'),
+        (
+            {'content': [{'type': 'image_url', 'image_url': {'url': 5}}]},
+            'messages[0].content[0].image_url.url',
+            'got int 5',
+        ),
+        ({'content': 5}, 'messages[0].content', 'got int 5'),
+        ({'content': 5, 'tool_calls': []}, 'messages[0].content', 'got int 5'),
+        ({'content': None}, 'messages[0].content', 'got NoneType'),
+        (
+            {'content': [{'type': 'image_url', 'image_url': {'url': '</E>'}}]},
+            'messages[0].content',
+            'stands in the url of image_url',
+        ),
+    ],
+)
+def test_a_wrong_content_is_refused_with_its_place(message: dict[str, Any], where: str, what: str) -> None:
+    with pytest.raises(TemplateError) as refused:
+        RawPromptTemplate([{'role': 'user', **message}])
+    assert [problem.where for problem in refused.value.problems] == [where]
+    assert what in str(refused.value)
+
+
+@pytest.mark.parametrize('content', [5, ['hi'], [{'type': 'text', 'text': 5}]])
+def test_a_wrong_content_in_a_column_of_messages_is_an_error_that_names_the_column(content: Any) -> None:
+    program = compile(RawPromptTemplate([{'expand_column': 'history'}]), ApiRenderer())
+    with pytest.raises(RenderError, match="column 'history': a message's content"):
+        program({'history': [{'role': 'user', 'content': content}]})
+
+
+def test_parts_in_a_column_of_messages_are_data() -> None:
+    parts = [{'type': 'text', 'text': '{q}', 'cache_control': 1}, {'type': 'image_url', 'image_url': {'url': '</E>'}}]
+    program = compile(RawPromptTemplate([{'expand_column': 'history'}]), ApiRenderer())
+    traced = program.trace({'q': 'Q', 'history': [{'role': 'user', 'content': parts}]})
+    assert traced.request == [{'role': 'user', 'content': parts}]
+    assert [(span.origin.kind, span.origin.name) for span in traced.spans] == [
+        ('field', 'history'),
+        ('media', 'history'),
+    ]
