@@ -256,13 +256,33 @@ def test_calls_in_texts_are_made_and_their_results_told(template: str, first: st
     assert reply.prompt == seen[0]
 
 
-def test_without_a_chat_template_results_cannot_be_told() -> None:
-    line, _ = line_to(CHATML, CALL)
-    line.speaker = TextSpeaker(None)
+def test_results_that_cannot_be_told_are_refused_before_a_tool_is_run() -> None:
+    line, seen = line_to(CHATML, CALL)
     toolbox = Toolbox([add], max_rounds=2)
     asked = Asked('1+2', tools=toolbox.schemas)
+    with pytest.raises(ModuleError, match='bound to a model'):
+        result_of(converse(line, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, Sampling(), toolbox=toolbox))
+    line.speaker = TextSpeaker(None)
     with pytest.raises(ModuleError, match='no chat template to write the results'):
         result_of(converse(line, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
+    assert seen == []
+
+
+def test_calls_are_read_where_the_tools_are_the_prompter_s() -> None:
+    line, _ = line_to(CHATML, CALL)
+    prompter = ChatPrompter('Go.', tools=Toolbox([add], max_rounds=1).schemas)
+    reply = result_of(converse(line, prompter, Asked('1+2'), Sampling()))
+    assert [call['function']['name'] for call in reply.tool_calls] == ['add']
+
+
+def test_a_conversation_goes_on_from_its_history() -> None:
+    line, seen = line_to(CHATML, 'One.', 'Two.', 'Three.')
+    history: list[Any] = []
+    for word in ('a', 'b', 'c'):
+        reply = result_of(converse(line, ChatPrompter('Go.', system=''), Asked(word, history), Sampling()))
+        history = reply.history
+    assert seen[-1].count('<|im_start|>system') == 1
+    assert [message['content'] for message in history] == ['a', 'One.', 'b', 'Two.', 'c', 'Three.']
 
 
 def test_text_that_looks_like_a_call_is_an_answer_where_no_tools_were_offered() -> None:

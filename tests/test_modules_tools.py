@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from rolecall.modules import ModuleError, tool_schema
 from rolecall.modules.calling import calls_in
 from rolecall.modules.hints import BadValueError, schema_of, value_of
 from rolecall.modules.telling import AnswerTeller
-from rolecall.modules.tools import Tool
+from rolecall.modules.tools import Tool, Toolbox
 
 
 class Unit(Enum):
@@ -360,3 +361,75 @@ def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
         assert not any(stop in ''.join(told) for stop in stops)
     elif not any(text.endswith(stop[:length]) for stop in stops for length in range(1, len(stop))):
         assert ''.join(told) == text
+
+
+@dataclass
+class Positive:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise ValueError('negative')
+
+
+@dataclass
+class Adder:
+    """Adds something."""
+
+    n: str
+
+    def __call__(self, x: int) -> int:
+        return x + int(self.n)
+
+
+def first_word(word: str) -> str:
+    return next(known for known in ['a'] if known == word)
+
+
+async def later(word: str) -> str:
+    raise StopAsyncIteration(word)
+
+
+def whole(x: int) -> int:
+    return x
+
+
+def positive(x: Positive) -> int:
+    return x.n
+
+
+def several(x: set[list[int]]) -> int:
+    return len(x)
+
+
+@pytest.mark.parametrize(
+    ('function', 'arguments', 'told'),
+    [
+        (first_word, {'word': 'z'}, 'Error: StopIteration: '),
+        (later, {'word': 'z'}, 'Error: StopAsyncIteration: z'),
+        (whole, {'x': float('inf')}, 'Error: x is to be integer; got inf.'),
+        (whole, {'x': float('nan')}, 'Error: x is to be integer; got nan.'),
+        (positive, {'x': {'n': -1}}, 'Error: ValueError: negative'),
+        (several, {'x': [[1]]}, "Error: TypeError: unhashable type: 'list'"),
+        (Adder('1'), {'x': 'foo'}, "Error: x is to be integer; got 'foo'."),
+        (Adder('1'), {'x': 2}, '3'),
+    ],
+)
+def test_whatever_a_tool_does_the_model_is_told(function: Any, arguments: Any, told: str) -> None:
+    toolbox = Toolbox([function], max_rounds=1)
+    [name] = [schema['function']['name'] for schema in toolbox.schemas]
+    call = {'id': '1', 'function': {'name': name, 'arguments': arguments}}
+    [result] = asyncio.run(asyncio.wait_for(toolbox.results([call], home=None), 5))
+    assert result['content'] == told
+
+
+def unparsable(x: 'list[int') -> None: ...  # type: ignore[syntax]  # noqa: F722
+
+
+def unresolved(x: 'Unit.Kelvin') -> None: ...  # type: ignore[name-defined]  # noqa: UP037
+
+
+@pytest.mark.parametrize('function', [unparsable, unresolved])
+def test_a_hint_that_cannot_be_understood_is_told_when_the_tool_is_described(function: Any) -> None:
+    with pytest.raises(ModuleError, match='a type hint that cannot be understood'):
+        tool_schema(function)

@@ -201,3 +201,64 @@ def test_a_spoken_shape_is_laid_out_once() -> None:
     texts = {bound.generate_prompt(str(i), [[str(i), 'b']]) for i in range(5)}
     assert len(texts) == 5
     assert calls == ['gen']
+
+
+SIDES: list[Any] = [TOKENS, MetaTemplate.read(META), ChatTemplate(CHATML), ChatRenderer(ChatTemplate(CHATML))]
+
+
+@pytest.mark.parametrize('side', SIDES, ids=['tokens', 'meta', 'template', 'renderer'])
+def test_messages_do_not_end_with_the_assistant(side: Any) -> None:
+    talk = [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]
+    with pytest.raises(PrompterError, match='the last message of a'):
+        PROMPTER.bind(side).generate_prompt(talk)
+
+
+@pytest.mark.parametrize('side', SIDES, ids=['tokens', 'meta', 'template', 'renderer'])
+def test_the_response_is_the_answer_whatever_closes_it(side: Any) -> None:
+    bound = PROMPTER.bind(side)
+    prompt, whole = bound.generate_prompt('1+1'), bound.generate_prompt('1+1', label='2')
+    assert bound.get_response(whole, prompt) == bound.get_response(whole.rstrip('\n'), prompt) == '2'
+    assert bound.get_response('2') == '2'
+
+
+def test_without_a_system_level_tools_are_told_to_the_user() -> None:
+    prompter = ChatPrompter({'system': 'S', 'user': 'U '}, enable_system=False, tools=[TOOL]).bind(META)
+    prompt = prompter.generate_prompt('q')
+    assert '<S>' not in prompt
+    assert prompt.startswith('<bos><H>### Function-call Tools.')
+    assert prompt.endswith('SU q</H><B>')
+
+
+BLOCKS: list[tuple[Any, str]] = [
+    ({'role': 'assistant', 'content': [{'type': 'tool_use', 'id': '1'}]}, "a part of type 'tool_use' has a name"),
+    ({'role': 'user', 'content': [{'type': 'image'}]}, "a part of type 'image' has a source"),
+    ({'role': 'user', 'content': [{'type': 'image', 'source': {'type': 'base64', 'data': ''}}]}, 'media_type and data'),
+    ({'role': 'user', 'content': [{'type': 'text'}, {'type': 'tool_result'}]}, "a part of type 'text' has a text"),
+    ({'role': 'user', 'content': [{'type': 'tool_result', 'content': ['a']}]}, 'a text or a list of parts'),
+    ({'role': 'assistant', 'content': 'a', 'tool_calls': 5}, 'tool_calls of a message are a list'),
+]
+
+
+@pytest.mark.parametrize(('message', 'reason'), BLOCKS)
+@pytest.mark.parametrize('form', [{}, {'format': 'openai'}, {'format': 'anthropic'}])
+def test_broken_parts_of_messages_are_named(message: Any, reason: str, form: Any) -> None:
+    with pytest.raises(PrompterError, match=reason):
+        PROMPTER.bind(TOKENS).generate_prompt('q', [message], **form)
+
+
+def test_a_block_that_calls_beside_no_calls_is_a_call() -> None:
+    block = {'type': 'tool_use', 'id': '1', 'name': 'add', 'input': {'x': 1}}
+    message = {'role': 'assistant', 'content': [block], 'tool_calls': None}
+    [_, said, _] = PROMPTER.generate_prompt('q', [message], format='openai')['messages']
+    assert said['tool_calls'][0]['function']['name'] == 'add'
+
+
+def test_a_tool_without_its_wrapping_is_sent_in_each_vendor_s() -> None:
+    bare = {'name': 'add', 'description': 'Adds.', 'parameters': {'type': 'object', 'properties': {}}}
+    openai, anthropic = (PROMPTER.generate_prompt('q', tools=[bare], format=form) for form in ('openai', 'anthropic'))
+    assert openai['tools'] == [{'type': 'function', 'function': bare}]
+    assert anthropic['tools'] == [
+        {'name': 'add', 'description': 'Adds.', 'input_schema': {'type': 'object', 'properties': {}}}
+    ]
+    with pytest.raises(PrompterError, match=r'tools\[0\]: parameters is a JSON Schema'):
+        PROMPTER.generate_prompt('q', tools=[{'name': 'add', 'parameters': ['a']}])

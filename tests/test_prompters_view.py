@@ -62,6 +62,17 @@ def test_a_file_that_does_not_run_is_an_error_at_its_line(tmp_path: Path, conten
     assert re.search(said, str(caught.value).replace('\n  ', ': '))
 
 
+def test_a_file_may_import_what_lies_beside_it_and_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'beside_it.py').write_text("WORDS = 'Be brief.'")
+    (tmp_path / 'app.py').write_text(
+        "from beside_it import WORDS\nfrom rolecall import ChatPrompter\nprint('hello')\nchat = ChatPrompter(WORDS)"
+    )
+    assert main(['prompter', 'show', f'{tmp_path / "app.py"}:chat', '--json']) == 0
+    shown = capsys.readouterr()
+    assert 'Be brief.' in json.loads(shown.out)['prompt']
+    assert shown.err == 'hello\n'
+
+
 def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talk = ['--history', '[["Hi", "Ho"]]', '--input', 'Bye', '--label', 'Ciao']
     assert main(['prompter', 'show', f'{file}:chat', *talk, '--meta-template', 'chatml', '--json']) == 0
@@ -98,5 +109,7 @@ def test_a_prompter_is_shown_with_its_slots_open_or_filled() -> None:
 
 def test_spans_can_be_listed_without_colours() -> None:
     lines = list(plain_lines(sketched(ChatPrompter('From {context}.', system=''), return_dict=True)))
-    assert lines[:2] == ["[0] text instruction: 'From '", "[0] field context: '{context}'"]
-    assert lines[-1] == "[1] field input: '{input}'"
+    assert lines[:2] == ["[0 system] text instruction: 'From '", "[0 system] field context: '{context}'"]
+    assert lines[-1] == "[1 user] field input: '{input}'"
+    tool = {'type': 'function', 'function': {'name': 'look'}}
+    assert list(plain_lines(sketched(ChatPrompter(tools=[tool]), return_dict=True)))[-1].startswith('tools: [{"type"')

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Literal
 
 from rolecall.config.sides import Side
 from rolecall.config.tasks import placed
-from rolecall.datasets import Row
-from rolecall.errors import ConfigError, Problem, PrompterError, RenderError
+from rolecall.datasets import Row, first
+from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, did_you_mean
 from rolecall.models.tokenizers import Tokenizer
 from rolecall.models.transformers_prompts import Encoder
 from rolecall.previews import Pair
@@ -278,28 +277,38 @@ def of_prompter(
     if columns.answer in prompter.slots or columns.answer == columns.input:
         raise PrompterError(f'the answer column {columns.answer!r} is what the prompter asks with: it would be shown.')
     quiet = replace(prompter, show=False)
-    for number, row in enumerate(islice(rows, limit)):
+    for number, row in enumerate(rows if limit is None else first(rows, limit)):
         yield f'row {number}', _worded(quiet, row, columns, form, aim or Aim())
 
 
 def _worded(prompter: Prompter, row: Row, columns: Columns, form: Form, aim: Aim) -> Callable[[], Lesson]:
     def teach() -> Lesson:
-        answer = text_of(row.get(columns.answer))
+        _check_columns(row, columns)
+        answer = text_of(row[columns.answer])
         if not answer.strip():
             raise UntrainableError('there is no answer', f'column {columns.answer!r} is empty')
         asked = (
             _input(prompter, row, columns),
-            row.get(columns.history) if columns.history else None,
-            row.get(columns.tools) if columns.tools else None,
+            row[columns.history] if columns.history else None,
+            row[columns.tools] if columns.tools else None,
         )
         return (_messages if form == 'messages' else _text)(prompter, asked, answer, aim)
 
     return teach
 
 
+def _check_columns(row: Row, columns: Columns) -> None:
+    """Refuse a row without a column that was named: what it holds would be lost."""
+    for name in (columns.answer, columns.history, columns.tools):
+        if name is not None and name not in row:
+            raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
+
+
 def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
     """The row as a prompter's input: its slots, and what the user says."""
     given = {slot: row[slot] for slot in prompter.slots if slot in row}
+    if 'input' in prompter.slots and columns.input in row:
+        given['input'] = row[columns.input]
     takes_input = '{input}' in prompter.template and 'input' not in prompter.slots
     if takes_input and columns.input in row:
         given['input'] = row[columns.input]

@@ -41,7 +41,7 @@ def add_export_sft(exports: Any) -> None:
         'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
     )
     add_picks(parser)
-    parser.add_argument('--split', choices=('test', 'train'), default='test', help='the rows of a config (test)')
+    parser.add_argument('--split', choices=('test', 'train'), help='the rows of a config (test)')
     parser.add_argument('--limit', metavar='N', type=number, help='only the first N rows of each dataset')
     parser.add_argument(
         '--form', choices=('messages', 'text', 'tokens'), default='messages', help='what a line holds (messages)'
@@ -58,7 +58,7 @@ def add_export_sft(exports: Any) -> None:
     worded = parser.add_argument_group('a prompter in place of a config')
     worded.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that words the rows')
     worded.add_argument('--answer-column', metavar='COLUMN', help='the column of the answer')
-    worded.add_argument('--input-column', metavar='COLUMN', default='input', help='what the user says (input)')
+    worded.add_argument('--input-column', metavar='COLUMN', help='what the user says (input)')
     worded.add_argument('--history-column', metavar='COLUMN', help='what was said before')
     worded.add_argument('--tools-column', metavar='COLUMN', help='the tools of each row')
     add_wording(parser)
@@ -70,6 +70,9 @@ def _export_sft(arguments: argparse.Namespace) -> int:
 
     if arguments.prompter and not arguments.answer_column:
         return fail('--prompter needs --answer-column: the column of the answer.')
+    if ignored := _ignored(arguments):
+        other = 'a config or --template' if arguments.prompter else '--prompter'
+        return fail(f'{ignored} goes with {other}, and says nothing here.')
     given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
     report = Report()
     lines = entries(given, report, encoder=encoder, skip=arguments.skip)
@@ -77,6 +80,28 @@ def _export_sft(arguments: argparse.Namespace) -> int:
     for remark in report.remarks():
         print(f'rolecall: {remark}', file=sys.stderr)
     return 0
+
+
+def _ignored(arguments: argparse.Namespace) -> str | None:
+    """An option that is given, and would be passed over."""
+    if arguments.prompter:
+        given = {
+            '--dataset': arguments.dataset,
+            '--model': arguments.model,
+            '--data': arguments.data,
+            '--split': arguments.split,
+            '--template': arguments.template,
+            '--output-column': arguments.output_column,
+            '--api': arguments.api,
+        }
+    else:
+        given = {
+            '--answer-column': arguments.answer_column,
+            '--input-column': arguments.input_column,
+            '--history-column': arguments.history_column,
+            '--tools-column': arguments.tools_column,
+        }
+    return next((name for name, value in given.items() if value), None)
 
 
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
@@ -88,7 +113,9 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
     prompter = load_prompter(arguments.prompter)
     if arguments.meta_template:
         prompter = prompter.bind(meta_template(arguments.meta_template))
-    columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
+    columns = Columns(
+        arguments.answer_column, arguments.input_column or 'input', arguments.history_column, arguments.tools_column
+    )
     rows = open_file(arguments.source)
     given = of_prompter(prompter, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
     return given, prompter_encoder(prompter, _tokenizer(arguments, {})) if arguments.form == 'tokens' else None

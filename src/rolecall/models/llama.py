@@ -16,6 +16,7 @@ from rolecall.models.entries import EntryReader, type_name
 from rolecall.models.gguf import read_metadata
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.telling import Tell
+from rolecall.models.tokenizers import Tokenizer
 from rolecall.models.transformers_prompts import Encoder, Prompt
 from rolecall.models.worker import Worker
 from rolecall.render.spans import Request
@@ -252,6 +253,11 @@ class LlamaModel:
                 "chat_template: the template in the model's own file."
             )
         return Encoder(self._vocabulary).prompt(request)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer in the model's file."""
+        return self._vocabulary
 
     @property
     def _vocabulary(self) -> Vocabulary:

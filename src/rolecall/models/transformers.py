@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rolecall.errors import RolecallError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.models.tokenizers import Tokenizer
 from rolecall.models.transformers_answering import TransformersAnswering, thought
 from rolecall.models.transformers_generation import Generator
 from rolecall.models.transformers_place import Place
@@ -82,6 +83,11 @@ class TransformersModel:
     async def forget(self) -> None:
         """Let go of the last prompt, so that the next call computes everything anew."""
         await self._in_thread(lambda engine: engine.forget())
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, if it is at hand."""
+        return self._place.tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
     def count(self, request: Request) -> int | None:
         if self._engine is not None:

@@ -89,6 +89,11 @@ class VLLMModel:
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda engine: self._scored(engine, requests))
 
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, if it is at hand."""
+        return self._place.tokenizer
+
     def count(self, request: Request) -> int | None:
         tokenizer = self._place.tokenizer
         return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)

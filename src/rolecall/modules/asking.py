@@ -10,7 +10,7 @@ from typing import Any, cast
 from rolecall.models.base import Model, ModelError, Reply, Sampling
 from rolecall.models.entries import EntryReader
 from rolecall.modules.errors import ModuleError, ToolRoundsError
-from rolecall.modules.replies import ChatReply, Message, answer_of, total
+from rolecall.modules.replies import ChatReply, Message, answer_of, spoken, total
 from rolecall.modules.speaking import Asked, Speaker
 from rolecall.modules.telling import Tell, Telling
 from rolecall.modules.tools import Toolbox
@@ -85,10 +85,15 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
     {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
     """
     rest = {name: value for name, value in given.items() if value is not None}
-    lengths = {rest.pop(name) for name in _LENGTHS if name in rest}
-    if len(lengths) > 1:
+    lengths = [rest.pop(name) for name in _LENGTHS if name in rest]
+    for length in lengths:
+        if not isinstance(length, int) or isinstance(length, bool):
+            raise ModuleError(f'the length of the answer is a whole number of tokens; got {length!r:.60}.')
+    if len(set(lengths)) > 1:
         raise ModuleError(f'the length of the answer is given twice, as {" and ".join(map(str, sorted(lengths)))}.')
     stop = rest.pop('stop', ())
+    if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):
+        raise ModuleError(f'stop is a text or a list of texts; got {stop!r:.60}.')
     own = {name: rest.pop(name) for name in _OWN if name in rest}
     if rest:
         reader = EntryReader(rest, 'sampling')
@@ -113,18 +118,22 @@ async def converse(
     usages = []
     first: Request | None = None
     rounds = toolbox.max_rounds if toolbox is not None else 0
+    if toolbox is not None:
+        line.speaker.must_hear_tools(prompter)
+    offers = bool(asked.tools or prompter.tools)
     for left in range(rounds, -1, -1):
-        request, beside = line.speaker.word(prompter, asked, said)
-        first = request if first is None else first
+        request, beside, reads = line.speaker.word(prompter, asked, said)
+        first = reads if first is None else first
         # Where calls stand in the text, it is known only at the end what of it was said.
-        live = tell if not (line.speaker.writes_calls and asked.tools) else None
+        live = tell if not (line.speaker.writes_calls and offers) else None
         drawn = replace(sampling, extra={**sampling.extra, **beside})
-        reply = line.speaker.heard(await _sent(line, request, drawn, live), asked)
+        reply = line.speaker.heard(await _sent(line, request, drawn, live), prompter, asked)
         if tell is not None and live is None and reply.text:
             tell(reply.text)
         usages.append(reply.usage)
         if toolbox is None or not reply.tool_calls:
-            return ChatReply.of(reply, prompt=first, said=said, usage=total(usages))
+            before = (*(asked.history or ()), *spoken(asked.input))
+            return ChatReply.of(reply, prompt=first, said=said, before=before, usage=total(usages))
         reply = _identified(reply, len(said))
         said.append(answer_of(reply))
         if left:

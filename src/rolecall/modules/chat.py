@@ -192,6 +192,8 @@ class ChatModule:
             raise ModuleError('the module has tools already; they cannot be given again with a call.')
         if self._toolbox is not None:
             return list(self._toolbox.schemas)
+        if tools is not None and not isinstance(tools, (list, tuple)):
+            raise ModuleError(f'tools are a list of functions or mappings; got {tools!r:.60}.')
         return [tool if isinstance(tool, Mapping) else tool_schema(tool) for tool in tools or ()]
 
     def _with(self: M, **changes: Any) -> M:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import math
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -125,7 +127,7 @@ def _plain(value: Any, kind: Any, where: str) -> Any:
     if kind in (None, type(None)) and value is None:
         return None
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is int and is_number and value == int(value):
+    if kind is int and is_number and math.isfinite(value) and value == int(value):
         return int(value)
     if kind is float and is_number:
         return float(value)
@@ -191,8 +193,11 @@ def _hints_of_items(name: str, arguments: tuple[Any, ...], count: int, where: st
 
 def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
     """The hints of a function's parameters."""
-    target = function if hasattr(function, '__annotations__') else getattr(function, '__call__', function)  # noqa: B004
+    is_function = inspect.isroutine(function) or isinstance(function, type)
     try:
-        return get_type_hints(target, include_extras=True)
-    except NameError as error:
+        hints = get_type_hints(function if is_function else type(function).__call__, include_extras=True)
+        for hint in hints.values():
+            schema_of(hint)
+    except (NameError, SyntaxError, AttributeError, TypeError) as error:
         raise ModuleError(f'the tool {name} has a type hint that cannot be understood: {error}.') from None
+    return hints

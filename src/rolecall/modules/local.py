@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from rolecall.errors import DataError
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, Sampling
 from rolecall.models.entries import EntryReader
+from rolecall.models.folder_settings import tokenizer_settings
 from rolecall.models.gguf import chat_settings
 from rolecall.models.pull import PACKAGED, model_path
 from rolecall.models.tokenizers import find_tokenizer
@@ -122,7 +122,7 @@ class _Served:
             model = self._begin(template, guess=True)
             found = template or _template_in_folder(self._folder())  # a model of the hub is here only now
             if found is not None:
-                self.line = Line(model, TextSpeaker(found), _PATIENCE)
+                self.line = Line(model, _speaker(model, found), _PATIENCE)
             elif template is None:
                 self.stop()
                 self._begin(None)
@@ -143,7 +143,7 @@ class _Served:
         except BaseException:
             result_of(model.close())
             raise
-        self.line = Line(model, TextSpeaker(template), _PATIENCE)
+        self.line = Line(model, _speaker(model, template), _PATIENCE)
         self._on_exit = weakref.finalize(self, _close, model)
         return model
 
@@ -154,6 +154,10 @@ class _Served:
             return given
         found = find_tokenizer({'path': str(given)})
         return None if found is None else Path(found.name).parent
+
+
+def _speaker(model: Model, template: ChatTemplate | None) -> TextSpeaker:
+    return TextSpeaker(template, tokenizer=lambda: getattr(model, 'tokenizer', None))
 
 
 def _close(model: Model) -> None:
@@ -179,11 +183,5 @@ def _template_in_gguf(path: Path) -> ChatTemplate | None:
 
 
 def _template_in_folder(folder: Path | None) -> ChatTemplate | None:
-    file = folder and folder / 'tokenizer_config.json'
-    if not folder or not file or not file.is_file():
-        return None
-    settings = json.loads(file.read_text(encoding='utf-8'))
-    beside = folder / 'chat_template.jinja'
-    if beside.is_file():
-        settings['chat_template'] = beside.read_text(encoding='utf-8')
+    settings = tokenizer_settings(folder) if folder else {}
     return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

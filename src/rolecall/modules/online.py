@@ -55,6 +55,8 @@ class OnlineChatModule(ChatModule):
         if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
             raise ModuleError(f'retries is a whole number, 0 or more; got {retries!r:.60}.')
         _refuse_misspelt(options)
+        if source is not None and not isinstance(source, str):
+            raise ModuleError(f'a source is a name or a URL; got {source!r:.60}.')
         if source is not None and '://' in source:
             base_url = _one_url(source, base_url)
             source = None

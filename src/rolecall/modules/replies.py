@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rolecall.models.base import Reply, Usage
+from rolecall.prompts.values import text_of
 from rolecall.render.spans import Request
 
-__all__ = ['ChatReply', 'Message', 'total']
+__all__ = ['ChatReply', 'Message', 'spoken', 'total']
 
 Message = Mapping[str, Any]
 
@@ -22,12 +23,40 @@ class ChatReply(Reply):
     """What was sent first: messages, or a text for a model on this machine."""
     said: tuple[Message, ...] = ()
     """Everything after it: calls of tools, their results, and the answer."""
+    before: tuple[Any, ...] = ()
+    """The history that the call was given, and what the user said in it."""
+
+    @property
+    def history(self) -> list[Any]:
+        """The conversation up to here, to go on with: `module(…, history=reply.history)`.
+
+        What the prompter says by itself is not in it; it says that again.
+        """
+        return [*self.before, *self.said]
 
     @classmethod
-    def of(cls, reply: Reply, *, prompt: Request, said: Sequence[Message], usage: Usage) -> ChatReply:
+    def of(
+        cls, reply: Reply, *, prompt: Request, said: Sequence[Message], before: Sequence[Any], usage: Usage
+    ) -> ChatReply:
         """A model's reply, with what led to it."""
         given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
-        return cls(**{**given, 'usage': usage}, prompt=prompt, said=(*said, answer_of(reply)))
+        told = (*said, answer_of(reply))
+        return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before))
+
+
+def spoken(given: Any) -> list[Message]:
+    """What the user says in the input of a call, as messages; of slots alone, their values.
+
+    >>> spoken({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
+    [{'role': 'user', 'content': 'Are they fish?'}]
+    """
+    if isinstance(given, Mapping) and 'role' in given:
+        return [given]
+    if isinstance(given, Mapping):
+        return spoken(given['input'] if 'input' in given else '\n'.join(map(text_of, given.values())))
+    if isinstance(given, (list, tuple)):
+        return list(given)
+    return [{'role': 'user', 'content': text_of(given)}]
 
 
 def answer_of(reply: Reply) -> Message:

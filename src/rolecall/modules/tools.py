@@ -162,21 +162,33 @@ class Toolbox:
             arguments = tool.arguments(called.get('arguments'))
         except BadValueError as error:
             return f'Error: {error}.'
-        try:
-            return text_of(await _run(tool.function, arguments, home))
-        except Exception as error:  # the user's own code may raise anything; the model is told
-            return f'Error: {type(error).__name__}: {error}'
+        except Exception as error:  # a class of the user's may refuse what it is made of, in any way
+            return _told(error)
+        function = tool.function
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
+            work = _awaited(function, arguments)
+            if home is None or home is asyncio.get_running_loop():
+                return await work
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+        return await asyncio.to_thread(_called, function, arguments)
 
 
-async def _run(
-    function: Callable[..., Any], arguments: Mapping[str, Any], home: asyncio.AbstractEventLoop | None
-) -> Any:
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
-        work = function(**arguments)
-        if home is None or home is asyncio.get_running_loop():
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
-    return await asyncio.to_thread(function, **arguments)
+def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    try:
+        return text_of(function(**arguments))
+    except Exception as error:  # the user's own code may raise anything; the model is told
+        return _told(error)
+
+
+async def _awaited(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    try:
+        return text_of(await function(**arguments))
+    except Exception as error:  # likewise
+        return _told(error)
+
+
+def _told(error: Exception) -> str:
+    return f'Error: {type(error).__name__}: {error}'
 
 
 def _is_json(value: Any) -> bool:

@@ -193,7 +193,10 @@ class Prompter:
         """
         if isinstance(input, str) and input and output.startswith(input):
             output = output[len(input) :]
-        return output.removesuffix(self._tokens.eoa) if self._tokens.eoa else output
+        closing = self._speech.closing if self._speech else self._tokens.eoa
+        if closing and output.endswith(closing):
+            return output.removesuffix(closing)
+        return output.removesuffix(closing.strip()) if closing.strip() else output
 
     def __reduce__(self) -> Any:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
@@ -334,6 +337,10 @@ def _model_side(model: Any) -> Tokens | Renderer:
         raise PrompterError("an API takes messages, whatever the model: use return_dict=True or format='anthropic'.")
     if isinstance(model, MetaTemplate):
         return TextRenderer(model)
+    if type(model).__name__ == 'ChatTemplate':
+        from rolecall.render.chat import ChatRenderer  # chat templates take a while to import
+
+        return ChatRenderer(model)
     if isinstance(model, Mapping):
         is_meta = any(key in ('round', 'reserved_roles', 'begin', 'end') for key in model)
         return TextRenderer(MetaTemplate.read(model)) if is_meta else Tokens.read(model)
@@ -341,7 +348,8 @@ def _model_side(model: Any) -> Tokens | Renderer:
         side: Renderer = model
         return side
     raise PrompterError(
-        f'a prompter is bound to tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template or a renderer; '
+        f'a prompter is bound to tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template, a chat template or '
+        f'a renderer; '
         f'got {model!r:.60}.'
     )
 

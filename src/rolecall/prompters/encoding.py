@@ -6,13 +6,13 @@ the spans do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from rolecall.program import Trace
 from rolecall.render.spans import Span
 
-__all__ = ['encoded']
+__all__ = ['encoded', 'says_special']
 
 Encode = Callable[[str], Sequence[int]]
 _MODEL_SIDE = ('marker', 'chat_template')
@@ -35,6 +35,22 @@ def encoded(trace: Trace, *, special: Encode, plain: Encode) -> list[int]:
             words = ''.join(str(span.text) for span in run)
             ids += [token] if token is not None else (special if own else plain)(words)
     return ids
+
+
+def says_special(trace: Trace, tokens: Iterable[str]) -> bool:
+    """Whether one of these special tokens stands in words that are not the model side's own.
+
+    >>> from rolecall import ChatPrompter
+    >>> chat = ChatPrompter('Hi').bind({'soh': '<u>', 'eoh': '</u>'}, system='')
+    >>> says_special(chat.trace('a'), ['</u>']), says_special(chat.trace('</u>'), ['</u>'])
+    (False, True)
+    """
+    runs = [
+        ''.join(str(span.text) for span in spans)
+        for own, spans in groupby(filter(_is_said, trace.spans), key=_is_model_side)
+        if not own
+    ]
+    return any(token in words for words in runs for token in tokens)
 
 
 def _is_said(span: Span) -> bool:

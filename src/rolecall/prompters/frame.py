@@ -79,11 +79,13 @@ class Frame:
 
     `fill_text` writes the string form, `fill_first` that of a conversation without history.
 
+    `has_system` tells whether there is a system level at all.
+
     `plain` are the words where they belong. `turned` are the same with the instruction said by the user: for models
     that want words from the user where the input stands in the instruction's slots.
     """
 
-    __slots__ = ('_text_pieces', 'calling', 'fill_first', 'fill_text', 'plain', 'turned')
+    __slots__ = ('_text_pieces', 'calling', 'fill_first', 'fill_text', 'has_system', 'plain', 'turned')
 
     def __init__(
         self,
@@ -97,6 +99,7 @@ class Frame:
         before_user: str,
     ) -> None:
         self.calling = _calling(tokens)
+        self.has_system = enable_system
         sentence = (Text(system, Origin('message', 'system')),) if system and '{system}' in template else ()
         joined = (*sentence, *([_JOINT] if sentence and instruction.system else []), *instruction.system)
         spoken = (*instruction.system, *instruction.user)

@@ -70,7 +70,12 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
         raise PrompterError(f'{where}: the content of a message is a string or a list of parts; got {content!r:.60}.')
     if isinstance(content, (list, tuple)) and not all(isinstance(part, Mapping) for part in content):
         raise PrompterError(f'{where}: the parts of a message are mappings; got {content!r:.60}.')
-    for call in message.get('tool_calls') or ():
+    for part in content if isinstance(content, (list, tuple)) else ():
+        _check_part(part, where)
+    calls = message.get('tool_calls')
+    if calls is not None and not isinstance(calls, (list, tuple)):
+        raise PrompterError(f'{where}: the tool_calls of a message are a list; got {calls!r:.60}.')
+    for call in calls or ():
         function = call.get('function') if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
             raise PrompterError(f'{where}: a tool call names its function; got {call!r:.60}.')
@@ -119,8 +124,9 @@ class _Remembered(Generic[Form]):
         except _NOT_PLAIN:
             return self._read_any(history)
         whole: Any = form
-        self._last = turns + new, whole + added
-        return self._last[1]
+        read: Read[Form] = (turns + new, whole + added)
+        self._last = read  # in one step, and not looked at again: other threads read conversations of their own
+        return read[1]
 
 
 def _copies(history: Sequence[Any]) -> list[Any]:
@@ -146,6 +152,28 @@ def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
 
 def _all_messages(history: Sequence[Any]) -> Sequence[Message]:
     return [frozen(message) for item in history for message in _turn(item)]
+
+
+_NEEDED = {'text': ('text', str), 'tool_use': ('name', str), 'image': ('source', Mapping)}
+
+
+def _check_part(part: Mapping[str, Any], where: str) -> None:
+    """Refuse a part of a message that lacks what makes it one."""
+    kind = part.get('type')
+    name, wanted = _NEEDED.get(str(kind), ('type', object))
+    if not isinstance(part.get(name), wanted):
+        raise PrompterError(f'{where}: a part of type {kind!r} has a {name}; got {part!r:.80}.')
+    source = part.get('source') if kind == 'image' else None
+    if source and source.get('type') == 'base64' and not {'media_type', 'data'} <= source.keys():
+        raise PrompterError(f'{where}: a picture in base64 has media_type and data; got {part!r:.80}.')
+    shown = part.get('content')
+    if kind == 'tool_result' and isinstance(shown, (list, tuple)):
+        if not all(isinstance(block, Mapping) for block in shown):
+            raise PrompterError(
+                f'{where}: the content of a tool_result is a text or a list of parts; got {part!r:.80}.'
+            )
+        for block in shown:
+            _check_part(block, where)
 
 
 class HistoryReader:

@@ -150,9 +150,13 @@ def anthropic_spans(frame: Frame, reader: HistoryReader, asked: Asked) -> list[S
 
 
 def _kept(spans: Sequence[Span], message: Message) -> list[Span]:
-    """The spans of those parts that are still text after conversion."""
-    places = {part for _, part in _texts(message)}
-    return [span for span in spans if span.part in places]
+    """The spans of those parts that are still told after conversion; a picture is written otherwise."""
+    kept: list[Span] = []
+    for (_, part), text in _texts(message).items():
+        own = [span for span in spans if span.part == part]
+        same = ''.join(str(span.text) for span in own) == text
+        kept += own if same else [replace(own[0] if own else Span('', _INPUT, part=part), text=text)]
+    return kept
 
 
 def _has_place(span: Span, message: Message) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
 from rolecall.prompters.asking import Asked, is_silent
-from rolecall.prompters.frame import Frame, Levels
+from rolecall.prompters.frame import INPUT, Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
 from rolecall.prompters.tools import Tools
 from rolecall.prompters.vendors import Message, parsed_arguments
@@ -50,6 +50,13 @@ class Speech:
         shape = tuple((number, message['role']) for number, message in said)
         return self._shaped(shape, self._frame_is_turned(asked), label is not None, tools), row
 
+    @cached_property
+    def closing(self) -> str:
+        """What the model writes after an answer."""
+        spans = self._render_shape((), False, True, None).layout.trace({_LABEL: 'answer', INPUT: 'input'})
+        places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
+        return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
+
     def _frame_is_turned(self, asked: Asked) -> bool:
         return is_silent(asked) and not self._frame.plain.user
 
@@ -70,6 +77,8 @@ class Speech:
         before = [self._turn(message, origin_of(message, number)) for number, message in said]
         if messages is None:
             now = [Turn('user', levels.asked)]
+        elif messages[-1]['role'] == 'assistant':
+            raise PrompterError("the last message of a prompt is the user's or a tool's; got one of the assistant.")
         else:
             now = _with_prefix([self._turn(message, _INPUT) for message in messages], bind(levels.user, row))
         return self._render(levels, before, now, label is not None, tools)
@@ -80,8 +89,10 @@ class Speech:
         system, renderer = levels.system, self._renderer
         if tools and self._takes_tools and isinstance(renderer, ChatRenderer):
             renderer = replace(renderer, tools=tuple(tools.openai))
-        elif tools:
+        elif tools and self._frame.has_system:
             system = (*system, Text(tools.words, Origin('text', 'tools')))
+        elif tools:
+            now = _with_prefix(now, (Text(tools.words, Origin('text', 'tools')),))
         turns = [*([Turn('system', system)] if system else []), *before, *now]
         if labelled:
             turns.append(Turn('assistant', (Field(_LABEL, '', Origin('label')),)))

@@ -70,13 +70,23 @@ def _check(tool: Any, number: int) -> None:
         raise PrompterError(f'tools[{number}] is a mapping that describes a tool; got {tool!r:.60}.')
     function = tool.get('function', tool)
     named = isinstance(function, Mapping) and isinstance(function.get('name'), str)
+    for key in ('parameters', 'input_schema'):
+        if named and not isinstance(function.get(key) or {}, Mapping):
+            raise PrompterError(f'tools[{number}]: {key} is a JSON Schema, a mapping; got {function[key]!r:.60}.')
     if not named and tool.get('type', 'function') == 'function':
         raise PrompterError(
             f"tools[{number}] has no name: write {{'type': 'function', 'function': {{'name': …}}}}; got {tool!r:.60}."
         )
 
 
+def _is_bare(tool: Mapping[str, Any]) -> bool:
+    """Whether this is the inner part of OpenAI's shape alone."""
+    return 'function' not in tool and 'input_schema' not in tool and tool.get('type', 'function') == 'function'
+
+
 def _for_openai(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    if _is_bare(tool):
+        return {'type': 'function', 'function': tool}
     if 'input_schema' not in tool:
         return tool
     function = {key: value for key, value in tool.items() if key in ('name', 'description')}
@@ -84,7 +94,7 @@ def _for_openai(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _for_anthropic(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = tool.get('function')
+    function = tool if _is_bare(tool) else tool.get('function')
     if function is None:
         return tool
     schema = {'type': 'object', 'properties': {}, **(function.get('parameters') or {})}

@@ -32,7 +32,7 @@ def openai_messages(message: Message) -> list[Message]:
     calls = [_tool_call(block) for block in content if block.get('type') == 'tool_use']
     said = [_openai_part(block) for block in content if block.get('type') not in ('tool_result', 'tool_use')]
     if calls:
-        rest['tool_calls'] = [*rest.get('tool_calls', []), *calls]
+        rest['tool_calls'] = [*(rest.get('tool_calls') or []), *calls]
     if results and not said and not calls:
         return results
     return [*results, {'role': rest.pop('role'), 'content': _text_alone(said), **rest}]

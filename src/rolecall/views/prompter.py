@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from rolecall.errors import ConfigError, PrompterError, did_you_mean
 from rolecall.prompters import Prompter, PromptTrace
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
+from rolecall.usercode import printing_to_stderr
 from rolecall.views.blocks import Block
 from rolecall.views.jsonl import span_as_json
 from rolecall.views.looks import LOOKS, group_of, label_of
@@ -46,12 +48,17 @@ def load_prompter(spec: str) -> Prompter:
 
 
 def _names_in(path: str) -> dict[str, Any]:
+    folder = str(Path(path).resolve().parent)
+    sys.path.insert(0, folder)  # as `python FILE.py` does: it may import what lies beside it
     try:
-        return runpy.run_path(path)
+        with printing_to_stderr:
+            return runpy.run_path(path)
     except SyntaxError as error:
         raise ConfigError(syntax_problem(path, error)) from error
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise ConfigError(user_problem(path, error, {})) from error
+    finally:
+        sys.path.remove(folder)
 
 
 def read_given(text: str) -> Any:
@@ -139,6 +146,9 @@ def trace_as_json(trace: PromptTrace) -> dict[str, Any]:
 
 def plain_lines(trace: PromptTrace) -> Iterator[str]:
     """The spans one by one, without colours: the origin, and the words as Python writes them."""
+    messages = trace.body['messages'] if isinstance(trace.body, dict) else ()
     for span in trace.spans:
-        place = '' if span.message is None else f'[{span.message}] '
+        place = '' if span.message is None else f'[{span.message} {messages[span.message]["role"]}] '
         yield f'{place}{label_of(span.origin)}: {safe(str(span.text))!r}'
+    if isinstance(trace.body, dict) and trace.body.get('tools'):
+        yield f'tools: {safe(json.dumps(trace.body["tools"], ensure_ascii=False))}'
