@@ -278,6 +278,29 @@ def test_several_pairs_are_chosen_from_a_menu(config, capsys, typed, answers, ex
     assert '  1  short\n  2  long\n' in shown
 
 
+def test_examples_are_picked_once_for_all_models(tmp_path, capsys, monkeypatch):
+    from rolecall.retrievers import BM25Retriever
+
+    called = []
+    retrieve = BM25Retriever.retrieve
+    monkeypatch.setattr(
+        BM25Retriever, 'retrieve', lambda self, *rows, **options: called.append(1) or retrieve(self, *rows, **options)
+    )
+    config = tmp_path / 'config.py'
+    config.write_text("""
+models = [dict(abbr=f'm{i}', type='HuggingFaceBaseModel', path='none') for i in range(3)]
+datasets = [dict(abbr='d', type='Rows', train=[dict(q=f'one {i}', a=i) for i in range(9)], test=[dict(q='one 3', a=0)] * 2,
+    reader_cfg=dict(input_columns=['q'], output_column='a'), infer_cfg=dict(
+        ice_template=dict(type='PromptTemplate', template='{q} {a}'),
+        prompt_template=dict(type='PromptTemplate', template='</E>{q}', ice_token='</E>'),
+        retriever=dict(type='BM25Retriever', ice_num=2)))]
+""")
+    assert main(['view', str(config), '--all', '--json', '-n', '2']) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (len(shown), len(called)) == (6, 1)
+    assert len({one['request'] for one in shown}) == 1
+
+
 def test_all_asks_nothing(config, capsys, typed):
     typed()
     assert main(['view', config, '--all']) == 0

@@ -394,6 +394,19 @@ ERRORS = {
         'found a list',
         '[*a_datasets',
     ),
+    'model for models': (
+        {'main.py': 'x = 1\nmodel = [dict(abbr="m")]\n'},
+        'main.py:2: model',
+        "unknown name 'model'",
+        "Did you mean 'models'?",
+    ),
+    'models in disorder': ({'main.py': 'modles = [{}]\n'}, 'main.py:1: modles', 'no models', "Did you mean 'models'?"),
+    'dataset for datasets': (
+        {'main.py': 'from .base import *\nmodels = []\n', 'base.py': 'dataset = [dict(abbr="d")]\n'},
+        'base.py:1: dataset',
+        'no datasets',
+        "Did you mean 'datasets'?",
+    ),
     'a stray comma': ({'main.py': 'models = [dict()],\n'}, 'main.py:1: models[0]', 'found a list', 'comma'),
     'a wrong _base_': ({'main.py': '_base_ = 3\n'}, 'main.py', '_base_ is 3', 'a path'),
 }
@@ -421,6 +434,22 @@ def test_every_wrong_shape_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, {'main.py': 'models = 1\ndatasets = [[], dict(), []]\n'})
     assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    'main',
+    [
+        'model = [dict(abbr="m")]\nmodels = [*model]\n',
+        'dataset = [dict(abbr="d")]\ndatasets = dataset\n',
+        'model = dict(abbr="m")\nmodels = []\n',
+        'dataset = ["gsm8k", "mmlu"]\n',
+        'dataset = []\n',
+        'nq_datasets = [dict(abbr="nq")]\nmy_models = [dict(abbr="m")]\n',
+        'summarizer = [dict(abbr="s")]\nmodules = [dict(abbr="t")]\n',
+    ],
+)
+def test_names_of_the_users_own_are_left_alone(tmp_path: Path, main: str) -> None:
+    assert load(tmp_path, {'main.py': main})
 
 
 def test_the_traceback_of_the_users_code_is_kept(tmp_path: Path) -> None:
@@ -516,7 +545,7 @@ def test_a_value_that_differs_from_run_to_run_is_not_located(tmp_path: Path) -> 
 def test_locating_does_not_print_what_the_config_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load(tmp_path, {'main.py': 'print("once")\nx = [1]\n'})
     assert config.locate('x')
-    assert capsys.readouterr().out == 'once\n'
+    assert capsys.readouterr().err == 'once\n'
 
 
 def test_a_config_is_a_frozen_mapping_that_can_be_pickled(tmp_path: Path) -> None:

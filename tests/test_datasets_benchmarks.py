@@ -211,7 +211,7 @@ def test_every_benchmark_of_the_table_has_a_case() -> None:
     assert {case.kind for case in CASES + OTHER_CASES} >= set(BENCHMARKS)
 
 
-def test_a_class_object_of_the_same_name_finds_the_same_loader(tmp_path: Path) -> None:
+def test_a_class_of_the_same_name_without_load_finds_the_same_loader(tmp_path: Path) -> None:
     class GSM8KDataset:
         pass
 

@@ -120,7 +120,7 @@ def test_the_same_split_for_both_roles_is_the_same_rows() -> None:
         ({'type': 'GSM8KDataset'}, 'path', 'must say where the data lies'),
         ({'type': 'HFDataset'}, 'path', 'must name a hub dataset'),
         ({'type': 'GSMK8Dataset', 'path': 'x'}, 'type', "'GSMK8Dataset'.*\n.*Did you mean 'GSM8KDataset'.*--data train=FILE test=FILE"),
-        ({'type': 'my.package.Zorgon', 'path': 'x'}, 'type', "'Zorgon'.*\n.*dataset_types.*--data train=FILE test=FILE"),
+        ({'type': 'opencompass.datasets.Zorgon', 'path': 'x'}, 'type', "'Zorgon'.*\n.*dataset_types.*--data train=FILE test=FILE"),
         ('nonsense', '', 'a dataset must be a mapping'),
     ],
 )  # fmt: skip
@@ -173,6 +173,7 @@ LAYOUTS: list[tuple[str, dict[str, Any], list[int], list[int]]] = [
     ('named by format', {'type': 'HFDataset', 'path': 'json', 'data_files': 'd/test.jsonl', 'split': 'train'}, [2], [2]),
     ('named by format, no split', {'type': 'HFDataset', 'path': 'json', 'data_files': 'd/test.jsonl', 'reader_cfg': {'test_split': 'train'}}, [2], [2]),
     ('named by format, by split', {'type': 'HFDataset', 'path': 'json', 'data_files': {'train': 'd/train.jsonl', 'test': 'd/test.jsonl'}}, [1], [2]),
+    ('repeats by split', {'data_files': {'test': 'shards/part-*.jsonl'}, 'num_repeats': 2, 'reader_cfg': {'test_range': '[:3]'}}, [], [1, 1, 2]),
     ('repeats', {'type': 'CodeCustomDataset', 'path': 'shards', 'num_repeats': 2, 'reader_cfg': {'test_range': '[:3]', 'train_range': '[0]'}}, [1], [1, 1, 2]),
 ]  # fmt: skip
 

@@ -168,6 +168,71 @@ def test_a_row_that_cannot_be_read_ends_the_rows_and_is_a_finding() -> None:
     assert "no column 'q'" in fails.message
 
 
+BYTES = {'bytes': b'\x89PNG'}
+LABELLED = {'A': '{q} A', 'B': '{q} B'}
+EXAMPLES = {'type': 'FixKRetriever', 'fix_id_list': [0]}
+
+
+def few_shot(retriever: dict[str, Any], train: list[dict[str, Any]], **entry: Any) -> dict[str, Any]:
+    infer = {
+        'ice_template': {'template': LABELLED},
+        'prompt_template': {
+            'template': {label: f'</E>{said}' for label, said in LABELLED.items()},
+            'ice_token': '</E>',
+        },
+        'retriever': retriever,
+        'inferencer': {'type': 'PPLInferencer'},
+    }
+    return dataset(infer_cfg=infer, train=train, **entry)
+
+
+@pytest.mark.parametrize(
+    ('entry', 'rule', 'row', 'said'),
+    [
+        (dataset('{q}', test=[ROWS[0], {'q': BYTES, 'a': ''}, *ROWS]), 'row-fails', 1, 'no text form'),
+        (dataset('{q}', test=[ROWS[0], {'q': [BYTES], 'a': ''}, *ROWS]), 'row-fails', 1, 'no text form'),
+        (few_shot(EXAMPLES, [{'q': '1+1=?', 'a': 'C'}]), 'row-fails', 0, "an example has the label 'C'"),
+        (few_shot(EXAMPLES, [{'q': BYTES, 'a': 'A'}]), 'row-fails', 0, 'no text form'),
+        (few_shot({**EXAMPLES, 'fix_id_list': [3]}, ROWS[:2]), 'retriever-fails', None, 'no training row 3'),
+        (few_shot({'type': 'RandomRetriever', 'ice_num': 3}, ROWS[:2]), 'retriever-fails', None, 'has 2 rows'),
+    ],
+)
+@pytest.mark.parametrize('models', [[], [MODEL]], ids=['alone', 'with a model'])
+def test_a_dataset_that_fails_does_not_keep_the_others_from_being_looked_at(
+    entry: dict[str, Any], rule: str, row: int | None, said: str, models: list[dict[str, Any]]
+) -> None:
+    config = {'datasets': [dataset(abbr='first'), entry, dataset(abbr='last')], 'models': models}
+    fails, *others = lint_config(config, silence=['tokens-not-checked', 'label-boundary'])
+    assert (fails.rule, fails.where, fails.row) == (rule, 'demo', row)
+    assert said in fails.message
+    assert [(other.rule, other.where, other.seen) for other in others] == [
+        ('unfilled-field', 'first', 7),
+        ('unfilled-field', 'last', 7),
+    ]
+
+
+def test_the_rows_after_one_without_a_text_form_are_looked_at() -> None:
+    (fails, unfilled) = lint_config({'datasets': [dataset(test=[{'q': BYTES, 'a': ''}, *ROWS])]})
+    assert (fails.rule, fails.row, fails.count, fails.seen) == ('row-fails', 0, 1, 8)
+    assert (unfilled.rule, unfilled.row, unfilled.count, unfilled.seen) == ('unfilled-field', 1, 7, 8)
+
+
+def test_an_empty_file_is_a_finding_unless_no_row_was_to_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / 'rows.jsonl').write_text('', encoding='utf-8')
+    config = {'datasets': [dataset('{q}', test=str(tmp_path / 'rows.jsonl'))]}
+    assert names(config) == ['no-rows']
+    assert names(config, limit=0) == []
+
+
+def test_malformed_lines_that_are_skipped_are_counted(tmp_path: Path) -> None:
+    (tmp_path / 'rows.jsonl').write_text('{"q": "1+1=?", "a": "2"}\n{"q": "2+2\n[]\n', encoding='utf-8')
+    (finding,) = lint_config(
+        {'datasets': [dataset('{q}', test=str(tmp_path / 'rows.jsonl'), on_error='skip')]}, limit=1
+    )
+    assert (finding.rule, finding.severity, finding.where) == ('lines-left-out', 'warning', 'demo')
+    assert finding.message == '2 malformed lines were left out of the test rows.'
+
+
 def test_progress_is_told_row_by_row() -> None:
     told: list[tuple[int, int | None]] = []
     lint_config({'datasets': [dataset()]}, limit=3, progress=lambda done, total: told.append((done, total)))
@@ -181,6 +246,8 @@ VALUES = (
     | st.lists(st.text(max_size=5), max_size=2)
     | st.integers()
     | st.binary(max_size=3)
+    | st.lists(st.binary(max_size=3), max_size=2)
+    | st.dictionaries(st.text(max_size=3), st.binary(max_size=3), max_size=2)
 )
 
 

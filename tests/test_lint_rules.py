@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rolecall.datasets import ListRows
 from rolecall.lint import RULES, Finding
 from rolecall.linting import lint_config
 
@@ -79,7 +80,17 @@ GOLD = 'the silver coffee pot'
 
 FIRES: list[tuple[str, dict[str, Any]]] = [
     ('rows-not-at-hand', {**config(), 'datasets': [{**config()['datasets'][0], 'type': 'NoSuchDataset'}]}),
+    ('no-rows', config(test=[])),
+    ('no-rows', config(reader={'input_columns': ['q'], 'output_column': 'a', 'test_range': '[5:]'})),
+    ('retriever-fails', config('</E>{q}', **{**SHOTS, 'retriever': {'type': 'FixKRetriever', 'fix_id_list': [2]}})),
+    ('retriever-fails', config('</E>{q}', **{**SHOTS, 'retriever': {'type': 'RandomRetriever', 'ice_num': 9}})),
     ('row-fails', config(DIALOGUE, model={**API, 'type': 'HuggingFacewithChatTemplate', 'chat_template': STRICT_CHAT})),
+    ('row-fails', config('{q}', {'q': {'bytes': b'PNG'}, 'a': 'x'})),
+    ('row-fails', config('</E>{q}', **{**SHOTS, 'train': [{'q': [b'PNG'], 'a': 'x'}]})),
+    ('lines-left-out', config(test=ListRows([ROW], skipped=1))),
+    ('lines-left-out', config('</E>{q}', **{**SHOTS, 'train': ListRows(TRAIN, skipped=2)})),
+    ('output-column-missing', config(reader={'input_columns': ['q'], 'output_column': 'gold'})),
+    ('output-column-missing', config('{q} {a}', reader={'input_columns': ['q'], 'output_column': 'A'})),
     ('answer-visible', config('{q} {hint}', {'q': 'Where is it?', 'hint': f'In {GOLD}.', 'a': GOLD})),
     ('answer-visible', config('{q} {key}', *rows(5, q='Question {i}?', key='{i}', a='{i}'))),
     ('answer-visible', config('{q} {work}', *rows(5, q='Question {i}?', work='2+2\n#### {i}', a='{i}'))),
@@ -145,6 +156,16 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
 
 QUIET: list[tuple[str, dict[str, Any]]] = [
     ('rows-not-at-hand', config()),
+    ('no-rows', config()),
+    ('no-rows', config('</E>{q}', **{**SHOTS, 'retriever': {'type': 'FixKRetriever', 'fix_id_list': [2]}})),
+    ('no-rows', {**config(), 'datasets': [{**config()['datasets'][0], 'type': 'NoSuchDataset'}]}),
+    ('retriever-fails', config('</E>{q}', **SHOTS)),
+    ('lines-left-out', config(test=ListRows([ROW]))),
+    ('lines-left-out', config(train=ListRows(TRAIN, skipped=2))),
+    ('output-column-missing', config()),
+    ('output-column-missing', config(reader={'input_columns': ['q']})),
+    ('output-column-missing', config('{q}', {'q': 'How many?'}, ROW)),
+    ('output-column-missing', config(test=[], reader={'input_columns': ['q'], 'output_column': 'gold'})),
     ('row-fails', config(DIALOGUE, TRAIN[0], model={**API, 'type': 'HuggingFacewithChatTemplate', 'chat_template': STRICT_CHAT})),
     ('answer-visible', config('{q} {a}', *rows(5, q='Which one is {i}?', a='the number called {i}'))),
     ('answer-visible', config('{q}', *rows(4, q='Is it {i}', a='{i}'))),
@@ -162,6 +183,7 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('unfilled-field', config('Say {q} as {a}')),
     ('non-string-value', config('{q} {n}', {**ROW, 'n': 3, 'unused': ['x']})),
     ('non-string-value', config('{q}', {'q': 'x', 'a': ['y']})),
+    ('non-string-value', config('{q}', {'q': [b'no text form'], 'a': 'y'})),
     ('empty-prompt', config('Hello.')),
     ('shots-lost', config('</E>{q}', **SHOTS)),
     ('data-looks-like-field', config('{q}', {'q': 'What is {"a": 1} or {b}?', 'a': 'JSON'})),
@@ -229,6 +251,32 @@ def test_a_field_missing_from_some_rows_is_counted() -> None:
     (finding,) = found('unfilled-field', config('{q} {hint}', ROW, {**ROW, 'hint': 'x'}, ROW))
     assert (finding.row, finding.count, finding.seen) == (0, 2, 3)
     assert '{hint}' in finding.example
+
+
+@pytest.mark.parametrize(
+    ('output_column', 'suggestion'),
+    [('anser', "Did you mean 'answer'?"), ('Answer', "Did you mean 'answer'?"), ('gold', '')],
+)
+def test_an_output_column_that_no_row_has_is_told_with_those_there_are(output_column: str, suggestion: str) -> None:
+    given = config('{q} {answer}', {'q': 'How many?', 'answer': '6'}, reader={'output_column': output_column})
+    (finding,) = found('output-column-missing', given)
+    assert (finding.severity, finding.where) == ('error', 'demo')
+    assert repr(output_column) in finding.message
+    assert finding.message.endswith('The rows have: q, answer.')
+    assert finding.remedy.startswith(suggestion or 'Set reader_cfg.output_column')
+
+
+def test_rows_that_a_range_leaves_out_are_told_with_the_range() -> None:
+    (finding,) = lint_config(config(reader={'input_columns': ['q'], 'output_column': 'a', 'test_range': '[5:]'}))
+    assert finding.message == "there are no rows to ask about: test_range '[5:]' leaves none."
+
+
+def test_malformed_lines_are_counted_for_the_rows_asked_about_and_for_the_examples() -> None:
+    given = config('</E>{q}', **{**SHOTS, 'train': ListRows(TRAIN, skipped=1200), 'test': ListRows([ROW], skipped=1)})
+    assert [finding.message for finding in found('lines-left-out', given)] == [
+        '1 malformed line was left out of the test rows.',
+        '1,200 malformed lines were left out of the training rows.',
+    ]
 
 
 def test_an_answer_that_shows_is_named_by_its_column() -> None:

@@ -14,10 +14,11 @@ from rolecall.config.kinds import short_name
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets import Dataset
+from rolecall.datasets.rows import skipped
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES
-from rolecall.lint.subject import Asked, Postprocessor, Prompt, Subject, Tokenizer
+from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
 from rolecall.previews import Pair, Preview, fitting
 from rolecall.render.chat import ChatRenderer
@@ -81,7 +82,7 @@ def lint_config(
             one.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
-            _look_at_rows(tally, pairs, task, sides, opened, limit, count)
+            tally.look_back(_look_at_rows(tally, pairs, task, sides, opened, limit, count))
         for one in (tally, *pairs):
             findings += one.findings()
     return worst_first(findings)
@@ -100,12 +101,15 @@ def _look_at_rows(
     data: Dataset,
     limit: int | None,
     count: _Count,
-) -> None:
+) -> Looked:
     """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
-    spoken = Pair(task, None, data)
-    sent = [Pair(task, side, data) for side in sides]
+    columns: dict[str, None] = {}
+    unpicked = ''
     try:
+        spoken = Pair(task, None, data)
+        sent = [Pair(task, side, data) for side in sides]
         for number, row, picked in spoken.rows(limit):
+            columns |= dict.fromkeys(row)
             shots = tuple(data.train[i] for i in picked.ids)
             asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
             tally.look_at(number, asked)
@@ -114,6 +118,21 @@ def _look_at_rows(
             count.add()
     except DataError as error:
         tally.look_at(tally.seen, Asked({}, failed=str(error)))
+    except (ConfigError, MissingExtraError) as error:
+        unpicked = str(error)
+    empty = limit != 0 and not tally.seen and not unpicked
+    return Looked(empty=empty, columns=tuple(columns), unpicked=unpicked, left_out=_left_out(task, data))
+
+
+def _left_out(task: Task, data: Dataset) -> dict[str, int]:
+    """How many malformed lines were passed over, among the rows asked about and those that examples come from."""
+    sources = {'test': data.test}
+    if task.retriever.ice_num and data.train is not data.test:
+        sources['training'] = data.train
+    try:
+        return {which: skipped(rows) for which, rows in sources.items()}
+    except DataError:  # a file that cannot be read is a finding already
+        return {}
 
 
 def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:
@@ -124,7 +143,7 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
 
     try:
         found = prompts(picked)
-    except RenderError as error:
+    except (ConfigError, DataError, RenderError) as error:
         return replace(asked, failed=str(error))
     if pair.side is None:
         return replace(asked, spoken=found)
@@ -241,6 +260,7 @@ def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ..
         same_rows=same and not apart,
         postprocessor=_postprocessor(task.entry),
         rows_missing=opened if isinstance(opened, str) else '',
+        test_range=reader.test_range,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, tee
+from itertools import tee
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from rolecall.config.build import build
 from rolecall.config.files import Config, load_config
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task, placed
-from rolecall.datasets import Dataset, Row
+from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile, compile_labels
 from rolecall.prompts.prompt_list import PromptList
@@ -23,7 +23,7 @@ from rolecall.render.renderers import DatasetRenderer, Renderer
 from rolecall.render.spans import Request, Span
 from rolecall.retrievers import Picked
 
-__all__ = ['Pair', 'Preview', 'fitting', 'preview']
+__all__ = ['Pair', 'Picking', 'Preview', 'fitting', 'preview']
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +82,50 @@ def preview(
     sides: Sequence[Side | None] = fitting(plan.sides, model, 'model') or [None]
     for task in fitting(plan.tasks, dataset, 'dataset'):
         rows = task.open(base=base, data=data)
+        picking = Picking(task, rows, keeps=len(sides) > 1)
         for side in sides:
-            pair = Pair(task, side, rows)
+            pair = Pair(task, side, rows, picking=picking)
             for number, row, picked in pair.rows(limit):
                 yield from pair.previews(number, row, picked, replies=replies)
+
+
+class Picking:
+    """The examples for the rows of one dataset. Every model is shown the same, so `keeps` saves picking them again."""
+
+    def __init__(self, task: Task, data: Dataset, *, keeps: bool) -> None:
+        self._task = task
+        self._data = data
+        self._keeps = keeps and not task.retriever.fixed
+        self._kept: dict[int | None, list[Picked]] = {}
+
+    def rows(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
+        """The rows being asked about, each with its examples."""
+        if limit in self._kept:
+            return zip(first(self._data.test, limit), self._kept[limit], strict=True)
+        return self._picked(limit)
+
+    def _picked(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
+        task, data = self._task, self._data
+        asked, seen = tee(first(data.test, limit))
+        with placed(f'{task.where}.infer_cfg.retriever'):
+            picks = task.retriever.retrieve(data.train, seen, reader=task.reader, same_split=data.train is data.test)
+        kept: list[Picked] = []
+        for row, picked in zip(asked, picks, strict=True):
+            if self._keeps:
+                kept.append(picked)
+            yield row, picked
+        if self._keeps:
+            self._kept[limit] = kept
 
 
 class Pair:
     """One dataset × one model, compiled. Whoever shows, exports or sends requests takes them from here."""
 
-    def __init__(self, task: Task, side: Side | None, data: Dataset) -> None:
+    def __init__(self, task: Task, side: Side | None, data: Dataset, *, picking: Picking | None = None) -> None:
         self.task = task
         self.side = side
         self.data = data
+        self._picking = picking or Picking(task, data, keeps=False)
         self._renderer: Renderer = side.renderer if side else DatasetRenderer()
         self._compiled: dict[tuple[int, ...], dict[Hashable, Program] | DialogueProgram] = {}
         self._varying = self._compile_varying() if self._examples_vary else {}
@@ -107,13 +138,7 @@ class Pair:
 
     def rows(self, limit: int | None = None) -> Iterator[tuple[int, Row, Picked]]:
         """The rows being asked about, with the examples picked for each."""
-        reader, retriever = self.task.reader, self.task.retriever
-        tests = islice(self.data.test, limit)
-        asked, seen = tee(tests)
-        same = self.data.train is self.data.test
-        with placed(f'{self.task.where}.infer_cfg.retriever'):
-            picks = retriever.retrieve(self.data.train, seen, reader=reader, same_split=same)
-        for number, (row, picked) in enumerate(zip(asked, picks, strict=True)):
+        for number, (row, picked) in enumerate(self._picking.rows(limit)):
             self._check_row(number, row)
             yield number, row, picked
 

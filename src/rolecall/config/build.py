@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rolecall.config.files import Config
+from rolecall.config.files import Config, misspelt_lists
 from rolecall.config.sides import Side, build_side
 from rolecall.config.tasks import Problems, Task, build_task, collect
 from rolecall.errors import Problem
@@ -33,6 +33,7 @@ def build(config: Mapping[str, Any]) -> Plan:
     ['demo']
     """
     problems = Problems()
+    problems.found += misspelt_lists(config)
     tasks: list[Task] = []
     for key in _dataset_keys(config):
         tasks += collect(config[key], key, problems, build_task)

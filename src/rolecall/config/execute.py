@@ -2,6 +2,7 @@
 
 A file is compiled once and kept until it changes; it is run anew for every file that imports it, because a config is
 free to change what it imports. Nothing enters `sys.modules`, and `sys.path` is neither read for configs nor changed.
+What a config prints goes to standard error: standard output is for what was asked for.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from rolecall.config.trouble import (
     user_problem,
 )
 from rolecall.errors import ConfigError
+from rolecall.usercode import printing_to_stderr
 
 __all__ = ['Compile', 'Namespace', 'Runner', 'compiled']
 
@@ -87,7 +89,8 @@ class Runner:
         self.running.append(path)
         base = in_read_base.set(False)
         try:
-            exec(code, namespace)
+            with printing_to_stderr:
+                exec(code, namespace)
             if '_base_' in namespace:
                 merge_bases(namespace, path, self.run)
         except ConfigError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -17,7 +18,9 @@ from rolecall.config.reference import Call, Resolve
 from rolecall.config.trouble import not_a_list
 from rolecall.errors import ConfigError, Problem
 
-__all__ = ['Config', 'load_config', 'read_base']
+__all__ = ['Config', 'load_config', 'misspelt_lists', 'read_base']
+
+_LISTS = ('models', 'datasets')
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -107,7 +110,9 @@ def _is_data(value: object) -> bool:
 
 
 def _shape_problems(config: Config) -> Iterator[Problem]:
-    for name in ('models', 'datasets'):
+    for problem in misspelt_lists(config):
+        yield replace(problem, where=f'{config.locate(problem.where) or config.path}: {problem.where}')
+    for name in _LISTS:
         value = config.get(name, [])
         where = config.locate(name) if not isinstance(value, list | tuple) else None
         if not isinstance(value, list | tuple):
@@ -120,3 +125,23 @@ def _shape_problems(config: Config) -> Iterator[Problem]:
                     f'expected a dict, found a {type(entry).__name__}.',
                     f'Join lists with {name} = [*a_{name}, *b_{name}], and leave no comma after the closing bracket.',
                 )
+
+
+def misspelt_lists(config: Mapping[str, Any]) -> Iterator[Problem]:
+    """Lists of dicts whose name is nearly `models` or `datasets`, where the config has no list of that name.
+
+    >>> [problem.remedy for problem in misspelt_lists({'model': [dict(abbr='m')], 'my_datasets': [dict(abbr='d')]})]
+    ["Did you mean 'models'?"]
+    """
+    for name, value in config.items():
+        if name in _LISTS or name.endswith(('_models', '_datasets')) or not _is_list_of_dicts(value):
+            continue
+        for meant in difflib.get_close_matches(name, _LISTS, n=1, cutoff=0.8):
+            if not config.get(meant):
+                yield Problem(
+                    name, f'unknown name {name!r}, and the config has no {meant}.', f'Did you mean {meant!r}?'
+                )
+
+
+def _is_list_of_dicts(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, Mapping) for entry in value)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 
+from rolecall.usercode import SPOKEN_FOR
+
 __all__ = ['CONFIG_PACKAGES', 'FOREIGN', 'OURS', 'is_foreign', 'is_standard', 'resolve', 'resolve_real']
 
 CONFIG_PACKAGES = ('opencompass.configs', 'ais_bench.benchmark.configs')
 """Packages of config files. They are read as files wherever they lie, and never imported."""
-
-SPOKEN_FOR = frozenset({'opencompass', 'ais_bench', 'mmengine'})
-"""Packages whose class names we answer to."""
 
 FOREIGN = SPOKEN_FOR | {
     'accelerate', 'anthropic', 'datasets', 'deepspeed', 'evalplus', 'evaluate', 'faiss', 'jax', 'lagent', 'lazyllm',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from rolecall.config.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.config.tasks import Problems
 from rolecall.errors import DataError, RenderError
+from rolecall.models.folder_settings import tokenizer_settings
 from rolecall.models.gguf import chat_settings
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.render.chat import ChatRenderer
@@ -75,8 +75,9 @@ def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
         return MODEL_KINDS[name]
     written = entry.get('meta_template')
     rounds = written.get('round') if isinstance(written, Mapping) else None
-    speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in rounds or ())
-    return 'api' if speaks_api or (meta is not None and meta.messages) else 'text'
+    roles = rounds if isinstance(rounds, (list, tuple)) else ()
+    speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in roles)
+    return 'api' if speaks_api or entry.get('chat') is True or (meta is not None and meta.messages) else 'text'
 
 
 def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> ChatTemplate | None:
@@ -109,11 +110,4 @@ def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[st
     weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
     if weights is not None and weights.suffix == '.gguf':
         return chat_settings(weights)
-    config = Path(path, 'tokenizer_config.json')
-    if not config.is_file():
-        return {}
-    settings: dict[str, Any] = json.loads(config.read_text(encoding='utf-8'))
-    beside = Path(path, 'chat_template.jinja')
-    if beside.is_file():
-        settings['chat_template'] = beside.read_text(encoding='utf-8')
-    return settings
+    return tokenizer_settings(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rolecall.config.kinds import INFERENCERS, TEMPLATES, Inferencer, short_name
+from rolecall.config.kinds import INFERENCER_OPTIONS, INFERENCERS, TEMPLATES, Inferencer, short_name
 from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.prompts.shots import Joints
@@ -127,7 +127,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     if len(problems.found) > before or inferencer is None:
         return None
     joints = Joints(retriever.ice_separator, retriever.ice_eos_token)
-    wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints)
+    wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
     task = Task(_abbr(entry), entry, where, reader, wording, retriever, inferencer)
     _check_task(task, at, problems)
     return task if len(problems.found) == before else None
@@ -164,6 +164,7 @@ def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Probl
 
 def _build_inferencer(written: object, where: str, problems: Problems) -> Inferencer | None:
     options = dict(problems.mapping(where, written))
+    problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
     name = short_name(options.pop('type', 'GenInferencer'))
     if name not in INFERENCERS:
         problems.add(where, f'unknown inferencer {name!r}.', did_you_mean(name, INFERENCERS))

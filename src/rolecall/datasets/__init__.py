@@ -3,7 +3,7 @@
 from rolecall.datasets.dataset import Dataset, dataset_types, open_dataset
 from rolecall.datasets.files import FileOptions, open_file
 from rolecall.datasets.lines import FileRows
-from rolecall.datasets.ranges import Range, apply_range, limit, parse_range, sample
+from rolecall.datasets.ranges import Range, apply_range, first, limit, parse_range, sample
 from rolecall.datasets.reader import Reader
 from rolecall.datasets.rows import EMPTY, ListRows, Row, Rows, select, skipped
 
@@ -19,6 +19,7 @@ __all__ = [
     'Rows',
     'apply_range',
     'dataset_types',
+    'first',
     'limit',
     'open_dataset',
     'open_file',

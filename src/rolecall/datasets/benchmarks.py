@@ -18,7 +18,7 @@ from rolecall.datasets.ranges import apply_range
 from rolecall.datasets.rows import FilteredRows, LabelledRows, MappedRows, Row, Rows, select
 from rolecall.errors import ConfigError, DataError, Problem
 
-__all__ = ['BENCHMARKS', 'Loader', 'Split', 'layout']
+__all__ = ['BENCHMARKS', 'Loader', 'Split', 'layout', 'repeats']
 
 Entry: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = Callable[[Row], Row]
@@ -101,11 +101,19 @@ def _all_answers(row: Row) -> Row:
     return {**row, 'answer': ast.literal_eval(row['answer'])}
 
 
+def repeats(entry: Entry) -> int:
+    """The entry's `num_repeats`, 1 if it has none."""
+    times = entry.get('num_repeats', 1)
+    if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+        raise ConfigError(Problem('num_repeats', f'must be a whole number from 1, found {times!r}.'))
+    return times
+
+
 def _each_repeated(load: Loader) -> Loader:
     """`num_repeats`: every row that many times in a row."""
 
     def repeated(path: Path, entry: Entry) -> Splits:
-        times = entry.get('num_repeats', 1)
+        times = repeats(entry)
         splits = load(path, entry)
         if times == 1:
             return splits
@@ -122,7 +130,7 @@ def _test_repeated(load: Loader) -> Loader:
 
     def repeated(path: Path, entry: Entry) -> Splits:
         splits = load(path, entry)
-        times = entry.get('num_repeats', 1)
+        times = repeats(entry)
         test = splits['test']
         return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
-from rolecall.datasets.benchmarks import BENCHMARKS
+from rolecall.datasets.benchmarks import BENCHMARKS, repeats
 from rolecall.datasets.files import FileOptions
 from rolecall.datasets.folders import WHOLE, Splits, find, find_all, open_files, open_path
+from rolecall.datasets.loaders import check_call, name_of_ours, own_loader, shown
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader import Reader
 from rolecall.datasets.rows import EMPTY, ListRows, Rows, select
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.usercode import user_code
 
 __all__ = ['Dataset', 'dataset_types', 'open_dataset']
 
@@ -122,23 +123,21 @@ def _splits(entry: Entry, base: Path | None) -> Splits:
     if _is_inline(entry):
         return _inline_splits(entry, base)
     kind = entry.get('type', 'File')
-    if isinstance(kind, FunctionType | MethodType | partial):
-        return _called(kind, entry)
-    name = _type_name(kind)
+    name = name_of_ours(kind)
+    if name is None:
+        return _called(own_loader(kind, base), entry)
     if benchmark := _benchmark(name):
         return benchmark(find(_benchmark_path(entry), base), entry)
     if name in _FILES:
         return _file_splits(entry, base)
     if name in _HUB:
         return _hub_splits(entry, base)
-    if isinstance(kind, type) and callable(load := getattr(kind, 'load', None)):
-        return _called(load, entry)
     hint = did_you_mean(name, dataset_types())
     known = 'rolecall.datasets.dataset_types() lists the known ones.'
     raise ConfigError(
         Problem(
             'type',
-            f'there is no loader for the dataset type {name!r}.',
+            f'there is no loader for the dataset type {name!r}{", a class without load" * isinstance(kind, type)}.',
             f'{hint if hint.startswith("Did") else known} '
             'Rows for it can be supplied with --data train=FILE test=FILE (data={…} in Python).',
         )
@@ -149,13 +148,7 @@ def _is_inline(entry: Entry) -> bool:
     kind = entry.get('type')
     if kind is None:
         return any(key in entry for key in ('train', 'test', 'splits'))
-    return not isinstance(kind, FunctionType | MethodType | partial) and _type_name(kind) in _INLINE
-
-
-def _type_name(kind: Any) -> str:
-    """The last part of a class's name, or of a dotted path to one."""
-    name = kind if isinstance(kind, str) else getattr(kind, '__name__', None) or str(kind)
-    return str(name).rpartition('.')[2]
+    return name_of_ours(kind) in _INLINE
 
 
 def _benchmark(name: str) -> Callable[[Path, Entry], Splits] | None:
@@ -167,7 +160,9 @@ _BENCHMARKS_BY_SPELLING = {name.lower().replace('_', ''): loader for name, loade
 
 
 def _benchmark_path(entry: Entry) -> str | Path:
-    path = entry.get('data_files') if entry.get('path') in _BUILDERS else entry.get('path')
+    path = entry.get('path')
+    if isinstance(path, str) and path in _BUILDERS:
+        path = entry.get('data_files')
     if not isinstance(path, str | Path):
         raise ConfigError(Problem('path', f'must say where the data lies, found {path!r}.'))
     return path
@@ -176,13 +171,20 @@ def _benchmark_path(entry: Entry) -> str | Path:
 def _options(entry: Entry) -> FileOptions:
     keys = ('format', 'fallback', 'encoding', 'on_error', 'field', 'columns')
     given = {key: entry[key] for key in keys if entry.get(key) is not None}
-    if 'columns' in given:
-        given['columns'] = tuple(given['columns'])
-    return FileOptions(**given)
+    wrong = [key for key in ('format', 'fallback', 'encoding', 'field') if not isinstance(given.get(key, ''), str)]
+    problems = [Problem(key, f'must be text, found {given[key]!r}.') for key in wrong]
+    columns = given.get('columns', ())
+    if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
+        problems.append(Problem('columns', f'must be a list of column names, found {columns!r}.'))
+    elif len(set(columns)) < len(columns):
+        problems.append(Problem('columns', f'a column is named twice: {columns!r}.'))
+    if problems:
+        raise ConfigError(problems)
+    return FileOptions(**{**given, 'columns': tuple(columns) or None})
 
 
 def _given_splits(data: Mapping[str, str | Path], entry: Entry) -> Splits:
-    options = FileOptions(on_error=entry.get('on_error', 'stop'))
+    options = _options({key: entry[key] for key in ('encoding', 'on_error') if key in entry})
     return {name: _rows_at([path], None, options) for name, path in data.items()}
 
 
@@ -196,7 +198,8 @@ def _inline_splits(entry: Entry, base: Path | None) -> Splits:
     problems, splits = [], {}
     for name, value in {**named, **roles}.items():
         try:
-            splits[name] = _rows(value, places[name], base, options)
+            with user_code('going through the rows', where=places[name]):
+                splits[name] = _rows(value, places[name], base, options)
         except DataError as error:
             problems.append(Problem(places[name], str(error)))
     if problems:
@@ -234,11 +237,21 @@ def _file_splits(entry: Entry, base: Path | None) -> Splits:
     if source is None:
         raise ConfigError(Problem('path', 'a dataset of files needs a path or data_files.'))
     if isinstance(source, Mapping):
-        return {str(name): open_files(_found(files, base), options) for name, files in source.items()}
-    if entry.get('file_name') and isinstance(source, str | Path):
-        source = find(source, base) / entry['file_name']
-    splits = open_path(_found(source, base), options)
-    return {name: _repeated(rows, entry.get('num_repeats', 1)) for name, rows in splits.items()}
+        splits = {str(name): open_files(_found(files, base), options) for name, files in source.items()}
+    else:
+        splits = open_path(_found(_file_below(source, entry, base), base), options)
+    times = repeats(entry)
+    return {name: _repeated(rows, times) for name, rows in splits.items()}
+
+
+def _file_below(source: Any, entry: Entry, base: Path | None) -> Any:
+    """The file called `file_name` below the path, if the entry names one."""
+    name = entry.get('file_name')
+    if not name or not isinstance(source, str | Path):
+        return source
+    if not isinstance(name, str | Path):
+        raise ConfigError(Problem('file_name', f'must be the name of a file below path, found {name!r}.'))
+    return find(source, base) / name
 
 
 def _found(source: Any, base: Path | None) -> list[Path]:
@@ -265,14 +278,17 @@ def _hub_splits(entry: Entry, base: Path | None) -> Splits:
 
     local = Path(base or '', path)
     options = {key: entry[key] for key in _HUB_OPTIONS if entry.get(key) is not None}
-    return open_hub(str(local if local.exists() else path), options)
+    return open_hub(str(local if os.path.exists(local) else path), options)
 
 
 def _called(load: Callable[..., Any], entry: Entry) -> Splits:
     """Rows that a function returns: one iterable of mappings, or a mapping of split to iterable."""
     arguments = {key: value for key, value in entry.items() if key not in _NOT_FOR_LOADERS}
-    result = load(**arguments)
-    name = _type_name(load)
-    if isinstance(result, Mapping):
-        return {str(split): _rows(rows, f'{name}()[{split!r}]', None, FileOptions()) for split, rows in result.items()}
-    return {WHOLE: _rows(result, f'{name}()', None, FileOptions())}
+    check_call(load, arguments)
+    name = shown(load)
+    remedy = 'Correct it, or supply rows with --data train=FILE test=FILE (data={…} in Python).'
+    with user_code(f'the loader {name!r}', remedy=remedy):
+        result = load(**arguments)
+        if isinstance(result, Mapping):
+            return {str(key): _rows(rows, f'{name}()[{key!r}]', None, FileOptions()) for key, rows in result.items()}
+        return {WHOLE: _rows(result, f'{name}()', None, FileOptions())}

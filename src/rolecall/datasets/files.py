@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rolecall.datasets.lines import FileRows, JsonLines, OnError, Table, TextLines, table_columns
+from rolecall.datasets.lines import FileRows, JsonLines, OnError, Table, TextLines, table_columns, whole_file_remedy
 from rolecall.datasets.parquet import ParquetRows
 from rolecall.datasets.plain import open_plain, plain_suffix
 from rolecall.datasets.rows import ListRows, Row, Rows
@@ -55,10 +55,11 @@ class FileOptions:
             raise DataError(f"on_error must be 'stop' or 'skip', found {self.on_error!r}.")
         try:
             name = codecs.lookup(self.encoding).name
-        except LookupError:
-            raise DataError(f'unknown encoding {self.encoding!r}.') from None
-        if name.startswith(('utf-16', 'utf-32')):
-            raise DataError(f'files in {self.encoding} cannot be read by line; save them as UTF-8.')
+            if name.startswith(('utf-16', 'utf-32')):
+                raise DataError(f'files in {self.encoding} cannot be read by line; save them as UTF-8.')
+            b'a'.decode(self.encoding)  # some codecs are no encodings of text
+        except (LookupError, ValueError, TypeError):
+            raise DataError(f"unknown encoding {self.encoding!r}; name one as 'utf-8' or 'gb18030'.") from None
 
 
 def is_data_file(path: Path) -> bool:
@@ -144,7 +145,8 @@ def _parsed(path: Path, content: bytes, encoding: str) -> Any:
         return json.loads(text) if text.strip() else []
     except UnicodeDecodeError as error:
         line = content.count(b'\n', 0, error.start) + 1
-        raise DataError(f'{path}:{line}: not valid {encoding}: byte 0x{content[error.start]:02x}.') from error
+        what = f'not valid {encoding}: byte 0x{content[error.start]:02x}.'
+        raise DataError(f'{path}:{line}: {what}\n  {whole_file_remedy(error)}') from error
     except json.JSONDecodeError as error:
         raise DataError(f'{path}:{error.lineno}: not valid JSON: {error.msg} (column {error.colno}).') from error
     except (ValueError, RecursionError) as error:

@@ -67,7 +67,7 @@ def find(path: str | Path, base: Path | None = None) -> Path:
     """
     tried = _places(path, base)
     for place in tried:
-        if place.exists():
+        if os.path.exists(place):  # False, too, for a name that no file can have
             return place
     places = '\n    '.join(map(str, tried))
     raise DataError(
@@ -78,11 +78,15 @@ def find(path: str | Path, base: Path | None = None) -> Path:
 
 def find_all(path: str | Path, base: Path | None = None) -> list[Path]:
     """The files or folders that a path or a pattern (`part-*.jsonl`) means, sorted."""
-    if not re.search(r'[*?\[]', str(path)) or any(place.exists() for place in _places(path, base)):
+    if not re.search(r'[*?\[]', str(path)) or any(os.path.exists(place) for place in _places(path, base)):
         return [find(path, base)]
     for place in _places(path, base):
         anchor = Path(place.anchor)
-        if found := sorted(anchor.glob(str(place.relative_to(anchor)))):
+        try:
+            found = sorted(anchor.glob(str(place.relative_to(anchor))))
+        except (OSError, ValueError) as error:
+            raise DataError(f'{path}: not a pattern for files: {error}.') from error
+        if found:
             return found
     raise DataError(f'{path}: no file fits this pattern.')
 
@@ -148,7 +152,7 @@ def _split_told_by(path: Path) -> str:
 
 
 def _places(path: str | Path, base: Path | None) -> list[Path]:
-    written = Path(path).expanduser()
+    written = Path(os.path.expanduser(path))
     if written.is_absolute():
         return [written]
     cache = os.environ.get('COMPASS_DATA_CACHE')

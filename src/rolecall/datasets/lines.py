@@ -19,13 +19,14 @@ from rolecall.datasets.plain import open_plain, plain_path
 from rolecall.datasets.rows import Row, position
 from rolecall.errors import DataError
 
-__all__ = ['FileRows', 'JsonLines', 'OnError', 'Table', 'TextLines', 'table_columns']
+__all__ = ['FileRows', 'JsonLines', 'OnError', 'Table', 'TextLines', 'table_columns', 'whole_file_remedy']
 
 OnError: TypeAlias = Literal['stop', 'skip']
 Record: TypeAlias = tuple[int, int, Any]
 """Line number, byte offset, and the record as the format found it."""
 
 _BOM = b'\xef\xbb\xbf'
+_NAME_THE_ENCODING = "If the file is in another encoding, name it: encoding='gb18030', for example."
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
@@ -148,10 +149,7 @@ class FileRows:
         return line
 
     def _malformed(self, line: int, error: Exception) -> DataError:
-        return DataError(
-            f'{self.path}:{line}: {_explained(error)}\n'
-            f"  Correct the line, or read with on_error='skip' to leave such lines out and count them."
-        )
+        return DataError(f'{self.path}:{line}: {_explained(error)}\n  {_remedy(error)}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +237,12 @@ def table_columns(path: Path, table: Table) -> tuple[str, ...]:
         with open_plain(path) as stream:
             first = next(replace(table, header=False).records(stream), None)
     except UnicodeError as error:
-        raise DataError(f'{path}:1: {_explained(error)}') from error
+        raise DataError(f'{path}:1: {_explained(error)}\n  {whole_file_remedy(error)}') from error
     if first is None:
         return ()
     line, _, names = first
     if isinstance(names, Exception):
-        raise DataError(f'{path}:{line}: {_explained(names)}') from names
+        raise DataError(f'{path}:{line}: {_explained(names)}\n  {whole_file_remedy(names)}') from names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(f'{path}:{line}: the header names a column twice: {", ".join(map(repr, twice))}.')
@@ -285,7 +283,7 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[Record]:
 
 def _without_bom(line: bytes) -> bytes:
     if line.startswith(_WIDE_BOMS):
-        raise UnicodeError('the file is UTF-16; save it as UTF-8')
+        raise UnicodeError('the file is UTF-16')
     return line.removeprefix(_BOM)
 
 
@@ -300,6 +298,31 @@ def _explained(error: Exception) -> str:
             return 'not valid JSON: nested too deeply.'
         case _:
             return f'{error}.'
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about one malformed record."""
+    skip = "read with on_error='skip' to leave such lines out and count them."
+    match error:
+        case UnicodeDecodeError():
+            return f'{_NAME_THE_ENCODING} If only some lines are wrong, {skip}'
+        case UnicodeError():
+            return whole_file_remedy(error)
+        case json.JSONDecodeError() if '\0' in error.doc:
+            return f'It holds NUL characters: if the file is UTF-16, save it as UTF-8. Otherwise {skip}'
+        case _:
+            return f'Correct the line, or {skip}'
+
+
+def whole_file_remedy(error: Exception) -> str:
+    """What to do about a file of which no row can be read, so that there is nothing to skip."""
+    match error:
+        case UnicodeDecodeError() if not error.object.startswith(_WIDE_BOMS):
+            return _NAME_THE_ENCODING
+        case UnicodeError():
+            return 'Save it as UTF-8: UTF-16 is not read, neither with encoding= nor with on_error=.'
+        case _:
+            return 'Correct it.'
 
 
 def _size_and_stamp(descriptor: int) -> tuple[int, tuple[int, int]]:

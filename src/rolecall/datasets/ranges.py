@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from random import Random
 from typing import TypeAlias
 
-from rolecall.datasets.rows import Rows, select
+from rolecall.datasets.rows import Row, Rows, select
 from rolecall.errors import DataError
 
-__all__ = ['Range', 'apply_range', 'limit', 'parse_range', 'sample']
+__all__ = ['Range', 'apply_range', 'first', 'limit', 'parse_range', 'sample']
 
 Range: TypeAlias = str | int | float | None
 
-_NUMBER = r'\s*([+-]?\d+)?\s*'
-_PART = re.compile(rf'\s*\[(?:{_NUMBER}:{_NUMBER}(?::{_NUMBER})?|\s*([+-]?\d+)\s*)\]\s*')
+_DIGITS = r'([+-]?\d{1,1000})'  # Python reads no more than some thousand
+_NUMBER = rf'\s*{_DIGITS}?\s*'
+_PART = re.compile(rf'\s*\[(?:{_NUMBER}:{_NUMBER}(?::{_NUMBER})?|\s*{_DIGITS}\s*)\]\s*')
 
 
 def apply_range(rows: Rows, range_: Range) -> Rows:
@@ -115,6 +118,17 @@ def limit(rows: Rows, n: int | None) -> Rows:
         return rows
     _check_count(n)
     return rows if n >= len(rows) else select(rows, range(n))
+
+
+def first(rows: Iterable[Row], n: int | None) -> Iterator[Row]:
+    """The first `n` rows as a stream, without counting them all; None means all, and n may be any size.
+
+    >>> len(list(first(iter([{}, {}, {}]), 2))), len(list(first([{}], 10**20)))
+    (2, 1)
+    """
+    if n is not None:
+        _check_count(n)
+    return islice(rows, None if n is None else min(n, sys.maxsize))
 
 
 def _check_count(n: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 
 from rolecall.errors import RenderError
 from rolecall.prompts.values import text_of
 
-__all__ = ['bag', 'likeness', 'plain', 'readable']
+__all__ = ['bag', 'likeness', 'nearest_name', 'plain', 'readable', 'worded']
 
 _UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 _WORD = re.compile(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
@@ -31,10 +33,34 @@ def readable(value: object) -> str:
     >>> readable(42), readable(b'...')
     ('42', '')
     """
+    return worded(value) or ''
+
+
+def worded(value: object) -> str | None:
+    """The text of a value; None if it has none.
+
+    >>> worded(None), worded({'bytes': b'...'})
+    ('', None)
+    """
     try:
         return text_of(value)
     except RenderError:
-        return ''
+        return None
+
+
+def nearest_name(name: str, known: Iterable[object]) -> str:
+    """The known name that was probably meant; nothing if none is near.
+
+    >>> nearest_name('qestion', ['question', 'answer']), nearest_name('MaxLen', ['max_len']), nearest_name('x', ['y'])
+    ('question', 'max_len', '')
+    """
+    names = [other for other in known if isinstance(other, str)]
+    same = [other for other in names if _letters(other) == _letters(name)]
+    return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.75)), '')
+
+
+def _letters(name: str) -> str:
+    return ''.join(filter(str.isalnum, name)).casefold()
 
 
 def bag(text: str) -> Counter[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.lint.subject import Asked, Level, Subject
+from rolecall.lint.subject import Asked, Level, Looked, Subject
 
 __all__ = ['SEVERITIES', 'Finding', 'Hit', 'Rule', 'Severity', 'excerpt']
 
@@ -55,7 +55,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing that the linter looks for, at one level or several: once, in each row, or both."""
+    """One thing that the linter looks for, at one level or several: once, in each row, after the rows, or several."""
 
     name: str
     severity: Severity
@@ -64,6 +64,7 @@ class Rule:
     levels: tuple[Level, ...]
     once: Callable[[Subject], Iterator[Hit]] | None = None
     each: Callable[[Subject, Asked], Iterator[Hit]] | None = None
+    after: Callable[[Subject, Looked], Iterator[Hit]] | None = None
 
 
 def excerpt(text: str, around: str = '', *, width: int = 80) -> str:

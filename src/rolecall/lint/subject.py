@@ -19,7 +19,7 @@ from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate, Role
 from rolecall.render.spans import Request, Span, joined, texts_of
 
-__all__ = ['Asked', 'Level', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
+__all__ = ['Asked', 'Level', 'Looked', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
 
 _CONTROL = re.compile(
     r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
@@ -75,6 +75,8 @@ class Subject:
     """Examples are picked from the rows that are asked about."""
     rows_missing: str = ''
     """Why there are no rows to look at."""
+    test_range: object = None
+    """The part of the rows that is asked about; None if all are."""
     postprocessor: Postprocessor | None = None
 
     meta: MetaTemplate | None = None
@@ -187,6 +189,20 @@ class Asked:
     """Why there is no prompt for this row."""
     with_shots: Callable[[int], Sequence[Prompt]] = field(default=lambda _: (), repr=False)
     """The prompts as they would be sent with only so many examples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What is known of a dataset's rows after they have been looked at."""
+
+    empty: bool = False
+    """Whether there are none."""
+    columns: tuple[str, ...] = ()
+    """The columns that any of them has."""
+    unpicked: str = ''
+    """Why the retriever could not pick examples, which ended the looking."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many malformed lines were left out, by what they would have been: `test` rows, `training` rows."""
 
 
 def _filled(scripts: Sequence[Script]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rolecall.lint.finding import SEVERITIES, Finding, Hit, Rule
-from rolecall.lint.subject import Asked, Subject
+from rolecall.lint.subject import Asked, Looked, Subject
 
 __all__ = ['Tally', 'worst_first']
 
@@ -54,6 +54,12 @@ class Tally:
                 entry = self._take(rule, hit, number)
                 entry.count += hit.about not in counted
                 counted.add(hit.about)
+
+    def look_back(self, looked: Looked) -> None:
+        """Apply the rules about the rows as a whole."""
+        for rule in self.rules:
+            for hit in rule.after(self.subject, looked) if rule.after else ():
+                self._take(rule, hit, None)
 
     def findings(self) -> Iterator[Finding]:
         """What there is to report."""

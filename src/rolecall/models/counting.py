@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RenderError
+from rolecall.models.folder_settings import tokenizer_settings
 from rolecall.models.tokenizers import Tokenizer, find_tokenizer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Request
@@ -69,11 +69,5 @@ class Counter:
     @cached_property
     def _template(self) -> ChatTemplate | None:
         folder = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
-        file = folder / 'tokenizer_config.json'
-        if not file.is_file():
-            return None
-        settings = json.loads(file.read_text(encoding='utf-8'))
-        beside = folder / 'chat_template.jinja'
-        if beside.is_file():
-            settings['chat_template'] = beside.read_text(encoding='utf-8')
+        settings = tokenizer_settings(folder)
         return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

@@ -71,7 +71,7 @@ def kept_path(name: str) -> Path | None:
     """The same file if it is on this machine already. Nothing is downloaded."""
     if name not in PACKAGED:
         path = Path(name).expanduser()
-        return path if path.is_file() else None
+        return path if os.path.isfile(path) else None  # also where the name is too long for a file
     model, place = PACKAGED[name], _place(PACKAGED[name])
     return place if place.is_file() and place.stat().st_size == model.size else None
 

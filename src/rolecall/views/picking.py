@@ -14,7 +14,7 @@ from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets.rows import skipped
 from rolecall.errors import DataError, RolecallError
-from rolecall.previews import Pair, Preview, fitting
+from rolecall.previews import Pair, Picking, Preview, fitting
 from rolecall.views.facts import counted
 
 __all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
@@ -88,8 +88,9 @@ def opened(
         except RolecallError as error:
             failed(task, error)
             continue
+        picking = Picking(task, rows, keeps=len(chosen.sides) > 1)
         for side in chosen.sides:
-            yield Pair(task, side, rows)
+            yield Pair(task, side, rows, picking=picking)
         if count := skipped(rows.test):
             said = f"{task.abbr}: {counted(count, 'malformed line')} left out, since the entry says on_error='skip'."
             print(f'rolecall: {said}', file=sys.stderr)

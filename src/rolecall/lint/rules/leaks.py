@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rolecall.lint.compare import bag, likeness, plain, readable
+from rolecall.lint.compare import bag, likeness, nearest_name, plain, readable
 from rolecall.lint.finding import Hit, Rule, excerpt
-from rolecall.lint.subject import Asked, Prompt, Subject
+from rolecall.lint.subject import Asked, Looked, Prompt, Subject
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Span
 
@@ -27,6 +27,19 @@ _ALIKE, _DISTINCT_WORDS = 0.9, 8
 _QUOTED_QUESTION = 24
 _OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
 _OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
+
+
+def missing_output_column(subject: Subject, looked: Looked) -> Iterator[Hit]:
+    """An output column that no row has, so that it hides nothing."""
+    column = subject.output_column
+    if column is None or not looked.columns or column in looked.columns:
+        return
+    near = nearest_name(column, looked.columns)
+    yield Hit(
+        f'output_column {column!r} is no column of the rows, so nothing is hidden from the model. '
+        f'The rows have: {", ".join(map(str, looked.columns))}.',
+        remedy=f'Did you mean {near!r}?' if near else '',
+    )
 
 
 def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -154,6 +167,14 @@ def skipped_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 
 LEAK_RULES = (
+    Rule(
+        name='output-column-missing',
+        severity='error',
+        description='No row has the output column, so no answer is hidden from the model, and none can be scored.',
+        remedy='Set reader_cfg.output_column to the column that holds the gold answer, or to None if there is none.',
+        levels=('dataset',),
+        after=missing_output_column,
+    ),
     Rule(
         name='answer-visible',
         severity='error',

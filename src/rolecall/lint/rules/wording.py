@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from rolecall.lint.compare import nearest_name, worded
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
-from rolecall.prompts.pieces import Row
-from rolecall.prompts.values import text_of
 from rolecall.render.spans import Span
 
 __all__ = ['WORDING_RULES']
@@ -24,8 +22,14 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
     for prompt in asked.spoken:
         for before, span in _unfilled(prompt.spans):
             shot = span.origin.shot
-            near = _near(span.origin.name, asked.values if shot is None else asked.shots[shot])
-            if _is_meant_as_field(span.origin.name, before, near):
+            near = nearest_name(span.origin.name, asked.values if shot is None else asked.shots[shot])
+            if not span.text:
+                yield Hit(
+                    f'the row has no column {span.origin.name!r}, so its picture, sound or film is not sent.',
+                    about=span.origin.name,
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                )
+            elif _is_meant_as_field(span.origin.name, before, near):
                 yield Hit(
                     f'the template has the field {span.text}, and the row has no such column: it is sent as written.',
                     about=span.text,
@@ -48,17 +52,6 @@ def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
         last_was_unfilled = unfilled
 
 
-def _near(name: str, row: Row) -> str:
-    """The column that was probably meant."""
-    columns = [column for column in row if isinstance(column, str)]
-    same = [column for column in columns if _letters(column) == _letters(name)]
-    return next(iter(same or difflib.get_close_matches(name, columns, n=1, cutoff=0.75)), '')
-
-
-def _letters(name: str) -> str:
-    return ''.join(filter(str.isalnum, name)).casefold()
-
-
 def _is_meant_as_field(name: str, before: str, near: str) -> bool:
     """A name in braces, as opposed to JSON, code, LaTeX and doubled braces."""
     if _LATEX_COMMAND.search(before):
@@ -67,7 +60,7 @@ def _is_meant_as_field(name: str, before: str, near: str) -> bool:
 
 
 def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
-    """Values whose text form may not be what a person would write."""
+    """Values whose text form may not be what a person would write. (A value without one makes its row fail.)"""
     turns = subject.asks == 'dialogue'
     for row, columns in ((asked.values, subject.columns), *((shot, subject.shot_columns) for shot in asked.shots)):
         for column in columns:
@@ -75,12 +68,12 @@ def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 continue
             value = row[column]
             for one in value if turns and isinstance(value, (list, tuple)) else (value,):
-                if (said := _odd(one)) is None:
+                if (said := _odd(one)) is None or (text := worded(one)) is None:
                     continue
                 yield Hit(
                     f"column '{column}' is filled in with {said}.",
                     about=column,
-                    example=f'{one!r:.40} → {text_of(one)!r:.60}',
+                    example=f'{one!r:.40} → {text!r:.60}',
                     severity='info' if _is_number(one) else None,
                     weight=0 if _is_number(one) else 1,
                 )
