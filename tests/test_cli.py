@@ -334,7 +334,7 @@ def test_a_reader_that_leaves_is_no_error(config):
         (['view', 'CONFIG', '--diff', 'a', 'b', '--tokens'], 'does not go with --diff'),
         (['lint', '--silence', 'bos', 'CONFIG'], 'write the CONFIG before --silence'),
         (['lint', 'ROWS'], 'Say how the rows are worded'),
-        (['config', 'show', 'ROWS'], 'a file of rows, not a config'),
+        (['config', 'show', 'ROWS'], 'this is no config, which is a Python file'),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(config, tmp_path, capsys, arguments, reason):

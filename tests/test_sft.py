@@ -25,11 +25,12 @@ from chat_template_corpus import (
     Family,
 )
 from helpers import API, LM, bot, config, human, system, template
+from rolecall import MetaTemplate, PromptTemplate, TextRenderer, Wording
 from rolecall.config.build import build
 from rolecall.errors import ConfigError, RenderError
 from rolecall.previews import Pair, Preview, preview
 from rolecall.program.lessons import MessagesLesson, TextLesson, UntrainableError
-from rolecall.program.training import Aim
+from rolecall.program.training import Aim, Training
 from rolecall.render.families import META_TEMPLATES, meta_template
 from rolecall.tuning import Form, Report, entries, of_pair
 
@@ -503,3 +504,18 @@ def test_examples_that_vary_by_row_are_those_of_the_request(side: dict[str, Any]
     made = [teach() for _, teach in of_pair(pair, form='text')]
     assert [lesson.asked for lesson in made] == sent
     assert len(set(sent)) == len(ROWS)
+
+
+def test_an_answer_that_inference_does_not_ask_for_first_is_not_trained_on() -> None:
+    roles = [
+        {'role': 'HUMAN', 'begin': '<H>', 'end': '</H>'},
+        {'role': 'THOUGHTS', 'begin': '<T>', 'end': '</T>', 'generate': True},
+        {'role': 'BOT', 'begin': '<B>', 'end': '</B>', 'generate': True},
+    ]
+    speeches = [
+        {'role': name, 'prompt': f'{{{column}}}'}
+        for name, column in zip(('HUMAN', 'THOUGHTS', 'BOT'), 'qta', strict=True)
+    ]
+    wording = Wording(PromptTemplate({'round': speeches}), output_column='a')
+    with pytest.raises(UntrainableError, match='asks for something before the answer'):
+        Training(wording, TextRenderer(MetaTemplate.read({'round': roles})))({'q': 'Q', 't': 'Hm.', 'a': 'A'})

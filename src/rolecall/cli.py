@@ -21,7 +21,8 @@ __all__ = ['main']
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
   0    done (lint: nothing to stop for; view --diff: no difference)
-  1    lint: findings that count; view --diff: the requests differ; run: a row failed
+  1    lint: findings that count; view --diff: the requests differ; run: a row failed,
+       a model could not be asked, or a judge said nothing
   2    a config, its data or the command line cannot be used; the reason is on stderr
   130  interrupted
   141  whoever read the output stopped reading"""

@@ -239,9 +239,8 @@ def _export_requests(arguments: argparse.Namespace) -> int:
 def _config_show(arguments: argparse.Namespace) -> int:
     from rolecall.config.files import load_config
     from rolecall.config.printing import format_config
-    from rolecall.datasets.files import is_data_file
 
-    if is_data_file(Path(arguments.config)):
-        return fail(f'{arguments.config}: this is a file of rows, not a config.')
+    if Path(arguments.config).suffix not in ('.py', ''):
+        return fail(f'{arguments.config}: this is no config, which is a Python file.')
     print(format_config(load_config(arguments.config), style='json' if arguments.json else 'python'))
     return 0

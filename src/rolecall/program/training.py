@@ -17,7 +17,7 @@ from rolecall.prompts.values import text_of
 from rolecall.prompts.wording import Wording
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
-from rolecall.render.spans import Message, Request, Span
+from rolecall.render.spans import Message, Request, Span, texts_of
 
 __all__ = ['Aim', 'DialogueTraining', 'LabelTraining', 'Training', 'end_of_turn']
 
@@ -66,12 +66,20 @@ class Training:
         self._told = Program(told, render_with(side, 'gen', prefill=True))
         self._whole = Program(told, render_with(side, 'ppl'))
         self._refuse_media = _media_refusal(side, told)
+        meta = roles_of(side)
+        self._may_stop_early = meta is not None and sum(role.generate for role in meta.roles.values()) > 1
 
     def __call__(self, row: Row) -> Lesson:
         """The lesson of one row."""
         _check_answers([row.get(self._teacher.column)], self._teacher.column)
         self._refuse_media(row)
-        return self._teacher.lesson([(self._asked(row), _continued(self._told, row))], lambda: self._trace(row))
+        told = _continued(self._told, row)
+        if self._may_stop_early and not _ends_with_answer(told, text_of(row[self._teacher.column])):
+            raise UntrainableError(
+                'inference asks for something before the answer',
+                'several roles of the model generate, and the one with the answer is not the first',
+            )
+        return self._teacher.lesson([(self._asked(row), told)], lambda: self._trace(row))
 
     def _trace(self, row: Row) -> Trace:
         script = self._whole.script
@@ -239,6 +247,11 @@ def _continued(program: Program, row: Row) -> Request:
         return program(row)
     except RenderError as error:
         raise UntrainableError(str(error).rstrip('.')) from error
+
+
+def _ends_with_answer(told: Request, answer: str) -> bool:
+    *_, last = texts_of(told).values()
+    return answer.strip() in last[-len(answer) - 200 :]
 
 
 def _words(item: Item) -> str:
