@@ -18,10 +18,10 @@ from rolecall.cli import main
 from rolecall.config.files import load_config
 from rolecall.config.reference import Reference
 from rolecall.datasets import FileOptions, first, open_dataset, open_file, parse_range
-from rolecall.usercode import printing_to_stderr
 from rolecall.errors import ConfigError, DataError, RenderError
 from rolecall.previews import preview
 from rolecall.prompts.values import text_of
+from rolecall.usercode import printing_to_stderr
 
 ENTRY = """
     abbr='d', reader_cfg=dict(input_columns=['q']),

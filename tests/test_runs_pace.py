@@ -177,12 +177,61 @@ def test_no_retries_means_one_attempt() -> None:
     assert server.asked == 2
 
 
-@pytest.mark.parametrize('status', [401, 403, 404])
-def test_a_refused_key_or_an_unknown_model_ends_the_asking(status: int) -> None:
-    server = Server(ModelError('no', status=status))
+@pytest.mark.parametrize(('status', 'calls'), [(401, 1), (402, 1), (403, 3), (404, 3)])
+def test_a_refused_key_or_an_unknown_model_ends_the_asking(status: int, calls: int) -> None:
+    server = Server(*[ModelError('no', status=status)] * 9)
     with pytest.raises(BrokenError):
-        send(server)
-    assert server.asked == 1
+        send(server, 5)
+    assert server.asked == calls
+
+
+@pytest.mark.parametrize('status', [400, 403, 404, 500])
+def test_a_model_that_has_answered_is_not_given_up_for_what_rows_come_to(status: int) -> None:
+    server = Server(None, *[ModelError('not this one', status=status)] * 20)
+    with pytest.raises(ModelError, match='not this one'):
+        send(server, 21)
+    assert server.asked == 21
+
+
+def test_a_key_that_is_refused_in_the_middle_ends_the_asking() -> None:
+    refused = ModelError('expired', status=401)
+    server = Server(None, refused, refused, None, *[refused] * 9)
+    with pytest.raises(BrokenError, match='expired'):
+        send(server, 12)
+    assert server.asked == 7
+
+
+def test_a_lone_failure_of_the_server_is_not_enough() -> None:
+    server = Server(passing(500), ModelError('dropped', transient=True))
+    assert send(server, 3, retries=0).text == 'fine'
+    never = Server(*[passing(500)] * 9)
+    with pytest.raises(BrokenError, match='no answer after 1 attempt: for the moment'):
+        send(never, 9, retries=0)
+    assert never.asked == 3
+
+
+@pytest.mark.parametrize('answers', [True, False])
+def test_calls_that_are_under_way_are_heard_before_a_model_is_given_up(answers: bool) -> None:
+    class Slow(Server):
+        async def generate(self, requests: Any, sampling: Any) -> list[Reply]:
+            self.asked += 1
+            if requests[0] == 'long':
+                await asyncio.sleep(0.05)
+                if answers:
+                    return [Reply('fine')]
+            raise ModelError('not allowed', status=403)
+
+    async def run() -> list[Any]:
+        lane = SingleLane(server, Limits(8, 8), Patience())  # type: ignore[arg-type]
+        sent = [lane.send(Call('generate', word, Sampling())) for word in ['long', *'abcdefgh']]
+        return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), 5)
+
+    server = Slow()
+    first, *others = asyncio.run(run())
+    assert isinstance(first, Reply if answers else BrokenError)
+    kinds = {type(one) for one in others[3:]}
+    assert kinds == ({ModelError} if answers else {BrokenError})
+    assert server.asked == (9 if answers else 4)
 
 
 def test_a_server_that_never_answers_ends_the_asking() -> None:

@@ -8,6 +8,7 @@ import math
 import re
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from rolecall.scoring.metrics.judging import READINGS
 from rolecall.scoring.postprocessors import POSTPROCESSORS
 from rolecall.scoring.statistics import wilson
 from rolecall.scoring.texts import plain_words
+from rolecall.scoring.usercode import ScoringError
 
 
 def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> ScoredRun:
@@ -117,6 +119,34 @@ def test_bleu_is_that_of_the_corpus_with_an_interval() -> None:
     theirs = sacrebleu.corpus_bleu([said for said, _ in pairs], [[gold for _, gold in pairs]])
     assert run.value == pytest.approx(theirs.score)
     assert run.low < run.value < run.high
+
+
+def test_bleu_of_few_words_is_smoothed_as_the_library_does() -> None:
+    run = scored(
+        'BleuEvaluator', ('the cat sat on mat', 'the cat is on the mat'), ('there is a dog', 'there is one big dog')
+    )
+    assert run.value == pytest.approx(16.610843066115375)
+
+
+WORDS = st.lists(st.sampled_from(['the', 'cat', 'Cat', 'sat', 'on', 'a', 'mat', '.']), min_size=1, max_size=9).map(
+    ' '.join
+)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4), st.booleans())
+def test_bleu_is_the_library_s_whatever_is_said(pairs: list[tuple[str, str]], lowercase: bool) -> None:
+    sacrebleu = pytest.importorskip('sacrebleu')
+    run = scored({'type': 'BleuEvaluator', 'lowercase': lowercase}, *pairs)
+    said, gold = zip(*pairs, strict=True)
+    assert run.value == pytest.approx(sacrebleu.corpus_bleu(list(said), [list(gold)], lowercase=lowercase).score)
+
+
+def test_bleu_of_dialogues_is_that_of_all_their_turns() -> None:
+    turns = [('the cat sat on the mat', 'the cat sat on a mat'), ('there is a dog here', 'there is one dog here')]
+    apart = scored('BleuEvaluator', *turns)
+    said, gold = map(list, zip(*turns, strict=True))
+    together = build_scorer({'evaluator': 'BleuEvaluator'}, turns=True).score([Scorable(0, 'ok', said, gold)])
+    assert together.value == pytest.approx(apart.value)
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
@@ -329,13 +359,101 @@ def test_a_dialogue_is_worth_the_mean_of_its_turns(said: Any, value: float, name
 
 # A model as the judge
 
-GRADES = [('A', True), ('B', False), ('The reply is CORRECT.', True), ('INCORRECT', False), ('C: not attempted', False)]
+GRADES = [
+    ('A', True),
+    ('B', False),
+    ('b', False),
+    ('**B**', False),
+    ('[[A]]', True),
+    ('Grade: A', True),
+    ('My grade is B.', False),
+    ('C: not attempted', False),
+    ('The reply is CORRECT.', True),
+    ('INCORRECT', False),
+    ('The response is NOT CORRECT.', False),
+    ('B: INCORRECT', False),
+    ('A. CORRECT', True),
+    ('A: CORRECT\nB: INCORRECT\n\nB', False),
+    ('Judgement: INCORRECT', False),
+    ('INCORRECT: A student should know this.', False),
+    ('Incorrect: A student should know this.', False),
+    ('This is not right.', False),
+    ("The answer isn't correct.", False),
+    ('The answer isn’t correct.', False),
+    ('It is never correct', False),
+    ('I do not think that the answer is correct.', False),
+    ('This cannot be considered correct.', False),
+    ('It is neither correct nor complete.', False),
+    ('This is not wrong.', True),
+    ('It is not only correct but complete.', True),
+    ("It doesn't match so it is wrong.", False),
+    ('Yes, that is the right answer.', True),
+    ('This is not the right answer.', False),
+    ('Correct? No, it is wrong.', False),
+    ('The correct answer is A but the response says C, so it is wrong.', False),
+    ('The reply is partially correct but A is missing. B', False),
+    ('The first step is right but overall the result is wrong.', False),
+    ('A\n\nExplanation: the wrong sign was put right.', True),
+    ('The response matches the reference, so A', True),
+    ('<think>Is it A?</think>B', False),
+]
 
 
 @pytest.mark.parametrize(('opinion', 'right'), GRADES)
 def test_a_judge_s_words_become_right_or_wrong(opinion: str, right: bool) -> None:
     run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
     assert (run.verdicts[0].correct, run.value) == (right, 100.0 * right)
+
+
+UNCLEAR = [
+    '',
+    'Hm.',
+    'A or B',
+    'The correct answer is A.',
+    'The gold answer is: A',
+    'Partly correct.',
+    'Is it correct?',
+]
+UNCLEAR += ['The first step is right but the result is wrong.', 'It may be CORRECT or INCORRECT.']
+
+
+@pytest.mark.parametrize('opinion', UNCLEAR)
+def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
+    run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
+    assert (run.value, run.details['excluded']) == (None, {'unmarked': 1})
+
+
+@pytest.mark.parametrize('piece', ['A ', ': ', 'grade is ', 'not ', 'so ', '* ', '\n', 'INCORRECT: '])
+def test_a_long_verdict_is_read_in_time_that_grows_with_its_length(piece: str) -> None:
+    def seconds(size: int) -> float:
+        text = (piece * size)[:size]
+        began = time.perf_counter()
+        for _ in range(3):
+            READINGS['generic_llmjudge_postprocess'](text)
+        return time.perf_counter() - began
+
+    assert seconds(32_000) < 40 * max(seconds(4_000), 0.002)
+
+
+def test_a_judge_s_words_that_the_user_s_function_cannot_read_leave_the_row_unmarked() -> None:
+    def verdict(words: str) -> bool:
+        return bool(json.loads(words)['right'])
+
+    def judge(values: Mapping[str, Any]) -> str:
+        return str(values['prediction'])
+
+    evaluator = {'type': 'GenericLLMEvaluator', 'dict_postprocessor': {'type': verdict}}
+    run = scored(evaluator, ('{"right": true}', ''), ('Yes!', ''), judge=judge)
+    assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'unmarked': 1})
+    assert run.verdicts[1].reason.startswith("verdict cannot read the judge's words: JSONDecodeError")
+    with pytest.raises(ScoringError, match='So it was for all 1 rows'):
+        scored(evaluator, ('Yes!', ''), judge=judge)
+
+
+def test_a_dialogue_with_a_turn_on_which_the_judge_says_nothing_is_left_out() -> None:
+    evaluator = {'type': 'MultiTurnEvaluator', 'evaluator': 'GenericLLMEvaluator'}
+    run = scored(evaluator, (['A', 'Hm.'], ['x', 'y']), (['A', 'B'], None), judge=lambda values: values['prediction'])
+    assert (run.value, run.scored, run.details['excluded']) == (50.0, 1, {'unmarked': 1})
 
 
 def test_a_judge_sees_the_row_the_extracted_answer_and_the_gold_one() -> None:
@@ -414,6 +532,49 @@ def test_a_class_with_a_score_method_is_an_evaluator() -> None:
     assert [verdict.correct for verdict in run.verdicts] == [True, False]
     assert (run.low, run.high) == pytest.approx([100 * bound for bound in wilson(1, 2)])
     assert scored({'type': Lengths, 'per_row': False}, ('aa', 'bb')).low is None
+
+
+def test_without_details_no_row_has_a_score_of_its_own_though_all_count() -> None:
+    run = scored({'type': Lengths, 'per_row': False}, ('aa', 'bb'), ('a', 'bb'))
+    assert (run.value, run.scored, run.details['excluded']) == (50.0, 2, {})
+    assert [(verdict.score, verdict.correct) for verdict in run.verdicts] == [(None, None)] * 2
+
+
+class Shares:
+    """An evaluator whose number is a share, or something that its rows do not add up to."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def score(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
+        details = [{'correct': one == other} for one, other in zip(predictions, references, strict=True)]
+        return {'share': self.value, 'details': details}
+
+
+@pytest.mark.parametrize(('value', 'factor', 'unit'), [(50.0, 100, '%'), (0.5, 1, ''), (7.0, 0, '')])
+def test_the_interval_of_a_users_number_is_on_its_scale(value: float, factor: int, unit: str) -> None:
+    run = scored({'type': Shares, 'value': value}, ('a', 'a'), ('a', 'b'))
+    expected = [factor * bound for bound in wilson(1, 2)] if factor else [None, None]
+    assert [run.low, run.high] == (pytest.approx(expected) if factor else expected)
+    assert (run.value, run.details['unit'], run.verdicts[0].correct) == (value, unit, True)
+
+
+def test_a_class_gets_every_sample_and_every_turn() -> None:
+    samples = scored(Lengths, (['aa', 'a'], 'bb'), (['cc', 'cc'], 'bb'))
+    assert ([verdict.score for verdict in samples.verdicts], samples.details['further']) == ([0.5, 1.0], {'rows': 4.0})
+    turns = build_scorer({'evaluator': Lengths}, turns=True).score([Scorable(0, 'ok', ['aa', 'b'], ['cc', 'dd'])])
+    assert (turns.value, turns.verdicts[0].score) == (50.0, 0.5)
+
+
+def test_a_class_that_cannot_be_made_is_a_problem_of_the_config() -> None:
+    class Fussy:
+        def __init__(self) -> None:
+            raise OSError('no table')
+
+        def score(self) -> None: ...
+
+    with pytest.raises(ConfigError, match='Fussy cannot be made: OSError: no table'):
+        build_scorer({'evaluator': Fussy})
 
 
 # Configs that cannot be used

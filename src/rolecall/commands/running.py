@@ -103,12 +103,12 @@ def _show_report(directory: str | Path) -> None:
 
 def _write_page(directory: str, target: str, config: str | None) -> int:
     from rolecall.runs.archive import Archive
+    from rolecall.runs.writing import written_whole
     from rolecall.views.report import ConfigPreviews, StoredRun, page_parts
 
-    with Archive(directory) as archive, open(target, 'w', encoding='utf-8') as page:
-        previews = ConfigPreviews(config) if config else None
-        for part in page_parts(StoredRun(archive), previews=previews):
-            page.write(part)
+    previews = ConfigPreviews(config) if config else None
+    with Archive(directory) as archive, written_whole(target) as part, open(part, 'w', encoding='utf-8') as page:
+        page.writelines(page_parts(StoredRun(archive), previews=previews))
     if previews is not None:
         for (dataset, model), problem in previews.problems.items():
             print(f'rolecall: {dataset} × {model}: shown without origins: {problem}', file=sys.stderr)
@@ -162,8 +162,8 @@ def add_export_results(exports: Any) -> None:
     parser.set_defaults(run=_export_results)
     parser.add_argument('directory', metavar='RUN')
     parser.add_argument('--format', choices=('jsonl', 'csv', 'parquet'), default='jsonl')
-    parser.add_argument('--dataset', metavar='ABBR')
-    parser.add_argument('--model', metavar='ABBR')
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr fits, e.g. "bbh-*"')
+    parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr fits')
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='- is stdout (the default)')
 
 

@@ -12,7 +12,7 @@ from rolecall.inferencers.generation import GenInferencer, SCInferencer
 from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
 from rolecall.inferencers.losses import DECIDE_BY, DecideBy
 from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
-from rolecall.inferencers.sampling import sampling_of, stated
+from rolecall.inferencers.sampling import sampling_of, stated, wrong_stops
 from rolecall.models.base import Sampling
 
 __all__ = ['build_inferencer']
@@ -54,7 +54,7 @@ def build_inferencer(
     if kind is None:
         known = ', '.join(_BY_NAME)
         raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
-    problems = [*_wrong_options(options)]
+    problems = [*_wrong_options(options), *wrong_stops(options, entry)]
     drawn = sampling_of(options, entry)
     problems += _wrong_sampling(drawn)
     count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1

@@ -38,7 +38,8 @@ class GenInferencer:
 class SCInferencer:
     """Self-consistency: several answers are drawn, and what most of them come to wins (of equals, the first).
 
-    `extract` takes the answer out of a reply, so that different ways to one answer are one vote.
+    `extract` takes the answer out of a reply, so that different ways to one answer are one vote. A reply in which it
+    finds none does not vote.
     """
 
     needs: ClassVar[tuple[str, ...]] = ('generate',)
@@ -51,11 +52,12 @@ class SCInferencer:
         """Ask about one row and conclude."""
         fitted, replies = await drawn(self, words, row, picked, ask)
         voting = [reply for reply in replies if reply.outcome == 'ok']
-        votes = Counter(_as_key(self.extract(reply.text)) for reply in voting)
+        answers = [_as_key(self.extract(reply.text)) for reply in voting]
+        votes = Counter(answer for answer in answers if answer)
         if not votes:
-            return concluded(None, fitted, replies)
+            return concluded(voting[0].text if voting else None, fitted, replies, of=voting or replies)
         winner, _ = votes.most_common(1)[0]
-        chosen = next(reply.text for reply in voting if _as_key(self.extract(reply.text)) == winner)
+        chosen = voting[answers.index(winner)].text
         return concluded(chosen, fitted, replies, of=voting, votes=dict(votes.most_common()))
 
 
@@ -90,5 +92,7 @@ def concluded(
 
 
 def _as_key(answer: Any) -> str:
-    """An answer as a key that can be counted and stored."""
-    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+    """An answer as a key that can be counted and stored, whatever space is around it; empty if there is none."""
+    if answer is None:
+        return ''
+    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rolecall.errors import RenderError
 from rolecall.inferencers.asking import Ask, Room, Words, text_of_request
-from rolecall.inferencers.fitting import fit
+from rolecall.inferencers.fitting import Fitted, fit
 from rolecall.inferencers.losses import (
     Boundary,
     best,
@@ -86,16 +86,9 @@ class CLPInferencer:
 
     async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
         """Ask about one row and conclude."""
-        choices = row.get(self.column)
-        if not isinstance(choices, (list, tuple)) or not choices:
-            raise RenderError(
-                f'CLPInferencer needs a list of choices in column {self.column!r}; found {choices!r:.60}.'
-            )
+        choices = self._choices(row)
         fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, self.room)
-        text = text_of_request(fitted.requests[0][1])
-        if text is None:
-            raise RenderError('CLPInferencer appends each choice to the prompt, so the prompt must be a text.')
-        texts = [text + text_of(choice) for choice in choices]
+        texts = self.texts(row, fitted)
         scored = await ask.score(texts)
         boundaries = boundary_by_labels(scored, texts)
         ends = [at.token + 1 if self.single_token else None for at in boundaries]
@@ -108,6 +101,21 @@ class CLPInferencer:
             for choice, log, at, one, whole in zip(choices, logs, boundaries, scored, texts, strict=True)
         ]
         return Prediction(_shares(logs), details={**fitted.details, 'choices': shown}, shots_dropped=fitted.dropped)
+
+    def texts(self, row: Row, fitted: Fitted) -> list[str]:
+        """What is weighed: the row's prompt with each of its choices."""
+        text = text_of_request(fitted.requests[0][1])
+        if text is None:
+            raise RenderError('CLPInferencer appends each choice to the prompt, so the prompt must be a text.')
+        return [text + text_of(choice) for choice in self._choices(row)]
+
+    def _choices(self, row: Row) -> Sequence[Any]:
+        choices = row.get(self.column)
+        if not isinstance(choices, (list, tuple)) or not choices:
+            raise RenderError(
+                f'CLPInferencer needs a list of choices in column {self.column!r}; found {choices!r:.60}.'
+            )
+        return choices
 
 
 def _shares(logs: list[float]) -> list[float]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rolecall.errors import Problem
 from rolecall.models.base import Sampling
 
-__all__ = ['REPLY_LENGTHS', 'sampling_of', 'stated']
+__all__ = ['REPLY_LENGTHS', 'sampling_of', 'stated', 'wrong_stops']
 
 REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
 _HOMES = ('generation_kwargs', 'gen_config', 'query_kwargs')
@@ -63,11 +64,29 @@ def _homes(place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield home
 
 
+def wrong_stops(*places: Mapping[str, Any]) -> Iterator[Problem]:
+    """Stops that are neither a text nor a list of texts.
+
+    >>> print(*wrong_stops({'stopping_criteria': 5}))
+    stopping_criteria
+      expected a text or a list of texts, got 5.
+      Write stopping_criteria=['\\n\\n'], for instance.
+    """
+    for place in places:
+        for home in _homes(place):
+            for key in _STOPS:
+                value = home.get(key)
+                if value is not None and not isinstance(value, (str, list, tuple)):
+                    remedy = f"Write {key}=['\\n\\n'], for instance."
+                    yield Problem(key, f'expected a text or a list of texts, got {value!r:.60}.', remedy)
+
+
 def _stops(place: Mapping[str, Any]) -> Iterator[str]:
     for home in _homes(place):
         for key in _STOPS:
             value = home.get(key) or ()
-            yield from (value,) if isinstance(value, str) else (str(stop) for stop in value)
+            if isinstance(value, (str, list, tuple)):
+                yield from (value,) if isinstance(value, str) else (str(stop) for stop in value)
 
 
 def _extra(options: Mapping[str, Any]) -> dict[str, Any]:

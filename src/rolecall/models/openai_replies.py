@@ -30,17 +30,22 @@ def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags:
 def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
     message = choice['message'] if 'message' in choice else {'content': choice['text']}
     content, reasoning = _texts(message.get('content'))
-    reasoning = reasoning or next((message[key] for key in _REASONING if message.get(key)), '')
-    ended = choice.get('finish_reason') or ''
+    reasoning = reasoning or next((_text(message[key]) for key in _REASONING if message.get(key)), '')
+    ended = _text(choice.get('finish_reason') or '')
     calls = tuple(_read_call(call) for call in message.get('tool_calls') or ())
     exhausted = bool(reasoning) and not content and not calls and ended == 'length'
     if not reasoning:
         content, reasoning, exhausted = split_reasoning(content, cut_off=ended == 'length', tags=tags)
-    refused = message.get('refusal')
+    refused = _text(message.get('refusal') or '')
     outcome: Outcome = 'thinking_exhausted' if exhausted else 'ok'
     if refused or ended == 'content_filter':
         outcome, ended = 'filtered', refused or ended
     return Reply(content, outcome, ended, reasoning, calls)
+
+
+def _text(value: object) -> str:
+    """What should be a text, as one."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _texts(content: object) -> tuple[str, str]:
@@ -75,15 +80,19 @@ def parsed_arguments(written: Any) -> Any:
 
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
     """What the server says the call cost."""
-    usage = usage or {}
-    details = usage.get('prompt_tokens_details') or {}
-    cached = details.get('cached_tokens')
+    usage = usage if isinstance(usage, Mapping) else {}
+    details = usage.get('prompt_tokens_details')
+    cached = _count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
     return Usage(
-        input_tokens=usage.get('prompt_tokens'),
-        output_tokens=usage.get('completion_tokens'),
-        cached_tokens=usage.get('prompt_cache_hit_tokens') if cached is None else cached,
+        input_tokens=_count(usage.get('prompt_tokens')),
+        output_tokens=_count(usage.get('completion_tokens')),
+        cached_tokens=_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
         seconds=seconds,
     )
+
+
+def _count(told: object) -> int | None:
+    return told if isinstance(told, int) else None
 
 
 class StreamedAnswer:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.config.kinds import TEMPLATES, short_name
 from rolecall.config.sides import Side, build_side
 from rolecall.config.tasks import Problems
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.sampling import sampling_of
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, ModelError
@@ -23,23 +24,41 @@ _WHERE = 'eval_cfg.evaluator'
 
 
 class Judge:
-    """Says what it thinks of an answer. It can be asked once it has an `asking`."""
+    """Says what it thinks of an answer. It can be asked once it has an `asking`; why it could not say is kept."""
 
     def __init__(self, wording: Wording, side: Side, model: Model) -> None:
         self.model = model
         self.entry = side.entry
         self.asking: Asking | None = None
+        self.rerun: Collection[str] = ()
+        """Outcomes after which it is asked again; otherwise what is known stays as it is."""
+        self.silences: Counter[str] = Counter()
+        """Why it said nothing, and how often."""
+        self.broken: str | None = None
+        """Why nothing more can be asked of it in this run."""
         self._program = compile(wording, side.renderer)
         self._sampling = sampling_of({}, side.entry)
 
     async def __call__(self, values: Mapping[str, Any]) -> str:
         """The judge's words; `ModelError` where there are none."""
+        try:
+            return await self._opinion(values)
+        except (ModelError, RenderError) as error:
+            self.silences[str(error)] += 1
+            raise ModelError(str(error)) from error
+        except BrokenError as error:
+            self.broken = str(error)
+            self.silences[str(error)] += 1
+            raise ModelError(str(error)) from error
+
+    async def _opinion(self, values: Mapping[str, Any]) -> str:
         if self.asking is None:
             raise ModelError(f'{self.model.name}: the judge can be asked during a run only.')
-        try:
-            reply = await RowAsk(self.asking).generate(self._program(values), self._sampling)
-        except BrokenError as error:
-            raise ModelError(str(error)) from error
+        request = self._program(values)
+        ask = RowAsk(self.asking, failed_again='failed' in self.rerun)
+        reply = await ask.generate(request, self._sampling)
+        if reply.outcome in self.rerun and not ask.sent:
+            reply = await RowAsk(self.asking, all_again=True).generate(request, self._sampling)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
         return reply.text

@@ -9,9 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from rolecall.datasets import first
 from rolecall.datasets.rows import skipped
 from rolecall.errors import RenderError
-from rolecall.inferencers.fitting import TooLong, fit
+from rolecall.inferencers.asking import Inferencer
+from rolecall.inferencers.fitting import Fitted, TooLong, fit
+from rolecall.inferencers.likelihood import CLPInferencer
+from rolecall.inferencers.perplexity import PPLInferencer
 from rolecall.models.base import Sampling
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request
@@ -68,7 +72,18 @@ def plan_of(readied: Readied, *, known: Known | None, seconds: float | None = No
 
 def _planned(ready: Ready, limit: int | None, known: Known | None, deadline: float | None) -> PlannedPair:
     plan = _counted(ready, limit, known, deadline)
-    return _priced(ready, replace(plan, left_out=skipped(ready.pair.data.test)))
+    return _priced(ready, replace(plan, left_out=skipped(ready.pair.data.test), to_judge=_to_judge(ready, plan.rows)))
+
+
+def _to_judge(ready: Ready, rows: int) -> int:
+    """At most so many questions to a judge: one for each answer."""
+    if ready.scores.judge is None or not ready.scores.scorer.asks:
+        return 0
+    if ready.pair.task.inferencer.kind == 'dialogue':
+        dialogue = ready.dialogue(Picked(()))
+        return sum(len(dialogue.asked(row)) for row in first(ready.pair.data.test, rows))
+    samples: int = getattr(ready.inferencer, 'samples', 1)
+    return rows * samples
 
 
 def _counted(ready: Ready, limit: int | None, known: Known | None, deadline: float | None) -> PlannedPair:
@@ -77,9 +92,11 @@ def _counted(ready: Ready, limit: int | None, known: Known | None, deadline: flo
     slow = deadline is not None and not ready.pair.task.retriever.fixed
     if known is not None and not known.anything:
         known = None
-    if rows == 0 or slow or not (known is not None or _counts(ready)):
-        plan = PlannedPair(ready.dataset, ready.model.name, rows, rows * _requests_per_row(ready))
-        return replace(plan, exact=ready.pair.task.inferencer.kind != 'dialogue')
+    by_row = isinstance(ready.inferencer, CLPInferencer)
+    if rows == 0 or slow or not (known is not None or by_row or _counts(ready)):
+        later = _weighs_answers_alone(ready.inferencer)
+        plan = PlannedPair(ready.dataset, ready.model.name, rows, rows * _requests_per_row(ready) * (2 if later else 1))
+        return replace(plan, exact=not (later or by_row or ready.pair.task.inferencer.kind == 'dialogue'))
     tally = _Tally(ready, known)
     for _, row, picked in ready.pair.rows(limit):
         tally.add(row, picked)
@@ -105,29 +122,34 @@ class _Tally:
         self._rows += 1
         try:
             fitted = fit(lambda shots: _first(ready, row, shots), picked, ready.model.count, ready.inferencer.room)
+            requests = _sent_first(ready.inferencer, row, fitted)
         except TooLong as found:
             self._too_long += 1
             self._dropped += found.dropped
             return
         except RenderError:
             return
-        later = _later_turns(ready, row)
+        later = len(requests) if _weighs_answers_alone(ready.inferencer) else _later_turns(ready, row)
         self._dropped += fitted.dropped
-        self._requests += self._samples * len(fitted.requests) + later
+        self._requests += self._samples * len(requests) + later
         self._exact = self._exact and not later
-        for _, request in fitted.requests:
+        known = 0
+        for request in requests:
             self._weigh(request)
-            self._look_up(request)
+            known += self._known_of(request)
+        self._cached += known + (later if known == self._samples * len(requests) else 0)
 
     def _weigh(self, request: Request) -> None:
         tokens = self._ready.model.count(request) if self._countable else None
         self._countable = tokens is not None
         self._tokens += self._samples * (tokens or 0)
 
-    def _look_up(self, request: Request) -> None:
-        if self._known is not None:
-            keys = (identify(request, self._sampling, self._identity, k) for k in range(self._samples))
-            self._cached += sum(map(self._known.knows, keys))
+    def _known_of(self, request: Request) -> int:
+        """How many of the request's samples are known."""
+        if self._known is None:
+            return 0
+        keys = (identify(request, self._sampling, self._identity, k) for k in range(self._samples))
+        return sum(map(self._known.knows, keys))
 
     def plan(self, rows: int) -> PlannedPair:
         """The plan for so many rows; where not all were looked at, what they showed is taken for all."""
@@ -154,6 +176,18 @@ def _first(ready: Ready, row: Row, picked: Picked) -> Iterator[tuple[Hashable, R
     waits = ready.pair.task.inferencer.infer_mode == 'every'
     for turn in [0] if waits else dialogue.asked(row):
         yield turn, dialogue(row, turn)
+
+
+def _sent_first(inferencer: Inferencer, row: Row, fitted: Fitted) -> list[Request]:
+    """What is sent before any reply is known: the row's requests, or its one request with each choice."""
+    if isinstance(inferencer, CLPInferencer):
+        return [*inferencer.texts(row, fitted)]
+    return [request for _, request in fitted.requests]
+
+
+def _weighs_answers_alone(inferencer: Inferencer) -> bool:
+    """Whether each answer is weighed once more, without its context; where it begins shows in the first weighing."""
+    return isinstance(inferencer, PPLInferencer) and inferencer.normalizing_str is not None
 
 
 def _later_turns(ready: Ready, row: Row) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,24 @@ from rolecall.config.files import Config, load_config
 from rolecall.config.sides import Side
 from rolecall.config.tasks import Task
 from rolecall.datasets import Dataset, open_dataset
-from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.asking import Inferencer
 from rolecall.inferencers.build import build_inferencer
+from rolecall.inferencers.sampling import wrong_stops
 from rolecall.models.backends import build_model
 from rolecall.models.base import Capabilities, Model
-from rolecall.previews import Pair, fitting
+from rolecall.previews import Pair, Picking, fitting
 from rolecall.program import DialogueProgram
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
+from rolecall.running.pacing import wrong_pacing
 from rolecall.running.scores import Scores, build_scores
 
 __all__ = ['Readied', 'Ready', 'make_ready']
 
+_LOOKED_AT = 1000
 _MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
 
 
@@ -112,12 +115,14 @@ def make_ready(
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {side.abbr: _built(side, problems) for side in sides}
     opened = {task.abbr: _opened(task, base, data, problems) for task in tasks}
+    picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
     pairs: list[Ready] = []
     for side in sides:
         for task in tasks:
             who, rows = models[side.abbr], opened[task.abbr]
             if who is not None and rows is not None:
-                pairs += _ready(Pair(task, side, rows), side, who, problems, plan.sides, models)
+                pair = Pair(task, side, rows, picking=picking[task.abbr])
+                pairs += _ready(pair, side, who, problems, plan.sides, models)
     if problems:
         raise ConfigError(problems)
     return Readied(loaded, tuple(pairs), limit)
@@ -133,13 +138,23 @@ def _same_names(entries: Sequence[Task] | Sequence[Side], what: str) -> Iterator
 
 
 def _built(side: Side, problems: list[Problem]) -> Model | None:
+    told: list[Problem] = []
+    model = None
     try:
-        return build_model(side.entry, name=side.abbr)
+        model = build_model(side.entry, name=side.abbr)
     except ConfigError as error:
-        problems += [problem.inside(f'{side.where}: ') for problem in error.problems]
+        told = [_at(side.where, problem) for problem in error.problems]
     except (MissingExtraError, DataError) as error:
-        problems.append(Problem(side.where, str(error)))
-    return None
+        told = [Problem(side.where, str(error))]
+    known = {problem.where.rpartition('.')[2] for problem in told}
+    told += [wrong.inside(side.where) for wrong in wrong_pacing(side.entry) if wrong.where not in known]
+    problems += told
+    return model
+
+
+def _at(where: str, problem: Problem) -> Problem:
+    """The problem, with whose it is."""
+    return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
 
 
 def _opened(task: Task, base: Path | None, data: Mapping[str, str] | None, problems: list[Problem]) -> Dataset | None:
@@ -176,15 +191,34 @@ def _ready(
             extract=scores.extract,
         )
     except ConfigError as error:
-        problems += [problem.inside(f'{where}: ') for problem in error.problems]
+        problems += [_at(where, problem) for problem in error.problems]
         return
     except MissingExtraError as error:
         problems.append(Problem(where, str(error)))
         return
+    judge = scores.judge
+    if judge is not None and all(judge.entry is not one.entry for one in sides):
+        at = f'{where}: eval_cfg.evaluator.judge_cfg'
+        wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry)]
+        problems += [problem.inside(at) for problem in wrong]
+    problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if not lacking:
         yield Ready(pair, side, model, inferencer, scores)
+
+
+def _wrong_cluster(pair: Pair) -> Iterator[Problem]:
+    evaluation = pair.task.entry.get('eval_cfg')
+    column = evaluation.get('cluster') if isinstance(evaluation, Mapping) else None
+    if column is None:
+        return
+    try:
+        seen = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
+    except DataError:
+        return
+    if seen and not any(column in columns for columns in seen):
+        yield Problem('eval_cfg.cluster', f'no row has the column {column!r}.', did_you_mean(column, seen[0]))
 
 
 def _repeats(task: Task) -> int | None:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +21,14 @@ from rolecall.models.base import Model
 from rolecall.program import fingerprint
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
+from rolecall.running.judging import Judge
+from rolecall.running.pacing import limits_of, patience_of
 from rolecall.running.planning import known_requests, plan_of
 from rolecall.running.ready import Readied, Ready, make_ready
 from rolecall.runs.asking import Asking
 from rolecall.runs.engine import Engine, Job
 from rolecall.runs.errors import RunError
-from rolecall.runs.lanes import Lane, Patience, lane_to
-from rolecall.runs.pace import Limits
+from rolecall.runs.lanes import Lane, lane_to
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.snapshot import manifest_of, without_keys
 from rolecall.runs.store import Store
@@ -39,6 +40,7 @@ __all__ = ['RunSummary', 'run_config']
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _LINTED_ROWS = 20
 _PLANNING_SECONDS = 2.0
+_REASONS = 20
 T = TypeVar('T')
 
 
@@ -54,17 +56,23 @@ class RunSummary:
     findings: tuple[Finding, ...] = ()
     """What the linter calls an error."""
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Models that could not be asked to the end, with why."""
+    """Models, judges among them, that could not be asked to the end, with why."""
+    unjudged: int = 0
+    """Answers on which a judge was asked and said nothing."""
     interrupted: bool = False
     dry: bool = False
     seconds: float = 0.0
 
     @property
     def exit_code(self) -> int:
-        """0 if every row came to something; 1 if a row failed or a model could not be asked; 130 if interrupted."""
+        """0 if every row came to something; 130 if interrupted.
+
+        1 if a row failed, a model could not be asked, or a judge said nothing.
+        """
         if self.interrupted:
             return 130
-        return 1 if self.broken or self.outcomes.get('failed') else 0
+        unscored = any(card.error for card in self.scorecards)
+        return 1 if self.broken or self.unjudged or unscored or self.outcomes.get('failed') else 0
 
 
 def run_config(
@@ -113,7 +121,8 @@ def run_config(
             tuple(run.cards),
             run.outcomes,
             findings,
-            run.engine.broken,
+            {**run.broken_judges, **run.engine.broken},
+            run.unjudged,
             run.engine.stopped,
             seconds=time.monotonic() - began,
         )
@@ -126,9 +135,12 @@ class _Run:
         self._readied = readied
         self._store = store
         self._watcher = watcher
+        self._rerun = rerun
         self._ready = {(ready.dataset, ready.model.name): ready for ready in readied.pairs}
         self.outcomes: Counter[str] = Counter()
         self.cards: list[Scorecard] = []
+        self.broken_judges: dict[str, str] = {}
+        self.unjudged = 0
         self.engine = Engine(store, rerun=rerun, watcher=watcher, done=self._score)
 
     async def main(self) -> None:
@@ -153,7 +165,7 @@ class _Run:
             lane = next((lane for lane in lanes.values() if lane.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
             lane = lane or own.setdefault(key, _lane(judge.model, judge.entry))
-            judge.asking = Asking(lane, self._store)
+            judge.asking, judge.rerun = Asking(lane, self._store), self._rerun
         return list(own.values())
 
     def _job(self, ready: Ready, lane: Lane) -> Job:
@@ -173,15 +185,33 @@ class _Run:
     async def _score(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
         results = list(self._store.results(job.dataset, job.model))
-        if not results:
-            return
         ready = self._ready[job.dataset, job.model]
-        scored, card = await ready.scores.of(results, ready.pair.data.test)
+        if results:
+            scored, card = await ready.scores.of(results, ready.pair.data.test)
+        else:
+            scored, card = [], ready.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
+        card = self._with_silences(card, ready.scores.judge)
         await self._store.settled()
         self._store.note_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
         self.outcomes.update(result.outcome for result in scored)
         self.cards.append(card)
+        if card.error:
+            self._watcher.remarked(card.error)
         self._watcher.scored(job.dataset, job.model, [card])
+
+    def _with_silences(self, card: Scorecard, judge: Judge | None) -> Scorecard:
+        """The score with what its judge did not say, and why; that is told, too."""
+        if judge is None or not judge.silences:
+            return card
+        count = judge.silences.total()
+        self.unjudged += count
+        if judge.broken is not None:
+            self.broken_judges[judge.model.name] = judge.broken
+        [(why, _), *others] = judge.silences.most_common()
+        more = f' (and {len(others)} other reasons)' if others else ''
+        self._watcher.remarked(f'{card.dataset} × {card.model}: {count:,} answers were not judged: {why}{more}')
+        silences = {'model': judge.model.name, 'reasons': dict(judge.silences.most_common(_REASONS))}
+        return replace(card, details={**card.details, 'not_judged': silences})
 
 
 def _rows_as_shown(ready: Ready, limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
@@ -213,30 +243,7 @@ def _hold_against_preview(ready: Ready, number: int, row: Row, picked: Picked) -
 
 
 def _lane(model: Model, entry: Mapping[str, Any]) -> Lane:
-    return lane_to(model, limits=_limits(entry), patience=_patience(entry))
-
-
-def _limits(entry: Mapping[str, Any]) -> Limits:
-    """Calls at once: `concurrency` as a number, or `(start, most)`; otherwise they adapt, from what it hints at."""
-    given = entry.get('concurrency')
-    rates = (entry.get('query_per_second'), entry.get('request_rate'))
-    rate = next((float(value) for value in rates if isinstance(value, (int, float)) and value > 0), None)
-    if isinstance(given, int) and given > 0:
-        return Limits(given, given, rate)
-    if isinstance(given, (list, tuple)) and len(given) == 2:
-        return Limits(int(given[0]), int(given[1]), rate)
-    hints = [entry.get(key) for key in ('max_workers', 'batch_size')]
-    start = next((value for value in hints if isinstance(value, int) and value > 0), Limits().start)
-    return Limits(min(start, Limits().most), Limits().most, rate)
-
-
-def _patience(entry: Mapping[str, Any]) -> Patience:
-    usual = Patience()
-    seconds, retries = entry.get('timeout'), entry.get('retry')
-    return Patience(
-        seconds=float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else usual.seconds,
-        retries=retries if isinstance(retries, int) and retries >= 0 else usual.retries,
-    )
+    return lane_to(model, limits=limits_of(entry), patience=patience_of(entry))
 
 
 def _manifest(readied: Readied) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rolecall.render.spans import Request
 from rolecall.runs.codec import as_stored
 from rolecall.runs.lanes import Call, Lane
 from rolecall.runs.store import Failure, Store
+from rolecall.runs.tries import speaks_of_the_row
 
 __all__ = ['Asking', 'RowAsk', 'identify']
 
@@ -34,6 +35,9 @@ class Asking:
         self.lane = lane
         self.identity = dict(lane.model.identity)
         self._store = store
+        self._who = fingerprint('', model=self.identity)
+        if store.has_answered(self._who):
+            lane.trust()
         self._under_way: dict[str, asyncio.Future[Came]] = {}
 
     async def answer(self, key: str, call: Call, *, failed_again: bool, all_again: bool) -> tuple[Came, bool]:
@@ -41,30 +45,35 @@ class Asking:
         if key in self._under_way:
             return await asyncio.shield(self._under_way[key]), False
         known = None if all_again else self._store.kept(key)
+        if known is not None and not isinstance(known, Failure):
+            self.lane.trust()
         if known is not None and not (failed_again and isinstance(known, Failure)):
             return known, False
         came: asyncio.Future[Came] = asyncio.get_running_loop().create_future()
         self._under_way[key] = came
         try:
-            answer = await self._sent(call)
+            answer, lasting = await self._sent(call)
         except BaseException as error:
             del self._under_way[key]
             came.set_exception(error) if isinstance(error, Exception) else came.cancel()
             came.exception() if not came.cancelled() else None  # nobody else may be waiting for it
             raise
         came.set_result(answer)
-        if isinstance(answer, Failure) and not self.lane.answered:
+        if isinstance(answer, Failure) and not (lasting and self.lane.answered):
             del self._under_way[key]
         else:
+            if not isinstance(answer, Failure):
+                self._store.note_answered(self._who)
             self._store.keep(key, call.request, answer, then=partial(self._under_way.pop, key, None))
         return answer, True
 
-    async def _sent(self, call: Call) -> Came:
+    async def _sent(self, call: Call) -> tuple[Came, bool]:
+        """What a call comes to, and whether that is worth keeping: what the key's trouble did to a row is not."""
         try:
             answer = await self.lane.send(call)
         except ModelError as error:
-            return Failure(error)
-        return as_stored(answer) if isinstance(answer, Scored) else answer
+            return Failure(error), speaks_of_the_row(error)
+        return as_stored(answer) if isinstance(answer, Scored) else answer, True
 
 
 class RowAsk:
@@ -117,5 +126,5 @@ class RowAsk:
     def _add(self, usage: Usage) -> None:
         for name in ('input_tokens', 'output_tokens', 'seconds'):
             amount: Any = getattr(usage, name)
-            if amount is not None:
+            if isinstance(amount, (int, float)):  # servers have been seen to send anything
                 setattr(self, name, (getattr(self, name) or 0) + amount)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rolecall.errors import needed
+from rolecall.errors import ConfigError, Problem, did_you_mean, needed
 from rolecall.runs.archive import Archive
 from rolecall.runs.codec import dumps, result_as_dict
 from rolecall.runs.errors import RunError
 from rolecall.runs.results import Result
+from rolecall.runs.writing import written_whole
 
 __all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
 
@@ -30,14 +32,18 @@ def export_results(
     dataset: str | None = None,
     model: str | None = None,
 ) -> int:
-    """Write the rows of a run, one after the other in bounded memory, and say how many there were."""
+    """Write the rows of a run, one after the other in bounded memory, and say how many there were.
+
+    `dataset` and `model` pick by abbr; patterns work.
+    """
     if format == 'parquet':
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
-        return _write_parquet(result_objects(run, dataset=dataset, model=model), Path(to))
+        with written_whole(to) as part:
+            return _write_parquet(result_objects(run, dataset=dataset, model=model), part)
     lines = result_lines(run, format=format, dataset=dataset, model=model)
     if isinstance(to, (str, Path)):
-        with open(to, 'w', encoding='utf-8', newline='\n') as stream:
+        with written_whole(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             written = _write(lines, stream)
     else:
         written = _write(lines, to)
@@ -61,8 +67,21 @@ def result_objects(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run as plain objects, those keys first that everybody looks at."""
     with Archive(run) as archive:
-        for result in archive.results(dataset, model):
-            yield _ordered(result)
+        pairs = archive.pairs()
+        for name, pattern, of in (('dataset', dataset, 0), ('model', model, 1)):
+            _refuse_unknown(name, pattern, dict.fromkeys(pair[of] for pair in pairs))
+        for pair in pairs:
+            if all(
+                pattern is None or fnmatchcase(abbr, pattern)
+                for abbr, pattern in zip(pair, (dataset, model), strict=True)
+            ):
+                yield from map(_ordered, archive.results(*pair))
+
+
+def _refuse_unknown(what: str, pattern: str | None, known: Iterable[str]) -> None:
+    names = list(known)
+    if pattern is not None and not any(fnmatchcase(name, pattern) for name in names):
+        raise ConfigError(Problem(f'{what}s', f'no {what} of this run fits {pattern!r}.', did_you_mean(pattern, names)))
 
 
 def _ordered(result: Result) -> dict[str, Any]:
@@ -70,8 +89,13 @@ def _ordered(result: Result) -> dict[str, Any]:
     return {key: values.pop(key) for key in _FIRST} | values
 
 
-def _json_line(values: dict[str, Any]) -> str:
-    return json.dumps(_finite(json.loads(dumps(values))), ensure_ascii=False).encode('utf-8', 'replace').decode()
+def _json_line(values: Any) -> str:
+    return _encodable(json.dumps(_finite(json.loads(dumps(values))), ensure_ascii=False))
+
+
+def _encodable(text: str) -> str:
+    """The text with a question mark for each half of a character."""
+    return text if text.isascii() else text.encode('utf-8', 'replace').decode()
 
 
 def _finite(value: Any) -> Any:
@@ -109,7 +133,7 @@ def _csv_lines(objects: Iterator[dict[str, Any]]) -> Iterator[str]:
             writer.writerow(values)
             yield line.text
         writer.writerow([_flat(value) for value in values.values()])
-        yield line.text
+        yield _encodable(line.text)
 
 
 def _flat(value: Any) -> Any:
@@ -131,7 +155,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path) -> int:
     with parquet.ParquetWriter(path, schema) as writer:
         for part in _parts(objects):
             texts = [
-                {key: value if key in numbers or value is None else _text(value) for key, value in values.items()}
+                {key: _number(value) if key in numbers else _text(value) for key, value in values.items()}
                 for values in part
             ]
             writer.write_table(pyarrow.Table.from_pylist(texts, schema=schema))
@@ -139,8 +163,14 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path) -> int:
     return count
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False)
+def _number(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) else None
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value if value is None else _encodable(value)
+    return _json_line(value)
 
 
 def _parts(objects: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

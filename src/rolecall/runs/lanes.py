@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -14,31 +12,11 @@ from rolecall.errors import RolecallError
 from rolecall.models.base import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.pace import Limits, Pace, Signal
+from rolecall.runs.tries import BrokenError, Patience, Tries, is_busy
 
 __all__ = ['BatchLane', 'BrokenError', 'Call', 'Lane', 'Patience', 'SingleLane', 'lane_to']
 
-_HOPELESS = (401, 402, 403, 404)
-"""Statuses that speak of the key, the account, the model or the address: every other request would get them too."""
-_ENOUGH = 3
-"""So many equal failures, and no answer yet, say that none will come."""
-_BUSY = (408, 429, 503, 504, 529)
 T = TypeVar('T')
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a call may take, and how often one that fails for the moment is tried again."""
-
-    seconds: float | None = 600.0
-    retries: int = 8
-    when_busy: int = 40
-    """How often a call that the server is too busy for is tried again."""
-    first_pause: float = 0.5
-    longest_pause: float = 30.0
-
-    def pause(self, attempt: int) -> float:
-        """Seconds before the next attempt: doubling, with a share of chance so that calls spread."""
-        return min(self.longest_pause, self.first_pause * 2.0**attempt) * random.uniform(0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +26,6 @@ class Call:
     kind: Literal['generate', 'score']
     request: Request
     sampling: Sampling
-
-
-class BrokenError(RolecallError):
-    """Nothing more can be asked of this model in this run."""
 
 
 class Lane(Protocol):
@@ -71,7 +45,10 @@ class Lane(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether the model has answered anything yet."""
+        """Whether the model has ever answered anything."""
+
+    def trust(self) -> None:
+        """Take it that the model answers: it has done so before."""
 
     async def send(self, call: Call) -> Reply | Scored:
         """What a call comes to; `ModelError` if it failed for good, `BrokenError` if every call would."""
@@ -94,7 +71,7 @@ class SingleLane:
         self.model = model
         self.window = 2 * limits.most
         self._pace = Pace(limits)
-        self._tries = _Tries(model.name, patience)
+        self._tries = Tries(model.name, patience)
 
     @property
     def at_once(self) -> int:
@@ -104,6 +81,9 @@ class SingleLane:
     def answered(self) -> bool:
         return self._tries.answered
 
+    def trust(self) -> None:
+        self._tries.answered = True
+
     async def send(self, call: Call) -> Reply | Scored:
         return await self._tries.until_done(lambda: self._once(call))
 
@@ -112,13 +92,17 @@ class SingleLane:
         signal: Signal = 'other'
         retry_after = None
         try:
-            answers = await within(
-                self._tries.patience.seconds, _asked(self.model, call.kind, [call.request], call.sampling)
-            )
+            await self._tries.begin()
+            try:
+                answers = await within(
+                    self._tries.patience.seconds, _asked(self.model, call.kind, [call.request], call.sampling)
+                )
+            finally:
+                self._tries.end()
             signal = 'ok'
             return answers[0]
         except ModelError as error:
-            signal = 'other' if not error.transient else 'busy' if _is_busy(error) else 'trouble'
+            signal = 'other' if not error.transient else 'busy' if is_busy(error) else 'trouble'
             retry_after = error.retry_after
             raise
         finally:
@@ -135,13 +119,16 @@ class BatchLane:
         self.model = model
         self.window = max(32, 4 * model.batch)
         self.at_once = model.batch
-        self._tries = _Tries(model.name, replace(patience, seconds=None))
+        self._tries = Tries(model.name, replace(patience, seconds=None))
         self._pending: list[_Pending[Reply | Scored]] = []
         self._worker: asyncio.Task[None] | None = None
 
     @property
     def answered(self) -> bool:
         return self._tries.answered
+
+    def trust(self) -> None:
+        self._tries.answered = True
 
     async def send(self, call: Call) -> Reply | Scored:
         pending = _Pending[Reply | Scored](call, asyncio.get_running_loop().create_future())
@@ -239,64 +226,6 @@ def _set(one: _Pending[T], *, answer: T | None = None, error: BaseException | No
         one.answer.set_exception(error)
     elif answer is not None:
         one.answer.set_result(answer)
-
-
-class _Tries:
-    """Tries calls again while that may help, and knows when nothing will."""
-
-    def __init__(self, name: str, patience: Patience) -> None:
-        self._name = name
-        self.patience = patience
-        self.answered = False
-        self._broken: BrokenError | None = None
-        self._failures: Counter[str] = Counter()
-
-    async def until_done(self, once: Callable[[], Awaitable[T]]) -> T:
-        attempt = busy = 0
-        while True:
-            if self._broken is not None:
-                raise self._broken
-            try:
-                came = await once()
-            except ModelError as error:
-                if error.status in _HOPELESS and not error.transient:
-                    raise self._break(str(error)) from error
-                too_busy = _is_busy(error)
-                if not error.transient or (
-                    busy >= self.patience.when_busy if too_busy else attempt >= self.patience.retries
-                ):
-                    self._take_down(error, attempts=attempt + busy + 1)
-                    raise
-                pause = self.patience.pause(attempt if not too_busy else min(busy, 6))
-                attempt, busy = (attempt, busy + 1) if too_busy else (attempt + 1, busy)
-                await asyncio.sleep(max(pause, min(error.retry_after or 0.0, 300.0)))
-            except BrokenError:
-                raise
-            except RolecallError as error:
-                raise self._break(str(error)) from error
-            else:
-                self.answered = True
-                return came
-
-    def _take_down(self, error: ModelError, *, attempts: int) -> None:
-        """A call has failed for good. While there was no answer at all, that may say that there will be none."""
-        if self.answered:
-            return
-        if error.transient:
-            raise self._break(f'no answer after {attempts} attempts: {error}') from error
-        self._failures[str(error)] += 1
-        if self._failures[str(error)] >= _ENOUGH:
-            raise self._break(str(error)) from error
-
-    def _break(self, why: str) -> BrokenError:
-        self._broken = BrokenError(f'{self._name}: {why}')
-        return self._broken
-
-
-def _is_busy(error: ModelError) -> bool:
-    return error.transient and (
-        error.status in _BUSY or isinstance(error.__cause__, (TimeoutError, asyncio.TimeoutError))
-    )
 
 
 async def _asked(model: Model, kind: str, requests: Sequence[Request], sampling: Sampling) -> Sequence[Reply | Scored]:

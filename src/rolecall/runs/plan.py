@@ -27,6 +27,8 @@ class PlannedPair:
     too_long: int = 0
     left_out: int = 0
     """Malformed lines of the data that are passed over (`on_error='skip'`)."""
+    to_judge: int = 0
+    """Requests to a judge about the answers, at most; they stand in no other number."""
     exact: bool = True
 
     @property
@@ -70,8 +72,10 @@ class RunPlan:
         for pair in self.pairs:
             yield f'{pair.dataset} × {pair.model}: {", ".join(_parts(pair))}'
         about = '' if self.exact else '~'
-        price = '' if self.price is None else f', at most {self.price:.2f}'
-        yield f'{about}{self.requests:,} requests to send{price}'
+        judging = sum(pair.to_judge for pair in self.pairs)
+        more = f', and up to {judging:,} to judges' if judging else ''
+        price = '' if self.price is None else f', at most {self.price:.2f}{" without the judges" if judging else ""}'
+        yield f'{about}{self.requests:,} requests to send{more}{price}'
 
     def __str__(self) -> str:
         return '\n'.join(self.lines())
@@ -89,6 +93,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
         yield f'{pair.about}{pair.too_long:,} rows too long'
     if pair.left_out:
         yield f'{pair.left_out:,} malformed lines left out'
+    if pair.to_judge:
+        yield f'up to {pair.to_judge:,} requests to its judge'
     if pair.price is not None:
         yield f'at most {pair.price:.2f}'
 

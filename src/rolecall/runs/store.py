@@ -19,7 +19,7 @@ from typing import Any
 
 from rolecall.models.base import Reply, Scored
 from rolecall.render.spans import Request
-from rolecall.runs.archive import FILE, VERSION, check_version
+from rolecall.runs.archive import FILE, VERSION, check_version, tables_in
 from rolecall.runs.codec import (
     dumps,
     pack_request,
@@ -51,9 +51,12 @@ CREATE TABLE IF NOT EXISTS scores (
 CREATE TABLE IF NOT EXISTS starts (
     id INTEGER PRIMARY KEY, started TEXT NOT NULL, manifest TEXT NOT NULL, config TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?)'
 _PUT_ROW = 'INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?)'
+_PUT_ANSWERED = 'INSERT OR IGNORE INTO answered VALUES (?)'
+_DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
 _PAUSE = 0.02
 """Seconds between two groups of writes, at least."""
 
@@ -88,6 +91,7 @@ class Store:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-store')
         self._requests: list[tuple[Any, ...]] = []
         self._rows: list[tuple[Any, ...]] = []
+        self._answered: set[str] = set()
         self._waiting: list[Callable[[], object]] = []
         self._flushing: asyncio.Task[None] | None = None
         self._new: set[str] | None = None if self.anything else set()
@@ -99,6 +103,8 @@ class Store:
         db = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None, timeout=30)
         try:
             check_version(db, self._file)
+            if (found := tables_in(db)) and 'requests' not in found:
+                raise RunError(f'{self._file}: this is no run of rolecall, but a database of something else.')
             db.execute('PRAGMA journal_mode=WAL')
             db.execute('PRAGMA synchronous=FULL')
             db.executescript(_SCHEMA)
@@ -137,6 +143,10 @@ class Store:
         """Whether a request is finished."""
         found = self._read.execute('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)).fetchone()
         return found is not None
+
+    def has_answered(self, who: str) -> bool:
+        """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
+        return self._read.execute('SELECT 1 FROM answered WHERE who = ?', (who,)).fetchone() is not None
 
     @property
     def anything(self) -> bool:
@@ -179,6 +189,10 @@ class Store:
         self._waiting.append(then)
         self._start_flushing()
 
+    def note_answered(self, who: str) -> None:
+        """Keep, with the next group, that this model answers."""
+        self._answered.add(who)
+
     def _remember(self, fingerprint: str) -> None:
         if self._new is not None:
             self._new.add(fingerprint)
@@ -212,12 +226,17 @@ class Store:
             self._flushing = None
 
     def _begin(self) -> list[Callable[[], object]]:
-        """Write what has gathered into a transaction; whoever waits for it is handed back."""
+        """Write what has gathered into a transaction; whoever waits for it is handed back.
+
+        The scores of a pair go when one of its rows changes: they are no longer those of its rows.
+        """
         requests, rows, waiting = self._requests, self._rows, self._waiting
         self._requests, self._rows, self._waiting = [], [], []
         with self._clear_errors():
             self._write.execute('BEGIN IMMEDIATE')
             self._write.executemany(_PUT_REQUEST, requests)
+            self._write.executemany(_PUT_ANSWERED, [(who,) for who in self._answered])
+            self._write.executemany(_DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
             self._write.executemany(_PUT_ROW, rows)
         return waiting
 
@@ -251,13 +270,19 @@ class Store:
 
     def forget_rows_from(self, dataset: str, model: str, row: int) -> None:
         """Rows from this number on are no longer part of the run. (What was asked for them stays known.)"""
-        self._at_once(('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)))
+        query = 'SELECT 1 FROM rows WHERE dataset = ? AND model = ? AND row >= ? LIMIT 1'
+        if self._read.execute(query, (dataset, model, row)).fetchone() is None:
+            return
+        self._at_once(
+            (_DROP_SCORES, (dataset, model)),
+            ('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)),
+        )
 
     def note_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
         """Keep the scores of a pair, and its rows as they were scored."""
         pairs = {(card.dataset, card.model) for card in cards}
         self._at_once(
-            *(('DELETE FROM scores WHERE dataset = ? AND model = ?', pair) for pair in pairs),
+            *((_DROP_SCORES, pair) for pair in pairs),
             *(
                 (
                     'INSERT INTO scores VALUES (?, ?, ?, ?)',

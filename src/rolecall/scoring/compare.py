@@ -16,9 +16,12 @@ from rolecall.scoring.statistics import (
     sign_flip,
 )
 
-__all__ = ['Comparison', 'Flip', 'Row', 'Versus', 'compare']
+__all__ = ['Comparison', 'Flip', 'Groups', 'Row', 'Versus', 'compare']
 
 _CONFIDENCE = 0.95
+
+Groups = Mapping[str, Sequence[Sequence[int]]]
+"""By dataset, the rows that are counted together."""
 
 
 class Row(Protocol):
@@ -60,7 +63,10 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """One dataset, A against B. Differences are B − A, on the scale of the rows' scores."""
+    """One dataset, A against B. Differences are B − A, on the scale of the rows' scores.
+
+    Where whole groups of rows are compared, a group stands for its rows in every count, under its first row's number.
+    """
 
     dataset: str
     model_a: str
@@ -85,6 +91,8 @@ class Versus:
     """Rows left out because the two runs hold them against different gold answers: not the same question."""
     different_requests: int
     """Compared rows for which the two runs sent different requests."""
+    grouped: bool = False
+    """Whether groups of rows are compared, each right if all its rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +105,11 @@ class Comparison:
     unpaired_b: tuple[tuple[str, str], ...] = ()
 
 
-def compare(results_a: Iterable[Row], results_b: Iterable[Row]) -> Comparison:
+def compare(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None) -> Comparison:
     """Compare two runs row by row.
 
-    Datasets are paired by name, models by name or, where each run has one left for a dataset, with each other.
+    Datasets are paired by name, models by name or, where each run has one left for a dataset, with each other. `groups`
+    holds the rows that a dataset counts together (the rotations of one question): then these are compared.
 
     >>> from rolecall.runs.results import Result
     >>> old = [Result('gsm8k', 'm', row, 'ok', score=float(row > 7), fingerprint='x') for row in range(20)]
@@ -112,14 +121,67 @@ def compare(results_a: Iterable[Row], results_b: Iterable[Row]) -> Comparison:
     a, b = _by_pair(results_a), _by_pair(results_b)
     matched = _matched(a, b)
     return Comparison(
-        pairs=tuple(_versus(one, other, a[one], b[other]) for one, other in matched),
+        pairs=tuple(_versus(one, other, a[one], b[other], (groups or {}).get(one[0], ())) for one, other in matched),
         unpaired_a=tuple(key for key in a if key not in {one for one, _ in matched}),
         unpaired_b=tuple(key for key in b if key not in {other for _, other in matched}),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that count together, as one row: right if all of them are, without a score if one has none."""
+
+    rows: tuple[Row, ...]
+    whole: bool
+
+    @property
+    def dataset(self) -> str:
+        return self.rows[0].dataset
+
+    @property
+    def model(self) -> str:
+        return self.rows[0].model
+
+    @property
+    def row(self) -> int:
+        return self.rows[0].row
+
+    @property
+    def outcome(self) -> str:
+        return next((row.outcome for row in self.rows if row.outcome != 'ok'), 'ok')
+
+    @property
+    def score(self) -> float | None:
+        if not self.whole or any(row.score is None for row in self.rows):
+            return None
+        return float(all(row.score == 1 for row in self.rows))
+
+    @property
+    def gold(self) -> Any:
+        return [row.gold for row in self.rows]
+
+    @property
+    def fingerprint(self) -> str:
+        return ' '.join(row.fingerprint for row in self.rows)
+
+    @property
+    def cluster(self) -> str | None:
+        return self.rows[0].cluster
+
+
 _Key = tuple[str, str]
 _Rows = Mapping[int, Row]
+
+
+def _in_groups(results: _Rows, groups: Sequence[Sequence[int]]) -> dict[int, Row]:
+    """One row for each group, under the number of its first; rows that belong to none stay as they are."""
+    named = {row for group in groups for row in group}
+    found: dict[int, Row] = {number: result for number, result in results.items() if number not in named}
+    for group in groups:
+        known = tuple(results[row] for row in group if row in results)
+        if known:
+            found[group[0]] = _Group(known, whole=len(known) == len(group))
+    return found
 
 
 def _by_pair(results: Iterable[Row]) -> dict[_Key, dict[int, Row]]:
@@ -146,7 +208,9 @@ def _rest(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]
     return left
 
 
-def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows) -> Versus:
+def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]]) -> Versus:
+    if groups:
+        a, b = _in_groups(a, groups), _in_groups(b, groups)
     scored_a = {row for row, result in a.items() if result.score is not None}
     scored_b = {row for row, result in b.items() if result.score is not None}
     shared = sorted(scored_a & scored_b)
@@ -181,6 +245,7 @@ def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows) -> Versus:
         only_b=len(scored_b - scored_a),
         different_gold=len(other_question),
         different_requests=sum(a[row].fingerprint != b[row].fingerprint for row in rows),
+        grouped=bool(groups),
     )
 
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
+from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.base import ModelError, Outcome
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.base import Answer, Mark, Metric
 from rolecall.scoring.metrics.judging import Judge, judge_values
 from rolecall.scoring.metrics.several import turns as by_turns
 from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocessors import Extract, found_nothing, read_postprocessor
+from rolecall.scoring.postprocessors import Extract, read_postprocessor
+from rolecall.scoring.reading import Read, Reader, Scorable
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.summary import Marked, Summary, summarise
+from rolecall.scoring.usercode import NoOpinionError, ScoringError, blaming
 
 __all__ = ['Scorable', 'ScoredRun', 'Scorer', 'Verdict', 'build_scorer']
 
@@ -38,22 +40,6 @@ _KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', '
 
 
 @dataclass(frozen=True, slots=True)
-class Scorable:
-    """One finished row, as far as scoring needs it."""
-
-    row: int
-    outcome: Outcome
-    prediction: Any
-    """A text, label or number; a list is several turns, or several samples of one answer."""
-    gold: Any = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """The row of the dataset."""
-    cluster: str | None = None
-    """Rows with the same cluster are not independent of each other."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one row is worth. A row without a score is not in the denominator."""
 
@@ -64,6 +50,8 @@ class Verdict:
     outcome: Outcome = 'ok'
     gold: Any = None
     """The gold answer after its postprocessor."""
+    reason: str = ''
+    """What a postprocessor raised, or why a judge's words say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +88,11 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """A row with its answers taken out of the reply: one, or one for each sample."""
-
-    row: Scorable
-    outcome: Outcome
-    extracted: Any
-    gold: Any
-    answers: tuple[Answer, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Scorer:
     """Scores the rows of one dataset × model. `score` is pure; where a judge is needed, `judged` asks it first."""
 
     metric: Metric | None = None
-    extract: tuple[Extract, ...] = ()
-    extract_gold: Extract | None = None
-    gold_column: str | None = None
+    reader: Reader = field(default_factory=Reader)
     judge: Judge | None = None
     failures: Policy = 'exclude'
     unparsed: Policy = 'wrong'
@@ -138,11 +113,13 @@ class Scorer:
         """
         if self.asks and opinions is None:
             return _from_the_start(self, rows)
-        read = [self._read(row) for row in rows]
-        marks = [self._marks(one, (opinions or {}).get(one.row.row, ())) for one in read]
-        summary = self._summary(read, marks)
+        read = [self.reader.read(row) for row in rows]
+        judged = [self._marks(one, (opinions or {}).get(one.row.row, ())) for one in read]
+        _refuse_if_nothing_was_readable(read, judged)
+        summary = self._summary(read, [marks for marks, _ in judged])
+        reasons = [one.reason or reason for one, (_, reason) in zip(read, judged, strict=True)]
         return ScoredRun(
-            verdicts=tuple(_verdict(one, given) for one, given in zip(read, summary.marks, strict=True)),
+            verdicts=tuple(map(_verdict, read, summary.marks, reasons)),
             metric=summary.metric,
             value=summary.value,
             low=summary.low,
@@ -159,92 +136,74 @@ class Scorer:
 
     async def opinions(self, rows: Sequence[Scorable]) -> Opinions:
         """What the judge says, by row and sample; None where it was not or could not be asked."""
-        read = [one for one in map(self._read, rows) if one.outcome == 'ok']
+        read = [one for one in map(self.reader.read, rows) if one.outcome == 'ok']
         said = await asyncio.gather(*(self._opinion(answer) for one in read for answer in one.answers))
         words = iter(said)
         return {one.row.row: [next(words) for _ in one.answers] for one in read}
 
     async def _opinion(self, answer: Answer) -> str | None:
-        if self.metric is None or self.metric.asks is None or self.judge is None or not self.metric.asks(answer):
+        if self.metric is None or self.metric.asks is None or self.judge is None:
+            return None
+        with blaming(_who(self.metric)):
+            needed = self.metric.asks(answer)
+        if not needed:
             return None
         try:
             words = self.judge(judge_values(answer))
             return await words if inspect.isawaitable(words) else words
-        except ModelError:
+        except (ModelError, RenderError):
             return None
-
-    def _read(self, row: Scorable) -> _Read:
-        gold = self._gold(row)
-        if row.outcome != 'ok':
-            return _Read(row, row.outcome, None, gold, (Answer('', gold, row.values),))
-        together = self.metric is not None and self.metric.takes_lists
-        several = isinstance(row.prediction, (list, tuple)) and all(isinstance(one, str) for one in row.prediction)
-        found = [self.extracted(one) for one in row.prediction] if several else self.extracted(row.prediction)
-        empty = (all(map(found_nothing, found)) if several else found_nothing(found)) and bool(self.extract)
-        answers = found if several and not together else [found]
-        return _Read(
-            row,
-            'unparsed' if empty else 'ok',
-            found,
-            gold,
-            tuple(Answer('' if one is None and self.extract else one, gold, row.values) for one in answers),
-        )
 
     def extracted(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty text if there is none."""
-        for extract in self.extract:
-            if found_nothing(prediction):
-                break
-            prediction = extract(prediction)
-        return prediction
+        return self.reader.extracted(prediction)
 
-    def _gold(self, row: Scorable) -> Any:
-        gold = row.values.get(self.gold_column) if row.gold is None and self.gold_column else row.gold
-        if self.extract_gold is None or gold is None:
-            return gold
-        if isinstance(gold, (list, tuple)):
-            return [self._gold_of(one) for one in gold]
-        return self._gold_of(gold)
-
-    def _gold_of(self, gold: Any) -> Any:
-        found = None if self.extract_gold is None else self.extract_gold(gold)
-        return gold if found_nothing(found) else found
-
-    def _marks(self, read: _Read, opinions: Sequence[str | None]) -> tuple[Mark, ...]:
-        """The marks of a row's answers; none if the row stays out of the denominator."""
+    def _marks(self, read: Read, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
+        """The marks of a row's answers, none if the row stays out of the denominator; and why, where that is known."""
         metric = self.metric
         if metric is None or self._lacks_gold(read):
-            return ()
+            return (), ''
         if read.outcome != 'ok':
             policy = self.unparsed if read.outcome == 'unparsed' else self.failures
             counts = policy == 'wrong' and not metric.lower_is_better
-            return (_empty_handed(metric, read),) if counts else ()
+            return (_empty_handed(metric, read) if counts else ()), ''
         if metric.whole is not None:
-            return (Mark(0.0),)
+            return (Mark(0.0),) * len(read.answers), ''
         heard = [*opinions, *([None] * len(read.answers))]
-        marks = [
-            metric.mark(replace(answer, opinion=words)) for answer, words in zip(read.answers, heard, strict=False)
-        ]
-        return tuple(mark for mark in marks if mark is not None)
+        marks: list[Mark | None] = []
+        reason = ''
+        for answer, words in zip(read.answers, heard, strict=False):
+            try:
+                marks.append(_mark(metric, replace(answer, opinion=words), read))
+            except NoOpinionError as error:
+                marks.append(None)
+                reason = reason or str(error)
+        if metric.by_turn and None in marks:
+            return (), reason  # the other turns are not the dialogue
+        return tuple(mark for mark in marks if mark is not None), reason
 
-    def _summary(self, read: Sequence[_Read], marks: Sequence[tuple[Mark, ...]]) -> Summary:
+    def _summary(self, read: Sequence[Read], marks: Sequence[tuple[Mark, ...]]) -> Summary:
         if self.metric is None:
             return Summary(tuple(() for _ in read), tuple(False for _ in read))
         rows = [Marked(one.row.cluster, one.answers, given) for one, given in zip(read, marks, strict=True)]
-        return summarise(self.metric, rows, k=self.k)
+        with blaming(_who(self.metric)):
+            return summarise(self.metric, rows, k=self.k)
 
-    def _details(self, read: Sequence[_Read], summary: Summary) -> dict[str, Any]:
+    def _details(self, read: Sequence[Read], summary: Summary) -> dict[str, Any]:
         judged = zip(read, summary.marks, summary.counted, strict=True)
         left_out = Counter(self._why_left_out(one, given) for one, given, counted in judged if not counted)
         policies = {'failures': self.failures, 'unparsed': self.unparsed}
-        return {**summary.details, 'excluded': dict(left_out), 'policies': policies}
+        groups = {'groups': _groups(self.metric.group, read)} if self.metric and self.metric.group else {}
+        return {**summary.details, **groups, 'excluded': dict(left_out), 'policies': policies}
 
-    def _why_left_out(self, read: _Read, marks: tuple[Mark, ...]) -> str:
+    def _why_left_out(self, read: Read, marks: tuple[Mark, ...]) -> str:
         if marks:
             return 'incomplete_group'
-        return read.outcome if read.outcome != 'ok' else 'without_gold' if self._lacks_gold(read) else 'unmarked'
+        if read.outcome != 'ok':
+            return read.outcome
+        return 'without_gold' if self._lacks_gold(read) or not read.answers else 'unmarked'
 
-    def _lacks_gold(self, read: _Read) -> bool:
+    def _lacks_gold(self, read: Read) -> bool:
         return self.metric is not None and self.metric.needs_gold and read.gold is None
 
 
@@ -288,6 +247,13 @@ def build_scorer(
         except ConfigError as error:
             problems += error.problems
     metric: Metric | None = read.get('evaluator')
+    if metric is not None and turns:
+        try:
+            metric = by_turns(metric)
+        except ConfigError as error:
+            problems += error.problems
+    if metric is not None and metric.by_turn and config.get('k') is not None:
+        problems.append(Problem('k', 'it counts samples of one answer, and a dialogue has turns.', 'Leave k out.'))
     if metric is not None and metric.asks is not None and judge is None:
         problems.append(
             Problem(
@@ -301,13 +267,18 @@ def build_scorer(
     if problems or bad_k:
         raise ConfigError([*problems, *bad_k])
     return Scorer(
-        metric=by_turns(metric) if turns and metric is not None and _for_one_answer(metric) else metric,
-        extract=(
-            *_role_of(role_marks),
-            *(read[key] for key in (*_EXTRACTING, _EVALUATORS_OWN) if key in read),
+        metric=metric,
+        reader=Reader(
+            extract=(
+                *_role_of(role_marks),
+                *(read[key] for key in (*_EXTRACTING, _EVALUATORS_OWN) if key in read),
+            ),
+            extract_gold=read.get('dataset_postprocessor'),
+            gold_column=config.get('ds_column') or output_column,
+            by_turn=metric is not None and metric.by_turn,
+            needs_gold=metric is None or metric.needs_gold,
+            weighs=metric is None or metric.weighs,
         ),
-        extract_gold=read.get('dataset_postprocessor'),
-        gold_column=config.get('ds_column') or output_column,
         judge=judge,
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
@@ -330,10 +301,6 @@ def _whole_numbers(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
     return tuple(given), []
 
 
-def _for_one_answer(metric: Metric) -> bool:
-    return not metric.takes_lists and not any((metric.asks, metric.whole, metric.group, metric.total))
-
-
 def _from_the_start(scorer: Scorer, rows: Sequence[Scorable]) -> ScoredRun:
     """Ask and score, for callers that are not asynchronous themselves."""
     try:
@@ -343,17 +310,44 @@ def _from_the_start(scorer: Scorer, rows: Sequence[Scorable]) -> ScoredRun:
     raise RolecallError('a judge has to be asked: await scorer.judged(rows) instead of scorer.score(rows).')
 
 
-def _empty_handed(metric: Metric, read: _Read) -> Mark:
-    """The mark of a row that counts although it has no answer."""
-    if metric.asks is not None or metric.whole is not None or read.gold is None:
-        return Mark(0.0, correct=False)
-    answer = Answer([] if metric.takes_lists else '', read.gold, read.row.values)
-    return metric.mark(answer) or Mark(0.0, correct=False)
+def _who(metric: Metric) -> str:
+    return f'the evaluator {metric.name}'
 
 
-def _verdict(read: _Read, marks: tuple[Mark, ...]) -> Verdict:
+def _mark(metric: Metric, answer: Answer, read: Read) -> Mark | None:
+    with blaming(f'{_who(metric)}, on row {read.row.row},'):
+        return metric.mark(answer)
+
+
+def _refuse_if_nothing_was_readable(read: Sequence[Read], judged: Sequence[tuple[tuple[Mark, ...], str]]) -> None:
+    """A judge's words that are never readable are no accident."""
+    unread = [reason for _, reason in judged if reason]
+    if unread and not any(marks for one, (marks, _) in zip(read, judged, strict=True) if one.outcome == 'ok'):
+        raise ScoringError(f'{unread[0]} So it was for all {len(unread)} rows.')
+
+
+def _empty_handed(metric: Metric, read: Read) -> tuple[Mark, ...]:
+    """The marks of a row that counts although it has no answer."""
+    wrong = Mark(0.0, correct=False)
+    if metric.whole is not None:
+        return (wrong,) * len(read.answers)
+    if metric.asks is not None or read.gold is None:
+        return (wrong,)
+    return tuple(_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers) or (wrong,)
+
+
+def _groups(group: Callable[[Answer], str | None], read: Iterable[Read]) -> list[list[int]]:
+    """The rows that are counted together."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for one in read:
+        if (name := group(one.answers[0])) is not None:
+            rows[name].append(one.row.row)
+    return list(rows.values())
+
+
+def _verdict(read: Read, marks: tuple[Mark, ...], reason: str) -> Verdict:
     if not marks:
-        return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold)
+        return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
     said = {mark.correct for mark in marks}
     return Verdict(
         read.row.row,
@@ -362,4 +356,5 @@ def _verdict(read: _Read, marks: tuple[Mark, ...]) -> Verdict:
         correct=said.pop() if len(said) == 1 else None,
         outcome=read.outcome,
         gold=read.gold,
+        reason=reason,
     )

@@ -12,6 +12,7 @@ from rolecall.scoring.metrics import judging, matching, maths, overlap, several
 from rolecall.scoring.metrics.base import Answer, Mark, Metric, compared
 from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
+from rolecall.scoring.usercode import ScoringError, said
 
 __all__ = ['EVALUATORS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
 
@@ -152,7 +153,11 @@ def _unknown(read: Entry) -> Problem:
 
 def _after(extract: Extract, metric: Metric) -> Metric:
     def mark(answer: Answer) -> Mark | None:
-        return metric.mark(replace(answer, prediction=extract(answer.prediction)))
+        try:
+            found = extract(answer.prediction)
+        except ScoringError:
+            found = ''  # nothing that this evaluator can read
+        return metric.mark(replace(answer, prediction=found))
 
     return replace(metric, mark=mark)
 
@@ -162,7 +167,10 @@ def _users(read: Entry) -> Metric:
         return _users_function(read)
     if problems := problems_with_options(read.kind, read, given=0) if inspect.isclass(read.kind) else []:
         raise ConfigError(problems)
-    evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
+    try:
+        evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
+    except Exception as error:  # a class of the user's may refuse what it is made of, in any way
+        raise ConfigError(Problem(read.where, f'{read.name} cannot be made: {said(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
 
@@ -176,7 +184,7 @@ def _users(read: Entry) -> Metric:
         result: Mapping[str, Any] = evaluator.score(**{name: columns[name] for name in taken if name in columns})
         return result
 
-    return Metric(read.name, lambda answer: None, unit='', whole=whole, needs_gold=False)
+    return Metric(read.name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
 
 
 def _users_function(read: Entry) -> Metric:
@@ -188,4 +196,5 @@ def _users_function(read: Entry) -> Metric:
         compared(lambda prediction, gold: read.kind(prediction, gold, **options)),
         unit='',
         needs_gold=False,
+        weighs=True,
     )

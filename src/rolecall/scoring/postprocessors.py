@@ -10,6 +10,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import text_of
 from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
 from rolecall.scoring.postprocess import freeform, maths, numbers, options
+from rolecall.scoring.usercode import blaming
 
 __all__ = ['POSTPROCESSORS', 'Extract', 'found_nothing', 'read_postprocessor']
 
@@ -51,6 +52,8 @@ _PATTERNS = ('answer_pattern', 're_pattern')
 def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     """The function an entry of a config stands for: a name, a function, or `{'type': …}` with its options.
 
+    What it raises, it raises as a `ScoringError`.
+
     >>> read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})('The answer is C.')
     'C'
     >>> read_postprocessor(str.upper)('yes')
@@ -62,7 +65,12 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     if problems:
         raise ConfigError(problems)
     given = dict(read.options)
-    return lambda reply: function(reply if isinstance(reply, str) else text_of(reply), **given)
+
+    def extract(reply: Any) -> Any:
+        with blaming(f'the postprocessor {read.name}'):
+            return function(reply if isinstance(reply, str) else text_of(reply), **given)
+
+    return extract
 
 
 def found_nothing(extracted: Any) -> bool:

@@ -24,3 +24,8 @@ class Scorecard:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further metrics and breakdowns, JSON-able."""
+
+    @property
+    def error(self) -> str:
+        """Why these rows could not be scored; nothing if they could."""
+        return str(self.details.get('error') or '')

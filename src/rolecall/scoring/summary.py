@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
-from rolecall.scoring.metrics.base import Answer, Mark, Metric
+from rolecall.scoring.metrics.base import Answer, Mark, Metric, is_verdict
 from rolecall.scoring.statistics import (
     Interval,
     bootstrap,
@@ -17,11 +18,13 @@ from rolecall.scoring.statistics import (
     mean_interval,
     pass_at_k,
 )
+from rolecall.scoring.usercode import ScoringError
 
 __all__ = ['Marked', 'Summary', 'summarise']
 
 _CONFIDENCE = 0.95
 _THRESHOLDS = (0.25, 0.5, 0.75, 1.0)
+_ROUNDED = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
     percent = metric.unit == '%' or all(mark.correct is not None for row in counted for mark in row.marks)
     factor = 100.0 if percent else 1.0
     estimate = _estimate(metric, counted)
-    further = {**_parts(counted), **_breakdown(metric, counted), **_passes(counted, k)}
+    turns = _turns(counted) if metric.by_turn else {}
+    further = {**_parts(counted), **turns, **_breakdown(metric, counted), **_passes(counted, k)}
     interval = estimate.interval
     return Summary(
         marks,
@@ -98,7 +102,7 @@ def _estimate(metric: Metric, rows: Sequence[Marked]) -> _Estimate:
 
 def _mean(scores: Sequence[float], clusters: Sequence[str | None], *, binary: bool) -> _Estimate:
     sums = cluster_sums(scores, clusters)
-    value = sum(scores) / len(scores)
+    value = sum(scores) / max(len(scores), 1)
     if binary:
         return _Estimate(value, clustered_wilson(sums, confidence=_CONFIDENCE), 'wilson', len(sums))
     interval = mean_interval(sums, confidence=_CONFIDENCE) if len(sums) > 1 else None
@@ -150,6 +154,15 @@ def _parts(rows: Sequence[Marked]) -> dict[str, float]:
     return {name: sum(each) / len(each) for name, each in numbers.items()}
 
 
+def _turns(rows: Sequence[Marked]) -> dict[str, float]:
+    """The mean score of the first turns, of the second turns, and so on."""
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for number, mark in enumerate(row.marks, start=1):
+            numbers[f'turn_{number}'].append(mark.score)
+    return {name: sum(each) / len(each) for name, each in numbers.items()}
+
+
 def _breakdown(metric: Metric, rows: Sequence[Marked]) -> Mapping[str, float]:
     if metric.breakdown is None:
         return {}
@@ -170,34 +183,67 @@ def _passes(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
 
 
 def _by_the_user(metric: Metric, rows: Sequence[Marked]) -> Summary:
-    """What a user's evaluator says about all rows at once; `details` with `correct` for every row give an interval."""
+    """What a user's evaluator says about all answers at once; `details` with `correct` for each give an interval.
+
+    Without them a row has no score of its own, though it counts.
+    """
     counted = [row for row in rows if row.marks]
-    said = metric.whole([row.answers[0] for row in counted]) if metric.whole and counted else {}
-    numbers = {name: float(value) for name, value in said.items() if isinstance(value, (int, float))}
-    if not numbers:
-        return Summary(tuple(() for _ in rows), tuple(False for _ in rows), metric.name)
+    answers = [answer for row in counted for answer in row.answers]
+    counts = tuple(bool(row.marks) for row in rows)
+    if metric.whole is None or not answers:
+        return Summary(tuple(() for _ in rows), counts, metric.name)
+    told = metric.whole(answers)
+    numbers = _numbers(told)
     name, value = next(iter(numbers.items()))
-    right = _right_or_wrong(said.get('details'), len(counted))
-    sums = cluster_sums(right, [row.cluster for row in counted]) if right else []
-    interval = clustered_wilson(sums, confidence=_CONFIDENCE) if right else None
-    each = iter([Mark(one, correct=bool(one)) for one in right] or [Mark(value)] * len(counted))
+    right = _right_or_wrong(told.get('details'), len(answers))
+    known: list[tuple[Mark, ...]] = [(Mark(one, correct=bool(one)),) for one in right]
+    each = iter(known or [()] * len(answers))
+    marks = tuple(tuple(mark for _ in row.answers for mark in next(each)) if row.marks else () for row in rows)
+    scored = [replace(row, marks=given) for row, given in zip(rows, marks, strict=True) if given]
+    estimate = _mean(list(map(_score, scored)), [row.cluster for row in scored], binary=all(map(_binary, scored)))
+    factor = _scale(value, estimate.value) if scored else 0.0
+    interval = estimate.interval if factor else None
     return Summary(
-        tuple((next(each),) if row.marks else () for row in rows),
-        tuple(bool(row.marks) for row in rows),
+        marks,
+        counts,
         name,
         value=value,
-        low=None if interval is None else interval.low * 100,
-        high=None if interval is None else interval.high * 100,
+        low=None if interval is None else interval.low * factor,
+        high=None if interval is None else interval.high * factor,
         details={
-            'unit': '%' if right else '',
-            'interval': 'wilson' if right else '',
+            'unit': '%' if factor == 100 else '',
+            'interval': estimate.method if interval else '',
             'confidence': _CONFIDENCE,
             'further': dict(list(numbers.items())[1:]),
         },
     )
 
 
+def _numbers(told: Any) -> dict[str, float]:
+    """The numbers that a user's evaluator returned."""
+    found = told.items() if isinstance(told, Mapping) else ()
+    numbers = {str(name): float(value) for name, value in found if isinstance(value, Real)}
+    if not numbers:
+        raise ScoringError(f'returned {told!r:.120}; expected a dict with a number.')
+    return numbers
+
+
+def _scale(value: float, mean: float) -> float:
+    """What the rows' mean is multiplied by to be the value: 100 or 1; 0 where the value is something else.
+
+    >>> _scale(66.67, 2 / 3), _scale(0.67, 2 / 3), _scale(41.0, 2 / 3)
+    (100.0, 1.0, 0.0)
+    """
+    off, factor = min((abs(value / one - mean), one) for one in (100.0, 1.0))
+    return factor if off <= _ROUNDED else 0.0
+
+
 def _right_or_wrong(details: Any, size: int) -> list[float]:
-    each = details if isinstance(details, list) else []
-    said = [one.get('correct') for one in each if isinstance(one, Mapping)]
-    return [float(one) for one in said if isinstance(one, bool)] if len(said) == size else []
+    """Each answer's `correct`, where the details have it."""
+    each = details if isinstance(details, (list, tuple)) else []
+    found: list[Any] = [one['correct'] for one in each if isinstance(one, Mapping) and 'correct' in one]
+    odd = [one for one in found if not is_verdict(one) and one not in (0, 1)]
+    if odd or len(found) not in (0, size):
+        got = f'{odd[0]!r:.60}' if odd else f'{len(found)} in all'
+        raise ScoringError(f"returned details whose 'correct' is not True or False for each of {size} answers: {got}.")
+    return [float(one) for one in found]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.runs.results import Result
-from rolecall.scoring.compare import compare
+from rolecall.scoring.compare import Versus, compare
+from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.differences import Change, Pieces, request_lines
 from rolecall.views.differences import compare as compare_lines
 from rolecall.views.facts import counted
@@ -28,6 +31,10 @@ _WIDEST = 200
 _LEFT, _RIGHT = 'bold reverse #d55e00', 'bold reverse #56b4e9'
 _BETTER, _WORSE = '#009e73', '#d55e00'
 _CERTAIN = 0.05
+_ROUNDED = 1e-3
+_LEFT_OUT = ('only_left', 'only_right', 'different_gold', 'different_requests')
+
+Compared = Literal['rows', 'groups', 'values']
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +60,134 @@ class Difference:
     p: float | None = None
     """How often chance alone would give such a difference."""
     rows: int = 0
+    """Compared rows, or groups of rows."""
     flips: Sequence[Flip] = ()
+    compared: Compared = 'rows'
+    """What `rows` counts. `values`: no row has a score of its own, so the two scores stand side by side, untested."""
+    only_left: int = 0
+    """Rows (or groups) that only the first run has scored."""
+    only_right: int = 0
+    different_gold: int = 0
+    """Rows left out because the runs hold them against different gold answers."""
+    different_requests: int = 0
+    """Compared rows for which the runs did not send the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs, dataset × model by dataset × model."""
+    """Two runs, dataset × model by dataset × model, and the pairs that only one of them has."""
 
     differences: Sequence[Difference]
+    only_left: Sequence[tuple[str, str]] = ()
+    only_right: Sequence[tuple[str, str]] = ()
 
 
 def compare_runs(left: Run, right: Run) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
-    rows = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
-    metrics = {(card.dataset, card.model): card.metric for card in left.scorecards()}
+    rows: list[_Rows] = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
+    cards = [{(card.dataset, card.model): card for card in run.scorecards()} for run in (left, right)]
+    groups = {
+        card.dataset: card.details['groups']
+        for side in (cards[1], cards[0])
+        for card in side.values()
+        if card.details.get('groups')
+    }
+    found = compare(rows[0].values(), rows[1].values(), groups=groups)
+    means = [_means(side.values()) for side in rows]
     differences = []
-    for pair in compare(rows[0].values(), rows[1].values()).pairs:
-        flips = [
-            Flip(rows[0][pair.dataset, pair.model_a, one.row], rows[1][pair.dataset, pair.model_b, one.row])
-            for one in (*pair.lost, *pair.gained)
+    for pair in found.pairs:
+        keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
+        one, other = (_Side(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True))
+        flips = _flips(pair, groups.get(pair.dataset, ()), *rows)
+        differences.append(_difference_of(pair, one, other, flips))
+    return Comparison(differences, found.unpaired_a, found.unpaired_b)
+
+
+_Rows = dict[tuple[str, str, int], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What one run says of a dataset × model: its scorecard, and the mean of its rows' scores."""
+
+    card: Scorecard | None
+    mean: float | None
+
+    @property
+    def metric(self) -> str:
+        return self.card.metric if self.card else 'score'
+
+    @property
+    def factor(self) -> float:
+        """From rows' scores to the scale of the report."""
+        return 100.0 if self.card and self.card.details.get('unit') == '%' else 1.0
+
+    @property
+    def value(self) -> float | None:
+        return self.card.value if self.card else None
+
+    @property
+    def is_the_mean(self) -> bool:
+        """Whether the reported number is the mean of the rows' scores."""
+        if self.value is None or self.mean is None:
+            return True
+        return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+
+
+def _means(results: Iterable[Result]) -> dict[tuple[str, str], float]:
+    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for one in results:
+        if one.score is not None:
+            scores[one.dataset, one.model].append(one.score)
+    return {key: sum(each) / len(each) for key, each in scores.items()}
+
+
+def _difference_of(pair: Versus, one: _Side, other: _Side, flips: Sequence[Flip]) -> Difference:
+    same_metric = one.card is None or other.card is None or (one.metric, one.factor) == (other.metric, other.factor)
+    told = one if one.card is not None else other
+    common = Difference(
+        dataset=pair.dataset,
+        model=pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}',
+        metric=told.metric if same_metric else f'{one.metric} → {other.metric}',
+        only_left=pair.only_a,
+        only_right=pair.only_b,
+        different_gold=pair.different_gold,
+    )
+    if not same_metric or (one.mean is None and other.mean is None):
+        gap = None if one.value is None or other.value is None or not same_metric else other.value - one.value
+        return replace(common, left=one.value, right=other.value, difference=gap, compared='values')
+    of_rows = not pair.grouped and not (one.is_the_mean and other.is_the_mean)
+    return replace(
+        common,
+        metric=f'{common.metric}, mean of rows' if of_rows else common.metric,
+        left=_times(pair.mean_a, told.factor),
+        right=_times(pair.mean_b, told.factor),
+        difference=_times(pair.difference, told.factor),
+        low=_times(pair.low, told.factor),
+        high=_times(pair.high, told.factor),
+        p=pair.p,
+        rows=pair.n,
+        flips=flips,
+        compared='groups' if pair.grouped else 'rows',
+        different_requests=pair.different_requests,
+    )
+
+
+def _times(number: float | None, factor: float) -> float | None:
+    return None if number is None else number * factor
+
+
+def _flips(pair: Versus, groups: Sequence[Sequence[int]], left: _Rows, right: _Rows) -> list[Flip]:
+    """The rows that flipped; of a group, the first of its rows that did."""
+    members = {group[0]: group for group in groups}
+    found = []
+    for one in (*pair.lost, *pair.gained):
+        both = [
+            Flip(left[pair.dataset, pair.model_a, row], right[pair.dataset, pair.model_b, row])
+            for row in members.get(one.row, (one.row,))
         ]
-        same = pair.model_a == pair.model_b
-        differences.append(
-            Difference(
-                pair.dataset,
-                pair.model_a if same else f'{pair.model_a} → {pair.model_b}',
-                metrics.get((pair.dataset, pair.model_a), 'score'),
-                pair.mean_a,
-                pair.mean_b,
-                pair.difference,
-                pair.low,
-                pair.high,
-                pair.p,
-                pair.n,
-                flips,
-            )
-        )
-    return Comparison(differences)
+        found.append(next((flip for flip in both if flip.left.score != flip.right.score), both[0]))
+    return found
 
 
 def compare_terminal(
@@ -97,13 +195,42 @@ def compare_terminal(
 ) -> None:
     """Print the differences, and for each pair the first rows that flipped (`all_words`: with every changed line)."""
     to.print(Text.assemble(('left   ', 'dim'), safe(left.title), ('\nright  ', 'dim'), safe(right.title)))
-    if not comparison.differences:
+    if comparison.differences:
+        to.print(_table(comparison.differences))
+    else:
         to.print(Text('no dataset × model occurs in both'))
-        return
-    to.print(_table(comparison.differences))
+    for line in _remarks(comparison):
+        to.print(Text(safe(line), 'dim'))
     for one in comparison.differences:
         if one.flips:
             _print_flips(one, to, left, right, flips, None if all_words else _CHANGES)
+
+
+def _remarks(comparison: Comparison) -> Iterator[str]:
+    """What the table does not show: what was left out, and what is compared where that is not the reported number."""
+    for one in comparison.differences:
+        if told := ', '.join(_left_out(one)):
+            yield f'{one.dataset} × {one.model}: {told}'
+    for side, pairs in (('left', comparison.only_left), ('right', comparison.only_right)):
+        if pairs:
+            yield f'only on the {side}: {", ".join(" × ".join(pair) for pair in pairs)}'
+
+
+def _left_out(one: Difference) -> Iterator[str]:
+    what = _unit(one)
+    if one.compared == 'values':
+        yield 'the scores as reported, without a test: no rows with scores of one kind can be paired'
+    for count, side in ((one.only_left, 'left'), (one.only_right, 'right')):
+        if count:
+            yield f'{counted(count, what)} scored only on the {side}'
+    if one.different_gold:
+        yield f'{counted(one.different_gold, what)} left out because the gold answers differ'
+    if one.different_requests:
+        yield f'{one.different_requests:,} of {counted(one.rows, what)} sent otherwise (prompt, sampling or model)'
+
+
+def _unit(one: Difference) -> str:
+    return 'group' if one.compared == 'groups' else 'row'
 
 
 def _table(differences: Sequence[Difference]) -> Table:
@@ -119,7 +246,11 @@ def _table(differences: Sequence[Difference]) -> Table:
             *(_number(value, digits) for value in (one.left, one.right)),
             _difference(one, digits),
             '–' if one.p is None else '<0.001' if one.p < 0.001 else f'{one.p:.3f}',
-            f'{one.rows:,}',
+            '–'
+            if one.compared == 'values'
+            else f'{one.rows:,} groups'
+            if one.compared == 'groups'
+            else f'{one.rows:,}',
             f'{len(one.flips):,}',
         )
     return table
@@ -145,7 +276,8 @@ def _difference(one: Difference, digits: int) -> Text:
 
 
 def _print_flips(one: Difference, to: Console, left: Run, right: Run, most: int, changes: int | None) -> None:
-    to.rule(Text(safe(f'{one.dataset} × {one.model}: {counted(len(one.flips), "row")} flipped'), 'bold'), style='dim')
+    head = f'{one.dataset} × {one.model}: {counted(len(one.flips), _unit(one))} flipped'
+    to.rule(Text(safe(head), 'bold'), style='dim')
     for flip in one.flips[:most]:
         to.print(_verdicts(flip))
         found = list(_prompt_changes(flip, left, right))
@@ -211,10 +343,15 @@ def compare_json(comparison: Comparison, *, left: Run, right: Run) -> dict[str, 
     return {
         'left': left.title,
         'right': right.title,
+        **{
+            side: [{'dataset': dataset, 'model': model} for dataset, model in pairs]
+            for side, pairs in (('only_left', comparison.only_left), ('only_right', comparison.only_right))
+        },
         'differences': [
             {
                 **{name: getattr(one, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
-                **{name: getattr(one, name) for name in ('difference', 'low', 'high', 'p', 'rows')},
+                **{name: getattr(one, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
+                **{name: getattr(one, name) for name in _LEFT_OUT},
                 'flips': [_flip_as_json(flip, left, right) for flip in one.flips],
             }
             for one in comparison.differences

@@ -71,4 +71,6 @@ def _ending(summary: RunSummary, config: str | Path) -> list[str]:
         lines.append(f'What was finished is kept; once that is put right, go on with: {again}')
     if failed := summary.outcomes.get('failed'):
         lines.append(f'{failed:,} rows failed; ask them again with: {again} --rerun failed')
+    if summary.unjudged:
+        lines.append(f'{summary.unjudged:,} answers were not judged; ask the judge again with: {again} --rerun failed')
     return [*lines, f'Results are in {summary.out}.']

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
-__all__ = ['Answer', 'Mark', 'Metric', 'Number', 'compared', 'mark_of']
+from rolecall.scoring.usercode import ScoringError
+
+__all__ = ['Answer', 'Mark', 'Metric', 'Number', 'compared', 'is_verdict', 'mark_of']
 
 Number = float | bool
 
@@ -51,8 +55,10 @@ class Metric:
     unit: str = '%'
     """`%` for scores between 0 and 1, which are shown times 100; nothing for numbers on a scale of their own."""
     needs_gold: bool = True
-    takes_lists: bool = False
-    """Whether the predictions of several turns are marked together; otherwise several are samples of one answer."""
+    by_turn: bool = False
+    """Whether several predictions are the turns of a dialogue, each with its own gold answer; otherwise samples."""
+    weighs: bool = False
+    """Whether it takes the probabilities of choices as they are; otherwise the likeliest choice is the answer."""
     lower_is_better: bool = False
     total: Callable[[Sequence[float]], float] | None = None
     """From the added-up tallies to the number; without it, the number is the mean of the scores."""
@@ -66,18 +72,32 @@ class Metric:
     """A user's evaluator that scores all rows at once, in the reference's form."""
 
 
-def mark_of(result: Number | Mapping[str, float]) -> Mark:
+def mark_of(result: Any) -> Mark:
     """The mark a result stands for: right or wrong, a number, or several numbers of which the first counts.
 
     >>> mark_of(False).score, mark_of({'f1': 0.5, 'exact': 0.0}).score
     (0.0, 0.5)
+    >>> mark_of(None)
+    Traceback (most recent call last):
+    rolecall.scoring.usercode.ScoringError: returned None; expected right or wrong, a number, or a dict of numbers.
     """
-    if isinstance(result, Mapping):
+    if isinstance(result, Mapping) and result and all(map(_is_number, result.values())):
         parts = {name: float(number) for name, number in result.items()}
         return Mark(next(iter(parts.values())), parts=parts)
-    return Mark(float(result), correct=result if isinstance(result, bool) else None)
+    if not _is_number(result):
+        raise ScoringError(f'returned {result!r:.80}; expected right or wrong, a number, or a dict of numbers.')
+    return Mark(float(result), correct=bool(result) if is_verdict(result) else None)
 
 
-def compared(compare: Callable[[Any, Any], Number | Mapping[str, float]]) -> Callable[[Answer], Mark]:
+def is_verdict(result: Any) -> bool:
+    """Whether this says right or wrong: Python's True and False, or numpy's."""
+    return isinstance(result, bool) or type(result).__name__ in ('bool_', 'bool')
+
+
+def _is_number(result: Any) -> bool:
+    return is_verdict(result) or isinstance(result, (Real, Decimal))
+
+
+def compared(compare: Callable[[Any, Any], Any]) -> Callable[[Answer], Mark]:
     """A comparison of prediction and gold, as a metric's mark."""
     return lambda answer: mark_of(compare(answer.prediction, answer.gold))

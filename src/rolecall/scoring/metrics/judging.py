@@ -12,8 +12,9 @@ from typing import Any
 
 from rolecall.errors import ConfigError
 from rolecall.scoring.metrics.base import Answer, Mark, Metric, Number, mark_of
+from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.naming import not_here, of_the_reference, read_entry
-from rolecall.scoring.postprocess.options import first_option_postprocess
+from rolecall.scoring.usercode import NoOpinionError, said
 
 __all__ = ['READINGS', 'Judge', 'cascade', 'graded', 'judge_values', 'rated']
 
@@ -24,7 +25,6 @@ Reading = Callable[[str], Number | Mapping[str, float] | None]
 _RATING = re.compile(
     r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)\W{0,5}(-?\d+(?:\.\d+)?)', re.IGNORECASE
 )
-_VERDICT = re.compile(r'\b(incorrect|not\s+correct|correct|wrong|right)\b', re.IGNORECASE)
 
 
 def graded(
@@ -74,16 +74,10 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 def grade(text: str, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
     """Whether a judge's words mean right: `A`, or CORRECT; any other tag is wrong.
 
-    >>> grade('A'), grade('B: INCORRECT'), grade('The reply is CORRECT.'), grade('Hm.')
-    (True, False, True, None)
+    >>> grade('A'), grade('B: INCORRECT'), grade('The reply is CORRECT.'), grade("It isn't right."), grade('Hm.')
+    (True, False, True, False, None)
     """
-    tags = [true_tag, false_tag, 'C']
-    if tag := first_option_postprocess(text, options=[tag for tag in tags if len(tag) == 1]):
-        return tag == true_tag
-    if named := re.findall(rf'\b(?:{re.escape(true_tag)}|{re.escape(false_tag)})\b', text):
-        return bool(named[-1] == true_tag)
-    said = _VERDICT.findall(text)
-    return said[-1].lower() in ('correct', 'right') if said else None
+    return verdict_in(text, true_tag, false_tag)
 
 
 def rating(text: str) -> float | None:
@@ -106,7 +100,9 @@ READINGS: Mapping[str, Callable[..., Any]] = {
 
 def _judged(name: str, reads: Reading, *, unit: str) -> Metric:
     def mark(answer: Answer) -> Mark | None:
-        result = None if answer.opinion is None else reads(answer.opinion)
+        if answer.opinion is None:
+            return None
+        result = reads(answer.opinion)
         return None if result is None else mark_of(result)
 
     return Metric(name, mark, unit=unit, needs_gold=False, asks=lambda answer: True)
@@ -118,4 +114,12 @@ def _reading(entry: Any) -> Reading:
     function = read.kind if callable(read.kind) and not of_the_reference(read.kind) else READINGS.get(read.name)
     if function is None:
         raise ConfigError(not_here(read, 'dict_postprocessor', READINGS))
-    return lambda text: function(text, **options)
+
+    def reads(text: str) -> Number | Mapping[str, float] | None:
+        try:
+            result: Number | Mapping[str, float] | None = function(text, **options)
+        except Exception as error:  # the user's own code may raise anything; this answer has no mark, and says why
+            raise NoOpinionError(f"{read.name} cannot read the judge's words: {said(error)}.") from error
+        return result
+
+    return reads

@@ -11,11 +11,13 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.scoring.extras import needed
 from rolecall.scoring.metrics.base import Answer, Mark, Metric, compared, mark_of
 from rolecall.scoring.texts import alternatives, bare_words, chinese_words, plain_words, stripped
+from rolecall.scoring.usercode import ScoringError
 
 __all__ = ['bleu', 'jieba_rouge', 'rouge', 'word_f1']
 
 _ROUGE = ('rouge1', 'rouge2', 'rougeL', 'rougeLsum')
 _BLEU_ORDERS = 4
+_BLEU_SMOOTHING = 'exp'
 
 
 def word_f1(language: str = 'en') -> Metric:
@@ -50,18 +52,30 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
     scorer = library.BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
 
     def mark(answer: Answer) -> Mark:
-        found = scorer.sentence_score(stripped(answer.prediction), list(map(stripped, alternatives(answer.gold))))
+        found = scorer.sentence_score(stripped(answer.prediction), _references(answer))
         return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
 
     return Metric('bleu', mark, total=_corpus_bleu)
 
 
 def _corpus_bleu(tally: Sequence[float]) -> float:
+    """BLEU of what all sentences add up to, smoothed as `sacrebleu` smooths a corpus by default."""
     *counts, sys_len, ref_len = map(int, tally)
     found = _sacrebleu().BLEU.compute_bleu(
-        correct=counts[:_BLEU_ORDERS], total=counts[_BLEU_ORDERS:], sys_len=sys_len, ref_len=ref_len
+        correct=counts[:_BLEU_ORDERS],
+        total=counts[_BLEU_ORDERS:],
+        sys_len=sys_len,
+        ref_len=ref_len,
+        smooth_method=_BLEU_SMOOTHING,
     )
     return float(found.score) / 100
+
+
+def _references(answer: Answer) -> list[str]:
+    gold = alternatives(answer.gold)
+    if not gold:
+        raise ScoringError('needs a gold answer, and the row has an empty list of them.')
+    return list(map(stripped, gold))
 
 
 def _f1(ours: Sequence[str], right: Sequence[str]) -> float:
@@ -76,7 +90,7 @@ def _rouge_mark(words: Callable[[str], list[str]], kinds: Sequence[str]) -> Call
     scorer = library.RougeScorer(list(kinds), tokenizer=_Tokenizer(words))
 
     def mark(answer: Answer) -> Mark:
-        best = scorer.score_multi(list(map(stripped, alternatives(answer.gold))), stripped(answer.prediction))
+        best = scorer.score_multi(_references(answer), stripped(answer.prediction))
         return mark_of({kind: best[kind].fmeasure for kind in kinds})
 
     return mark

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
+from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.base import Answer, Mark, Metric
 from rolecall.scoring.metrics.matching import accuracy
 from rolecall.scoring.postprocess.numbers import number_of
@@ -14,7 +15,7 @@ from rolecall.scoring.texts import stripped
 __all__ = ['average_ppl', 'circular', 'turns']
 
 _JOINT = '--'
-_NO_TURN = Mark(0.0, correct=False)
+_OTHER = "Use another evaluator, 'AccEvaluator' for instance."
 
 
 def circular() -> Metric:
@@ -37,18 +38,11 @@ def turns(evaluator: Metric | None = None) -> Metric:
     A turn without an answer is wrong. Where only the last turn was asked, the last gold answer counts.
     """
     inner = evaluator or accuracy()
-
-    def mark(answer: Answer) -> Mark:
-        said, gold = _listed(answer.prediction), _listed(answer.gold)
-        if not isinstance(answer.prediction, (list, tuple)):
-            gold = gold[-1:]
-        marks = [inner.mark(Answer(*pair, values=answer.values)) or _NO_TURN for pair in zip(said, gold, strict=False)]
-        marks += [_NO_TURN] * (len(gold) - len(marks))
-        scores = [one.score for one in marks]
-        each = {f'turn_{number}': score for number, score in enumerate(scores, start=1)}
-        return Mark(sum(scores) / max(len(scores), 1), parts=each)
-
-    return Metric(inner.name, mark, unit=inner.unit, takes_lists=True)
+    if inner.group is not None:
+        raise ConfigError(
+            Problem('evaluator', f'{inner.name} counts rotations of a question, and a dialogue has turns.', _OTHER)
+        )
+    return replace(inner, by_turn=True)
 
 
 def average_ppl() -> Metric:
@@ -59,10 +53,6 @@ def average_ppl() -> Metric:
         return None if number is None else Mark(number)
 
     return Metric('average_ppl', mark, unit='', needs_gold=False, lower_is_better=True)
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _rotation(answer: Answer) -> tuple[str | None, str, str]:

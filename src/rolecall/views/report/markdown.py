@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rolecall.views.report.source import Run
-from rolecall.views.report.tally import tally_of
+from rolecall.views.report.tally import every_card, not_judged, tally_of
 from rolecall.views.report.words import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.views.visible import safe
 
@@ -26,7 +26,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield ''
     yield _words(run.created)
     yield ''
-    cards = run.scorecards()
+    tally = tally_of(run.results())
+    cards = every_card(run.scorecards(), tally)
     grid, digits = grid_of(cards), digits_of(cards)
     yield from _table(
         ['dataset', 'metric', *grid.models],
@@ -49,7 +50,7 @@ def _lines(run: Run) -> Iterator[str]:
         ['dataset', 'model', 'metric', 'scored', 'the rest'],
         [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
     )
-    reasons = tally_of(run.results()).why()[:_REASONS]
+    reasons = [*not_judged(cards), *tally.why()][:_REASONS]
     if reasons:
         yield ''
         yield '## Why rows are missing'

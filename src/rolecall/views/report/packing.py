@@ -189,8 +189,9 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and abs(number) < float('inf') else None
 
 
-def _cut(text: str) -> str:
-    """A text without its middle where it is very long; it says so."""
+def _cut(said: object) -> str:
+    """A text without its middle where it is very long; it says so. What should be a text becomes one."""
+    text = said if isinstance(said, str) else str(said)
     if len(text) <= _LONGEST:
         return text
     half = _LONGEST // 2

@@ -20,7 +20,7 @@ from rolecall.views.report.palette import plot_sheet, style_sheet
 from rolecall.views.report.plots import ENDINGS, histograms, outcome_bars, score_plots
 from rolecall.views.report.source import Previews, Run, requests_sent
 from rolecall.views.report.svg import element, link_to_rows, marker, shown
-from rolecall.views.report.tally import VERDICTS, Tally
+from rolecall.views.report.tally import VERDICTS, Tally, Why, every_card, not_judged
 from rolecall.views.report.words import OUTCOMES, Grid, denominator, digits_of, grid_of, interval, left_out, score
 
 __all__ = ['page_parts', 'report_html']
@@ -37,7 +37,7 @@ def report_html(run: Run, *, previews: Previews | None = None, most_bytes: int =
 
 def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = _MOST_BYTES) -> Iterator[str]:
     """The page in parts, for writing it to a file as it comes."""
-    cards = run.scorecards()
+    cards: Sequence[Scorecard] = run.scorecards()
     pairs = dict.fromkeys((card.dataset, card.model) for card in cards)
     packer = Packer(share=max(_LEAST_SHARE, most_bytes // 2 // max(1, len(pairs))), pool=most_bytes // 2)
     tally = Tally()
@@ -48,12 +48,13 @@ def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = 
         else:
             packer.skip(pair)
             tally.add(result)
+    cards = every_card(cards, tally)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *tally.endings)]))
     styles = _styles(packer)
     yield from _head(run, styles)
     yield from _summary(run, cards, tally, models)
     yield from _scores(cards, models)
-    yield from _outcomes(tally)
+    yield from _outcomes(tally, not_judged(cards))
     yield from _lengths(tally, models)
     yield from _browser(packer)
     yield from _data(packer, styles)
@@ -134,7 +135,7 @@ def _score_cell(card: Scorecard | None, digits: int) -> str:
     return f'<td>{linked} <i>{interval(card, digits)}</i><small>{denominator(card)} scored</small>{rest}</td>'
 
 
-def _outcomes(tally: Tally) -> Iterator[str]:
+def _outcomes(tally: Tally, unjudged: Sequence[Why]) -> Iterator[str]:
     yield '<section id="outcomes" aria-labelledby="h-outcomes"><h2 id="h-outcomes">Outcomes</h2>'
     seen = {ending for counts in tally.endings.values() for ending in counts}
     keys = ''.join(
@@ -144,11 +145,12 @@ def _outcomes(tally: Tally) -> Iterator[str]:
     )
     if tally.endings:
         yield f'<p class="legend">{keys}</p>{outcome_bars(tally.endings)}'
-    if tally.reasons:
+    reasons = [*unjudged, *tally.why()]
+    if reasons:
         heads = ''.join(f'<th scope="col">{name}</th>' for name in ('rows', 'outcome', 'reason', 'where'))
-        yield '<details><summary>Why rows have no answer</summary><div class="scroll" tabindex="0"><table>'
+        yield '<details><summary>Why rows have no answer or no score</summary><div class="scroll" tabindex="0"><table>'
         yield f'<thead><tr>{heads}</tr></thead><tbody>'
-        for why in tally.why()[:_REASONS]:
+        for why in reasons[:_REASONS]:
             places = ', '.join(f'{dataset} × {model}' for dataset, model in why.pairs)
             yield f'<tr><td>{why.rows:,}</td><td>{shown(OUTCOMES.get(why.outcome, why.outcome))}</td>'
             yield f'<td>{shown(why.reason)}</td><td>{shown(places)}</td></tr>'

@@ -7,6 +7,7 @@ import io
 import json
 
 from rolecall.views.report.source import Run
+from rolecall.views.report.tally import every_card, tally_of
 from rolecall.views.report.words import OUTCOMES
 
 __all__ = ['report_csv']
@@ -17,7 +18,7 @@ def report_csv(run: Run) -> str:
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')
     writer.writerow(['dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', *OUTCOMES, 'details'])
-    for card in run.scorecards():
+    for card in every_card(run.scorecards(), tally_of(run.results())):
         writer.writerow(
             [
                 *(card.dataset, card.model, card.metric),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rolecall.runs.results import Result
+from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['VERDICTS', 'Pair', 'Tally', 'Why', 'tally_of', 'verdict_of']
+__all__ = ['VERDICTS', 'Pair', 'Tally', 'Why', 'every_card', 'not_judged', 'tally_of', 'verdict_of']
 
 Pair = tuple[str, str]
 """A dataset and a model."""
@@ -68,7 +69,7 @@ class Tally:
         self.rows += 1
         self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
         if result.outcome != 'ok':
-            key = (pair, result.outcome, result.reason[:_REASON])
+            key = (pair, result.outcome, str(result.reason)[:_REASON])
             known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
             self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
         self._measure('prompt tokens', result.model, result.input_tokens)
@@ -92,8 +93,42 @@ class Tally:
         return (best, self.measures[best]) if known[best] else None
 
     def _measure(self, name: str, model: str, value: float | None) -> None:
-        if value is not None and math.isfinite(value):
+        if isinstance(value, (int, float)) and math.isfinite(value):
             self.measures.setdefault(name, {}).setdefault(model, array('d')).append(value)
+
+
+UNFINISHED = 'not finished'
+
+
+def every_card(cards: Sequence[Scorecard], tally: Tally) -> list[Scorecard]:
+    """The scores, and one without a number for each dataset × model that has rows and is not finished."""
+    scored = {(card.dataset, card.model) for card in cards}
+    begun = [(pair, endings) for pair, endings in tally.endings.items() if pair not in scored]
+    return [*cards, *(_unfinished(*pair, endings) for pair, endings in begun)]
+
+
+def _unfinished(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
+    outcomes: Counter[str] = Counter()
+    for ending, rows in endings.items():
+        outcomes['ok' if ending in VERDICTS else ending] += rows
+    return Scorecard(dataset, model, UNFINISHED, None, total=outcomes.total(), outcomes=outcomes)
+
+
+def not_judged(cards: Iterable[Scorecard]) -> list[Why]:
+    """Why answers have no score: the evaluator failed, or a judge said nothing.
+
+    >>> silent = {'not_judged': {'model': 'judge', 'reasons': {'refused': 2}}}
+    >>> [why.rows for why in not_judged([Scorecard('d', 'm', 'accuracy', None, details=silent)])]
+    [2]
+    """
+    found: list[Why] = []
+    for card in cards:
+        place = ((card.dataset, card.model),)
+        if card.error:
+            found.append(Why('not scored', card.error, card.total, place))
+        silent = card.details.get('not_judged', {}).get('reasons', {})
+        found += [Why('not judged', str(reason), rows, place) for reason, rows in silent.items()]
+    return found
 
 
 def tally_of(results: Iterable[Result]) -> Tally:

@@ -12,7 +12,7 @@ from rich.text import Text
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.facts import counted
 from rolecall.views.report.source import Run
-from rolecall.views.report.tally import Tally, tally_of
+from rolecall.views.report.tally import Why, every_card, not_judged, tally_of
 from rolecall.views.report.words import (
     OUTCOMES,
     Grid,
@@ -36,7 +36,8 @@ _ODD = '#d55e00'
 
 def report_terminal(run: Run, to: Console) -> None:
     """Print the scores of a run with their intervals and denominators, and why rows are missing."""
-    cards = run.scorecards()
+    tally = tally_of(run.results())
+    cards = every_card(run.scorecards(), tally)
     grid = grid_of(cards)
     to.print(Text.assemble((safe(run.title), 'bold'), (f'  {safe(run.created)}', 'dim')))
     if not cards:
@@ -45,7 +46,7 @@ def report_terminal(run: Run, to: Console) -> None:
         to.print(_across(grid, digits_of(cards)))
     else:
         to.print(_down(cards, digits_of(cards)))
-    _print_reasons(tally_of(run.results()), to)
+    _print_reasons([*not_judged(cards), *tally.why()], to)
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
@@ -88,8 +89,7 @@ def _down(cards: Sequence[Scorecard], digits: dict[str, int]) -> Table:
     return table
 
 
-def _print_reasons(tally: Tally, to: Console) -> None:
-    reasons = tally.why()
+def _print_reasons(reasons: Sequence[Why], to: Console) -> None:
     if not reasons:
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title='why', title_justify='left', title_style='bold')

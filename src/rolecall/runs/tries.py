@@ -1,0 +1,161 @@
+"""Trying calls again while that may help, and knowing when nothing will."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rolecall.errors import RolecallError
+from rolecall.models.base import ModelError
+
+__all__ = ['BrokenError', 'Patience', 'Tries', 'is_busy', 'speaks_of_the_row']
+
+_REFUSED = (401, 402)
+"""Statuses that speak of the key or the account, never of a row: every other request would get them too."""
+_ENOUGH = 3
+"""So many equal failures, and no answer, say that none will come."""
+_BUSY = (408, 429, 503, 504, 529)
+T = TypeVar('T')
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call may take, and how often one that fails for the moment is tried again."""
+
+    seconds: float | None = 600.0
+    retries: int = 8
+    when_busy: int = 40
+    """How often a call that the server is too busy for is tried again."""
+    first_pause: float = 0.5
+    longest_pause: float = 30.0
+
+    def pause(self, attempt: int) -> float:
+        """Seconds before the next attempt: doubling, with a share of chance so that calls spread."""
+        return min(self.longest_pause, self.first_pause * 2.0**attempt) * random.uniform(0.5, 1.5)
+
+
+class BrokenError(RolecallError):
+    """Nothing more can be asked of this model in this run."""
+
+
+class Tries:
+    """Tries calls again while that may help, and knows when nothing will.
+
+    A model that has ever answered is not given up for what single rows come to. While it has answered nothing, equal
+    failures say that it will not; but calls that are still under way are heard first.
+    """
+
+    def __init__(self, name: str, patience: Patience) -> None:
+        self._name = name
+        self.patience = patience
+        self.answered = False
+        self._under_way = 0
+        self._doubt: asyncio.Future[None] | None = None
+        self._grounds = ''
+        self._broken: BrokenError | None = None
+        self._failures: Counter[str] = Counter()
+
+    async def begin(self) -> None:
+        """A call goes out; while it is in doubt whether the model answers at all, it waits."""
+        if self._doubt is not None:
+            await asyncio.shield(self._doubt)
+        if self._broken is not None:
+            raise self._broken
+        self._under_way += 1
+
+    def end(self) -> None:
+        """A call that went out is over."""
+        self._under_way -= 1
+
+    async def until_done(self, once: Callable[[], Awaitable[T]]) -> T:
+        attempt = busy = 0
+        while True:
+            if self._broken is not None:
+                raise self._broken
+            try:
+                came = await once()
+            except ModelError as error:
+                too_busy = is_busy(error)
+                if not error.transient or (
+                    busy >= self.patience.when_busy if too_busy else attempt >= self.patience.retries
+                ):
+                    attempts = attempt + busy + 1
+                    await self._take_down(error, attempts=attempts)
+                    if attempts == 1:
+                        raise
+                    raise ModelError(_tried(error, attempts), transient=True, status=error.status) from error
+                self._settle()
+                pause = self.patience.pause(attempt if not too_busy else min(busy, 6))
+                attempt, busy = (attempt, busy + 1) if too_busy else (attempt + 1, busy)
+                await asyncio.sleep(max(pause, min(error.retry_after or 0.0, 300.0)))
+            except BrokenError:
+                raise
+            except RolecallError as error:
+                raise self._break(str(error)) from error
+            except BaseException:
+                self._settle()
+                raise
+            else:
+                self.answered = True
+                self._failures.clear()
+                self._settle()
+                return came
+
+    async def _take_down(self, error: ModelError, *, attempts: int) -> None:
+        """A call has failed for good. That may say that all others will, too."""
+        refused = not speaks_of_the_row(error)
+        if self.answered and not refused:
+            return
+        alike = str(error.status or error) if error.transient or error.status in (403, 404) else str(error)
+        self._failures[alike] += 1
+        why = _tried(error, attempts) if error.transient else str(error)
+        unreachable = error.transient and error.status is None and attempts > 1
+        if unreachable or (refused and not self.answered) or (refused and self._failures[alike] >= _ENOUGH):
+            raise self._break(why) from error
+        if self._failures[alike] >= _ENOUGH:
+            await self._hear_the_others(why)
+            if self._broken is not None:
+                raise self._broken from error
+        self._settle()
+
+    async def _hear_the_others(self, why: str) -> None:
+        """Wait for the calls that are under way before the model is given up; new ones wait for that, too."""
+        if self._doubt is None:
+            self._doubt, self._grounds = asyncio.get_running_loop().create_future(), why
+        doubt = self._doubt
+        self._settle()
+        await asyncio.shield(doubt)
+
+    def _settle(self) -> None:
+        """End the doubt once somebody was answered or nobody is left to be heard."""
+        if self._doubt is None or not (self.answered or self._broken is not None or self._under_way == 0):
+            return
+        doubt, self._doubt = self._doubt, None
+        if not self.answered and self._broken is None:
+            self._break(self._grounds)
+        doubt.set_result(None)
+
+    def _break(self, why: str) -> BrokenError:
+        self._broken = BrokenError(f'{self._name}: {why}')
+        self._settle()
+        return self._broken
+
+
+def _tried(error: ModelError, attempts: int) -> str:
+    return f'no answer after {attempts} {"attempt" if attempts == 1 else "attempts"}: {error}'
+
+
+def speaks_of_the_row(error: ModelError) -> bool:
+    """Whether a failure may be the row's own, and not that of the key or the account."""
+    return error.status not in _REFUSED or error.transient
+
+
+def is_busy(error: ModelError) -> bool:
+    """Whether it was too much for the server just now."""
+    return error.transient and (
+        error.status in _BUSY or isinstance(error.__cause__, (TimeoutError, asyncio.TimeoutError))
+    )

@@ -1,0 +1,138 @@
+"""What a judge decided: right, wrong, or nothing that can be told.
+
+The strongest evidence counts: a verdict that stands by itself at the end or the beginning (`Grade: B`, `**A**`),
+CORRECT and INCORRECT in capitals, what is said of the answer in other words (`it isn't right`), and last a letter that
+is merely mentioned. Evidence of one strength that contradicts itself says nothing, unless a conclusion settles it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from unicodedata import normalize
+
+from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
+from rolecall.scoring.postprocess.options import first_option_postprocess
+
+__all__ = ['verdict_in']
+
+_NEITHER = ('C', 'NOT_ATTEMPTED')
+"""What a judge says of an answer that answers nothing; it is not right."""
+_OTHERS = r'\b(?:gold|reference|standard|target|correct|right|predict\w*|student|candidate)\b'
+"""Whose answer a letter may be, if it is not the judge's."""
+_LABEL = (
+    rf'(?:(?![^\n:：=]*{_OTHERS})[^\n:：=.?!]{{0,60}}[:：=]'
+    r'|(?:[^\n:：=.?!]{0,40}\b)?(?:grade|verdict|judge?ment|mark|label|rating)\s+(?:is|of)\b'
+    r'|(?:so|therefore|thus|hence)\b,?(?:\s+(?:it|this|i|the\s+\w+)\s+(?:is|gets|say|choose|should\s+be))?(?:\s+an?)?)'
+)
+_EDGE = r'[\W_]{0,12}'
+_WORD = re.compile(r'\b(?P<word>incorrect|correct|wrong|right)\b(?!-)', re.IGNORECASE)
+_CAPITALS = re.compile(r'\b(?P<word>INCORRECT|CORRECT|WRONG|RIGHT)\b(?!-)')
+_A_THING = re.compile(
+    r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b'
+)
+"""After `correct`, these make it a property of something else: `the correct answer is 4`."""
+_IS_ONE = re.compile(r"\b(?:is|was|gives?|gave|be)(?:\s+not|n['’]t)?(?:\s+indeed)?\s+(?:a|the)\s+$", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"(?:\b(?:not|never|neither|nor|hardly|cannot|far\s+from|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
+    r"(?:\s+(?!(?:so|but|and|because|since|as|therefore|thus|hence|which|although|though|while)\b)[\w'’-]+){0,6}\s+$",
+    re.IGNORECASE,
+)
+_PARTLY = re.compile(
+    r'\b(?:partial(?:ly)?|partly|almost|nearly|mostly|somewhat|half|if|whether|or|(?:may|might|could|would)\s+be)\s+$',
+    re.IGNORECASE,
+)
+_OR = re.compile(r'\s+or\s+(?:not\b|incorrect\b|correct\b|wrong\b|right\b)', re.IGNORECASE)
+"""What leaves open whether a word is meant."""
+_CONCLUDING = re.compile(
+    r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short)\b', re.IGNORECASE
+)
+_SENTENCE = re.compile(r'[^.!?。！？\n]+[.!?。！？]*')
+_CONTEXT = 120
+_PIECE = 200
+_THOUGHTS = '</think>'
+
+
+def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """Whether the text says right or wrong; None where it says neither, or both.
+
+    >>> [verdict_in(text, 'A', 'B') for text in ('Grade: **B**', 'INCORRECT: A student would know.', 'A or B')]
+    [False, False, None]
+    """
+    plainly = normalize('NFKC', extract_non_reasoning_content(text) if _THOUGHTS in text else text)
+    for found in (
+        _standing_alone(plainly, true_tag, false_tag),
+        _agreed(_said(plainly, _CAPITALS)),
+        _named(plainly, true_tag, false_tag),
+        _agreed(_said(plainly, _WORD)),
+    ):
+        if found is not None:
+            return found
+    if re.search(_OTHERS, plainly) or _WORD.search(plainly) or max(len(true_tag), len(false_tag)) > 1:
+        return None
+    return _mentioned(plainly, true_tag, false_tag)
+
+
+def _standing_alone(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The verdict on a line or in a sentence of its own: the last one, or else the first."""
+    words = {'CORRECT': True, 'INCORRECT': False, **dict.fromkeys(_NEITHER, False), false_tag: False, true_tag: True}
+    tags = '|'.join(map(re.escape, sorted(words, key=len, reverse=True)))
+    one = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:{tags}|not[ _]attempted))?'
+    line = _raised(_trimmed(text)).rpartition('\n')[2][-_PIECE:]
+    concluded = re.findall(r'\b(?:so|therefore|thus|hence)\b.{0,60}\Z', line, re.IGNORECASE)
+    for ending in (line, re.split(r'[.!?]\s+', line)[-1], *concluded):
+        if found := re.fullmatch(one, ending, re.IGNORECASE):
+            return words[found['x']]
+    found = re.match(rf'{one}(?:[*_`"\')\]]*\s*(?:\n|[.:;,)]|\s[-–—]|\Z))', text[:_PIECE], re.IGNORECASE)
+    return words[found['x']] if found else None
+
+
+def _trimmed(text: str) -> str:
+    """The text up to its last letter or digit."""
+    end = len(text)
+    while end and not text[end - 1].isalnum():
+        end -= 1
+    return text[:end]
+
+
+def _raised(text: str) -> str:
+    """A reply that is nothing but a letter or a word, in capitals."""
+    return text.upper() if re.fullmatch(r'[\W_]*(?:[a-z]|(?:in)?correct)[\W_]*', text, re.IGNORECASE) else text
+
+
+def _named(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The last tag that is named, where tags are whole words (`YES`, `NO`)."""
+    if min(len(true_tag), len(false_tag)) < 2:
+        return None
+    named = re.findall(rf'\b(?:{re.escape(true_tag)}|{re.escape(false_tag)})\b', text)
+    return bool(named[-1] == true_tag) if named else None
+
+
+def _mentioned(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The one letter that a reply names; None if it names two."""
+    tags = list(dict.fromkeys((true_tag, false_tag, 'C')))
+    tag = first_option_postprocess(text, options=tags)
+    other = first_option_postprocess(re.sub(rf'\b{re.escape(tag)}\b', ' ', text), options=tags) if tag else ''
+    return tag == true_tag if tag and not other else None
+
+
+def _said(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, bool]]:
+    """Whether each statement says right, and whether it is a conclusion."""
+    for sentence in _SENTENCE.findall(text):
+        if sentence.rstrip().endswith(('?', '？')):
+            continue
+        for found in word.finditer(sentence):
+            before, after = sentence[max(0, found.start() - _CONTEXT) : found.start()], sentence[found.end() :]
+            if _PARTLY.search(before) or _OR.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
+                continue
+            right = found['word'].lower() in ('correct', 'right')
+            yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))
+
+
+def _agreed(statements: Iterator[tuple[bool, bool]]) -> bool | None:
+    """What all statements say, or else what all conclusions say."""
+    told = list(statements)
+    for said in ({right for right, _ in told}, {right for right, concluded in told if concluded}):
+        if len(said) == 1:
+            return said.pop()
+    return None
