@@ -332,3 +332,46 @@ def test_hub_datasets_and_saved_folders_are_read_through_their_package(
     assert both(open_dataset({'type': 'HFDataset', 'path': 'saved', 'split': 'test'}, base=tmp_path)) == ([2], [2])
     with pytest.raises(DataError, match='cannot load it'):
         open_dataset({'type': 'HFDataset', 'path': str(tmp_path / 'nowhere'), **cache})
+
+
+def test_files_that_are_given_are_what_they_are_given_for(tmp_path: Path) -> None:
+    for name in ('train', 'test'):
+        (tmp_path / f'{name}.jsonl').write_text(f'{{"q": "from {name}"}}\n')
+    files = {name: tmp_path / f'{name}.jsonl' for name in ('train', 'test')}
+    entry = {'type': 'HFDataset', 'path': 'json', 'reader_cfg': {'test_split': 'train', 'train_split': 'test'}}
+    opened = open_dataset(entry, data=files)
+    assert (opened.train[0]['q'], opened.test[0]['q']) == ('from train', 'from test')
+
+
+def counted(path: str, n: int = 1) -> list[dict[str, Any]]:
+    return [{'q': str(i)} for i in range(n)]
+
+
+def plain(path: str) -> list[dict[str, Any]]:
+    return [{'q': path}]
+
+
+def test_a_loader_gets_n_if_it_asks_for_it() -> None:
+    assert [len(open_dataset({'type': load, 'path': 'x', 'n': 3}).test) for load in (counted, plain)] == [3, 1]
+
+
+class Lazy:
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {}
+
+    def __iter__(self) -> Any:
+        yield {'q': 1}
+        raise KeyError('boom')
+
+
+def lazily(path: str) -> Any:
+    return Lazy()
+
+
+def test_rows_that_raise_are_a_problem_of_their_loader() -> None:
+    rows = open_dataset({'type': lazily, 'path': 'x'}).test
+    with pytest.raises(ConfigError, match="raised KeyError: 'boom'"):
+        list(rows)

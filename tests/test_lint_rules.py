@@ -180,6 +180,7 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('same-split', config('{q}', reader={'input_columns': ['q'], 'output_column': 'a', 'train_split': 'test'})),
     ('skipped-examples', config('</E>{q}', **SHOTS)),
     ('unfilled-field', config('{q}\nReply with {"answer": …} or {0} or \\frac{x}{y} or \\boxed{ANSWER} or a_{n} or \\mathbf{{A}} or {{x}}.')),
+    ('unfilled-field', config('{q}\nReply as JSON: {"a": "..."} or {{"a": ...}} or { (a) }.')),
     ('unfilled-field', config('Say {q} as {a}')),
     ('non-string-value', config('{q} {n}', {**ROW, 'n': 3, 'unused': ['x']})),
     ('non-string-value', config('{q}', {'q': 'x', 'a': ['y']})),

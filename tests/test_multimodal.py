@@ -85,6 +85,8 @@ def test_only_input_columns_stand_in_where_they_are_known() -> None:
     assert text(limit_stand_ins(script, output='solution')) == 'C'
     assert text(limit_stand_ins(script, ['content'])) == 'C'
     assert text(limit_stand_ins(script, ['solution', 'content'], output='solution')) == 'C'
+    assert text(limit_stand_ins(script, ['image'])) == 'C'  # where loaders put question and media, whatever is named
+    del row['content']
     assert text(limit_stand_ins(script, ['image'])) == '{question}'
 
 

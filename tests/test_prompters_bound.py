@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -262,3 +264,21 @@ def test_a_tool_without_its_wrapping_is_sent_in_each_vendor_s() -> None:
     ]
     with pytest.raises(PrompterError, match=r'tools\[0\]: parameters is a JSON Schema'):
         PROMPTER.generate_prompt('q', tools=[{'name': 'add', 'parameters': ['a']}])
+
+
+@pytest.mark.parametrize('side', SIDES, ids=['tokens', 'meta', 'template', 'renderer'])
+def test_a_bound_prompter_can_be_pickled_and_copied(side: Any) -> None:
+    bound = PROMPTER.bind(side)
+    for again in (pickle.loads(pickle.dumps(bound)), copy.deepcopy(bound)):
+        assert again.generate_prompt('1+1') == bound.generate_prompt('1+1')
+
+
+def test_a_failure_and_a_picture_in_a_tool_result_stay_so_for_the_other_vendor() -> None:
+    picture = {'type': 'image', 'source': {'type': 'base64', 'media_type': 'image/png', 'data': 'AAAA'}}
+    results = [
+        {'type': 'tool_result', 'tool_use_id': '1', 'content': 'no such city', 'is_error': True},
+        {'type': 'tool_result', 'tool_use_id': '2', 'content': [picture]},
+    ]
+    messages = PROMPTER.generate_prompt('q', [{'role': 'user', 'content': results}], format='openai')['messages']
+    assert messages[1]['content'] == 'Error: no such city'
+    assert messages[2]['content'][0]['image_url'] == {'url': 'data:image/png;base64,AAAA'}

@@ -181,6 +181,8 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
         (PROMPTERS['chat'], {'input': 'q', 'lable': 'a'}, {}, PrompterError, "no column 'label'. Did you mean 'lable'"),
         (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'history': 'hist'}, PrompterError, "no column 'hist'"),
         (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'tools': 'tols'}, PrompterError, "no column 'tols'"),
+        (PROMPTERS['chat'], {'question': 'q', 'label': 'a'}, {'input': 'questoin'}, PrompterError, "no column 'questoin'"),
+        (PROMPTERS['alpaca'], {'x': 'q', 'y': 'q', 'label': 'a'}, {'input': 'y'}, PrompterError, "no place for the column"),
         (PROMPTERS['chat'], {'q': 'q', 'label': 'a'}, {}, PrompterError, "no column 'input'"),
         (PROMPTERS['alpaca'], {'label': 'a'}, {}, PrompterError, 'no value for one slot: x'),
         (PROMPTERS['alpaca'], {'x': 'a'}, {'answer': 'x'}, PrompterError, 'it would be shown'),

@@ -144,6 +144,9 @@ def _text_entry(lesson: TextLesson) -> dict[str, Any]:
 
 
 def _tokens_entry(lesson: TextLesson, encoder: Encoder, report: Report) -> dict[str, Any]:
+    for token in encoder.tokenizer.special_tokens:
+        if any(token in words for words in lesson.data):
+            raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
     whole = encoder.prompt(lesson.text)
     trained, straddling = trained_tokens(whole.ids, whole.offsets, lesson.stretches, encoder.tokenizer)
     if not any(trained):
@@ -252,7 +255,8 @@ class Columns:
     """Which columns of a row are what. The slots of a prompter are columns of their own names."""
 
     answer: str
-    input: str = 'input'
+    input: str | None = None
+    """None: `input`, if there is such a column."""
     history: str | None = None
     tools: str | None = None
 
@@ -274,7 +278,7 @@ def of_prompter(
     >>> list(entries(of_prompter(chat, rows, Columns(answer='sum'), form='text'), Report()))
     [{'text': 'Add.\\n\\n\\n\\n\\n<u>\\n1+1\\n<a>\\n2</a>', 'spans': [[21, 26]]}]
     """
-    if columns.answer in prompter.slots or columns.answer == columns.input:
+    if columns.answer in prompter.slots or columns.answer == (columns.input or 'input'):
         raise PrompterError(f'the answer column {columns.answer!r} is what the prompter asks with: it would be shown.')
     quiet = replace(prompter, show=False)
     for number, row in enumerate(rows if limit is None else first(rows, limit)):
@@ -299,7 +303,7 @@ def _worded(prompter: Prompter, row: Row, columns: Columns, form: Form, aim: Aim
 
 def _check_columns(row: Row, columns: Columns) -> None:
     """Refuse a row without a column that was named: what it holds would be lost."""
-    for name in (columns.answer, columns.history, columns.tools):
+    for name in (columns.answer, columns.input, columns.history, columns.tools):
         if name is not None and name not in row:
             raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
 
@@ -307,15 +311,15 @@ def _check_columns(row: Row, columns: Columns) -> None:
 def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
     """The row as a prompter's input: its slots, and what the user says."""
     given = {slot: row[slot] for slot in prompter.slots if slot in row}
-    if 'input' in prompter.slots and columns.input in row:
-        given['input'] = row[columns.input]
-    takes_input = '{input}' in prompter.template and 'input' not in prompter.slots
-    if takes_input and columns.input in row:
-        given['input'] = row[columns.input]
+    spoken = columns.input or 'input'
+    is_slot = 'input' in prompter.slots
+    takes_input = '{input}' in prompter.template or is_slot
+    if columns.input is not None and not takes_input:
+        raise PrompterError(f'the prompter has no place for the column {columns.input!r}: its slots take columns.')
+    if takes_input and spoken in row:
+        given['input'] = row[spoken]
     elif takes_input and not prompter.slots:
-        raise PrompterError(
-            f'the row has no column {columns.input!r} for the input. It has: {", ".join(map(str, row))}.'
-        )
+        raise PrompterError(f'the row has no column {spoken!r} for the input. It has: {", ".join(map(str, row))}.')
     return given
 
 

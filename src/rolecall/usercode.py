@@ -13,7 +13,7 @@ from threading import Lock
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 
-__all__ = ['SPOKEN_FOR', 'printing_to_stderr', 'short_path', 'user_code']
+__all__ = ['SPOKEN_FOR', 'neighbours_of', 'printing_to_stderr', 'short_path', 'user_code']
 
 SPOKEN_FOR = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages of other systems: what is named in them is not the user's own code."""
@@ -46,6 +46,17 @@ class _PrintingToStderr:
 
 printing_to_stderr = _PrintingToStderr()
 """`with printing_to_stderr:` around code of the user's own. May be nested, and entered by several threads."""
+
+
+@contextmanager
+def neighbours_of(file: str | Path) -> Iterator[None]:
+    """Let code import what lies beside its file, as `python FILE.py` does."""
+    folder = str(Path(file).resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 @contextmanager

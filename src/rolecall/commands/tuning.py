@@ -113,9 +113,7 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
     prompter = load_prompter(arguments.prompter)
     if arguments.meta_template:
         prompter = prompter.bind(meta_template(arguments.meta_template))
-    columns = Columns(
-        arguments.answer_column, arguments.input_column or 'input', arguments.history_column, arguments.tools_column
-    )
+    columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
     rows = open_file(arguments.source)
     given = of_prompter(prompter, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
     return given, prompter_encoder(prompter, _tokenizer(arguments, {})) if arguments.form == 'tokens' else None

@@ -21,6 +21,9 @@ from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRend
 
 __all__ = ['Side', 'build_side']
 
+_OTHERS = ('fastchat_template',)
+"""Keys of other systems that look like a slip of one of ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -37,7 +40,7 @@ class Side:
 def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
-    problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len'))
+    problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
     meta = None
     written = entry.get('meta_template')
     if written is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 from rolecall.datasets.benchmarks import BENCHMARKS, repeats
 from rolecall.datasets.files import FileOptions
 from rolecall.datasets.folders import WHOLE, Splits, find, find_all, open_files, open_path
-from rolecall.datasets.loaders import check_call, name_of_ours, own_loader, shown
+from rolecall.datasets.loaders import check_call, name_of_ours, own_loader, parameters_of, shown
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader import Reader
-from rolecall.datasets.rows import EMPTY, ListRows, Rows, select
+from rolecall.datasets.rows import EMPTY, ListRows, OwnRows, Rows, select
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.usercode import user_code
 
@@ -26,7 +26,9 @@ _INLINE = ('Rows',)
 _FILES = ('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset')
 _HUB = ('HFDataset',)
 _BUILDERS = {'json': 'json', 'csv': 'csv', 'parquet': 'parquet', 'text': 'text'}
-_NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint', 'n', 'k')
+_NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint')
+_FOR_SCORES = ('n', 'k')
+"""How often a row is asked, and what is counted of it. A loader that has parameters of these names gets them, too."""
 _HUB_OPTIONS = ('name', 'data_files', 'data_dir', 'split', 'revision', 'cache_dir', 'token', 'features')
 
 
@@ -65,8 +67,11 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     splits = _given_splits(data, entry) if data else _splits(entry, base)
     train_is_needed = 'train_split' in reader_cfg and not given
     name = _name(entry)
-    test_rows = _split(splits, reader.test_split, 'test' if given else None)
-    train_rows = _split(splits, reader.train_split, 'train' if given else None)
+    test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
+    if data:  # files are given for what they are to be, whatever splits the entry names
+        test_names, train_names = test_names[::-1], train_names[::-1]
+    test_rows = _split(splits, test_names if given else test_names[:1])
+    train_rows = _split(splits, train_names if given else train_names[:1])
     if test_rows is None or (train_rows is None and train_is_needed):
         key = 'test_split' if test_rows is None else 'train_split'
         raise DataError(_no_split(name, key, getattr(reader, key), splits))
@@ -98,12 +103,9 @@ def _ranged(rows: Rows, range_: Range, key: str) -> Rows:
         raise DataError(f'{key}: {error}') from error
 
 
-def _split(splits: Splits, name: str, role: str | None) -> Rows | None:
-    """The rows of a split by name, by the role they were given for, or the rows that belong to no split."""
-    for key in (name, role, WHOLE):
-        if key is not None and key in splits:
-            return splits[key]
-    return None
+def _split(splits: Splits, names: Sequence[str]) -> Rows | None:
+    """The rows of a split by the first of its names, or the rows that belong to no split."""
+    return next((splits[name] for name in (*names, WHOLE) if name in splits), None)
 
 
 def _no_split(name: str, key: str, wanted: str, splits: Splits) -> str:
@@ -216,7 +218,7 @@ def _rows(value: Any, where: str, base: Path | None, options: FileOptions) -> Ro
     if isinstance(value, Mapping):
         raise DataError(f'{where}: must be a list of rows, found one mapping.')
     if isinstance(value, Rows) and not isinstance(value, list | tuple):
-        return value
+        return value if type(value).__module__.startswith('rolecall.') else OwnRows(value, where)
     if isinstance(value, Iterable):
         return ListRows.checked(value, where)
     raise DataError(f'{where}: must be a list of rows or the path of a file, found {type(value).__name__}.')
@@ -283,7 +285,12 @@ def _hub_splits(entry: Entry, base: Path | None) -> Splits:
 
 def _called(load: Callable[..., Any], entry: Entry) -> Splits:
     """Rows that a function returns: one iterable of mappings, or a mapping of split to iterable."""
-    arguments = {key: value for key, value in entry.items() if key not in _NOT_FOR_LOADERS}
+    named = parameters_of(load)
+    arguments = {
+        key: value
+        for key, value in entry.items()
+        if key not in _NOT_FOR_LOADERS and (key not in _FOR_SCORES or key in named)
+    }
     check_call(load, arguments)
     name = shown(load)
     remedy = 'Correct it, or supply rows with --data train=FILE test=FILE (data={…} in Python).'

@@ -12,9 +12,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.usercode import SPOKEN_FOR, short_path, user_code
+from rolecall.usercode import SPOKEN_FOR, neighbours_of, short_path, user_code
 
-__all__ = ['check_call', 'name_of_ours', 'own_loader', 'shown']
+__all__ = ['check_call', 'name_of_ours', 'own_loader', 'parameters_of', 'shown']
 
 """Packages whose class names we answer to."""
 
@@ -75,6 +75,14 @@ def check_call(load: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         ) from error
     except ValueError:  # something built in that does not tell its parameters: calling it will
         return
+
+
+def parameters_of(load: Callable[..., Any]) -> frozenset[str]:
+    """The names of a loader's parameters, where it tells them."""
+    try:
+        return frozenset(inspect.signature(load).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 def shown(load: Any) -> str:
@@ -155,6 +163,6 @@ def _run(file: Path, name: str) -> ModuleType:
     """The file as a module. It is kept under its path, so that no other module of that name is in the way."""
     module = sys.modules[str(file)] = ModuleType(str(file))
     module.__file__ = str(file)
-    with user_code(f'importing {name!r}'):
+    with user_code(f'importing {name!r}'), neighbours_of(file):
         exec(compile(file.read_bytes(), file, 'exec', dont_inherit=True), vars(module))
     return module

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rolecall.errors import DataError
+from rolecall.usercode import user_code
 
 __all__ = [
     'EMPTY',
@@ -18,6 +19,7 @@ __all__ = [
     'LabelledRows',
     'ListRows',
     'MappedRows',
+    'OwnRows',
     'Row',
     'RowFunction',
     'Rows',
@@ -232,6 +234,32 @@ class LabelledRows:
     def __iter__(self) -> Iterator[Row]:
         len(self)
         return ({**row, 'label': label['text']} for row, label in zip(self.rows, self.labels, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """Rows of the user's own making; what their code raises is told as a problem of the loader."""
+
+    rows: Rows
+    where: str
+
+    def __len__(self) -> int:
+        with user_code(self.where):
+            return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        with user_code(self.where):
+            return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        with user_code(self.where):
+            rows = iter(self.rows)
+        while (row := self._next(rows)) is not None:
+            yield row
+
+    def _next(self, rows: Iterator[Row]) -> Row | None:
+        with user_code(self.where):
+            return next(rows, None)
 
 
 def skipped(rows: Rows) -> int:

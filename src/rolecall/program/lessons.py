@@ -6,7 +6,7 @@ only if the second begins with the first, character for character or message for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -34,6 +34,7 @@ Answer = tuple[Request, Request]
 
 _ENDS = ('marker', 'chat_template', 'text')
 _NOT_SAID = ('marker', 'chat_template', 'joint')
+_DATA = ('field', 'label', 'reply')
 _SHOWN = 40
 
 
@@ -57,6 +58,8 @@ class TextLesson:
     """What the model side writes between the request and the answer; it is trained on, too."""
     ending: str = ''
     """What ends an answer."""
+    data: tuple[str, ...] = ()
+    """The words in it that come from rows, as opposed to templates and the model side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,13 @@ def text_lesson(
     if end and not ending:
         stretches[-1] = (stretches[-1][0], last + len(end))
         written = ending = end
-    return TextLesson(text[:last] + written, asked[-1][0], tuple(stretches), lead, ending)
+    return TextLesson(text[:last] + written, asked[-1][0], tuple(stretches), lead, ending, tuple(_data(whole.spans)))
+
+
+def _data(spans: Iterable[Span]) -> Iterator[str]:
+    for is_data, run in groupby(spans, key=lambda span: span.origin.kind in _DATA):
+        if is_data:
+            yield ''.join(str(span.text) for span in run)
 
 
 def messages_lesson(

@@ -52,7 +52,10 @@ def _text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
 def _tool_message(block: Mapping[str, Any]) -> Message:
     content = block.get('content', '')
     blocks = content if isinstance(content, list) else [{'type': 'text', 'text': text_of(content)}]
-    return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': _text_alone(blocks) or ''}
+    shown = _text_alone(list(map(_openai_part, blocks))) or ''
+    if block.get('is_error') and isinstance(shown, str):  # the other vendor has no other way to say so
+        shown = f'Error: {shown}'
+    return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': shown}
 
 
 def _tool_call(block: Mapping[str, Any]) -> Message:

@@ -26,12 +26,16 @@ _PLAIN_TEXT = PartShape('text', FrozenDict(type='text', text=''), ('text',))
 Allowed = Callable[[str], bool]
 
 
+_WHOLE_QUESTION = 'content'
+
+
 def limit_stand_ins(script: Script, inputs: Sequence[str] = (), *, output: str | None = None) -> Script:
     """The same script, in which only input columns stand in for a field that a row lacks, never the output column.
 
-    Without `inputs` it is not known which columns are meant to be asked about: then any but the output column may.
+    `content` may as well: loaders put a question and its media there, whatever columns a config names. Without `inputs`
+    it is not known which columns are meant to be asked about: then any but the output column may.
     """
-    named = frozenset(inputs)
+    named = frozenset((*inputs, _WHOLE_QUESTION)) if inputs else frozenset()
 
     def allowed(column: str) -> bool:
         return column != output and (not named or column in named)

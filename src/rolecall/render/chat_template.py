@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -99,6 +99,10 @@ class ChatTemplate:
         object.__setattr__(self, '_plain', plain)
         object.__setattr__(self, '_with_tools', with_tools)
         object.__setattr__(self, '_tokens', {name: token for name, token in named.items() if token})
+
+    def __reduce__(self) -> tuple[Callable[..., ChatTemplate], tuple[dict[str, Any]]]:
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return (_rebuilt, (given,))
 
     @classmethod
     def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
@@ -314,3 +318,7 @@ def _cut_at_mark(text: str, said: str) -> str:
     else:
         return before if after.startswith(' ') else before.rstrip()
     raise RenderError(f'the final message cannot be continued: the chat template {fault}.')
+
+
+def _rebuilt(given: dict[str, Any]) -> ChatTemplate:
+    return ChatTemplate(**given)

@@ -46,6 +46,9 @@ def remarks(pair: Pair) -> Iterator[str]:
     asks = pair.task.inferencer
     if asks.kind == 'dialogue' and asks.infer_mode == 'every':
         yield f"{pair.task.abbr}: only the first turn; later turns need the model's own replies (infer_mode='every')."
+    if asks.prefill and pair.side is not None and pair.side.kind == 'api' and not pair.side.entry.get('prefill'):
+        what = 'prefill=True begins the answer, and the entry does not say that the server can go on from there.'
+        yield f'{pair.task.abbr} × {pair.side.abbr}: {what}'
     if pair.mode == 'ppl' and pair.side is not None and pair.side.kind == 'api':
         yield f'{pair.task.abbr} × {pair.side.abbr}: weighing prompts needs a server that echoes them with logprobs.'
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from rolecall.errors import ConfigError, PrompterError, did_you_mean
 from rolecall.prompters import Prompter, PromptTrace
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
-from rolecall.usercode import printing_to_stderr
+from rolecall.usercode import neighbours_of, printing_to_stderr
 from rolecall.views.blocks import Block
 from rolecall.views.jsonl import span_as_json
 from rolecall.views.looks import LOOKS, group_of, label_of
@@ -48,17 +47,13 @@ def load_prompter(spec: str) -> Prompter:
 
 
 def _names_in(path: str) -> dict[str, Any]:
-    folder = str(Path(path).resolve().parent)
-    sys.path.insert(0, folder)  # as `python FILE.py` does: it may import what lies beside it
     try:
-        with printing_to_stderr:
+        with printing_to_stderr, neighbours_of(path):
             return runpy.run_path(path)
     except SyntaxError as error:
         raise ConfigError(syntax_problem(path, error)) from error
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise ConfigError(user_problem(path, error, {})) from error
-    finally:
-        sys.path.remove(folder)
 
 
 def read_given(text: str) -> Any:

@@ -14,6 +14,7 @@ from rolecall.render.spans import Span
 __all__ = ['WORDING_RULES']
 
 _LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
+_NAME_LIKE = re.compile(r'[\w .-]+')
 _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
 
 
@@ -54,7 +55,7 @@ def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
 
 def _is_meant_as_field(name: str, before: str, near: str) -> bool:
     """A name in braces, as opposed to JSON, code, LaTeX and doubled braces."""
-    if _LATEX_COMMAND.search(before):
+    if _LATEX_COMMAND.search(before) or before.endswith('{') or not _NAME_LIKE.fullmatch(name):
         return False
     return bool(near) or (name.isidentifier() and not before.endswith(('_', '^', '{')))
 
