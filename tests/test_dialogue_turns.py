@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from helpers import bot, human
+from helpers import LM, bot, human, system
 from rolecall import (
     ApiRenderer,
+    ChatRenderer,
+    ChatTemplate,
     ConfigError,
     DialogueProgram,
     MetaTemplate,
@@ -20,13 +22,36 @@ from rolecall import (
     TemplateError,
     TextRenderer,
     Wording,
+    compile,
 )
+from rolecall.program.training import DialogueTraining
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}
+WITH_SYSTEM = {**LM, 'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}]}
+TEXT = TextRenderer(MetaTemplate.read(WITH_SYSTEM))
+CHAT = ChatRenderer(
+    ChatTemplate(
+        '{% for m in messages %}[{{ m.role }}]{{ m.content }}|{% endfor %}'
+        '{% if add_generation_prompt %}[assistant]{% endif %}'
+    )
+)
+SIDES = {'lines': TextRenderer(), 'text': TEXT, 'api': ApiRenderer(), 'chat': CHAT}
 
 
-def dialogue(infer_mode: Any = 'every', side: Any = None, **written: Any) -> DialogueProgram:
-    return DialogueProgram(Wording(MultiTurnPromptTemplate(written), output_column='a'), side, infer_mode=infer_mode)
+def dialogue(infer_mode: Any = 'every', side: Any = None, *, prefill: bool = False, **written: Any) -> DialogueProgram:
+    wording = Wording(MultiTurnPromptTemplate(written), output_column='a')
+    return DialogueProgram(wording, side, infer_mode=infer_mode, prefill=prefill)
+
+
+def told(request: Any) -> str:
+    """A request in one line."""
+    if isinstance(request, str):
+        return request
+    return ' '.join(f'{message["role"]}:{message["content"]}' for message in request)
+
+
+def noted(program: Any, *args: Any) -> list[tuple[str, str]]:
+    return [(note.kind, note.text) for note in program.trace(*args).notes]
 
 
 @pytest.mark.parametrize(
@@ -34,8 +59,9 @@ def dialogue(infer_mode: Any = 'every', side: Any = None, **written: Any) -> Dia
     [
         ([human('hi'), bot('hello'), human('{q}'), bot('{a}')], 'hi hello 1 R hi hello 2', 'hi hello 1 x hi hello 2'),
         ([human('{q}'), bot('{a}'), human('ok'), bot('fine')], '1 R ok fine 2', '1 x ok fine 2'),
-        ([human('{q}'), bot('A:{a}')], '1 R 2', '1 A:x 2'),
-        ([human('{q}'), bot('A:')], '1 R 2', '1 A:x 2'),
+        ([human('{q}'), bot('A:{a}')], '1 A:R 2 A:', '1 A:x 2 A:'),
+        ([human('{q}'), bot('A:{a}.', begin='<', end='>')], '1 <A:R> 2 <A:', '1 <A:x.> 2 <A:'),
+        ([human('{q}'), bot('A:')], '1 A:R 2 A:', '1 A:x 2 A:'),
         ([human('{q}')], '1 R 2', '1 x 2'),
         ([human('{q}{a}?'), bot('{a}')], '1? R 2?', '1? x 2?'),
     ],
@@ -108,3 +134,156 @@ def test_a_template_alone_or_what_it_is_made_of_goes_turn_by_turn() -> None:
 def test_turns_need_a_round(given: Any) -> None:
     with pytest.raises(TemplateError, match='several turns need a dialogue with a round'):
         DialogueProgram(given)
+
+
+# Where the model finds its place.
+
+OUTSIDE_THE_ROUND = [
+    (['{q}', bot('{a}')], '1<B>R</B>2<B>', 'user:1 assistant:R user:2'),
+    (['{q}'], '1<B>R</B>2<E>End.</E><B>', 'user:1 assistant:R user:2\nEnd.'),
+    ([system('{q}'), bot('{a}')], '<S>1</S><B>R</B><S>2</S><B>', 'system:1 assistant:R system:2'),
+    ([system('{q}')], '<S>1</S><B>R</B><S>2</S><E>End.</E><B>', 'system:1 assistant:R system:2 user:End.'),
+]
+
+
+@pytest.mark.parametrize(('round_', 'text', 'messages'), OUTSIDE_THE_ROUND)
+@pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt', 'last'])
+def test_a_question_outside_the_models_round_is_asked_after_what_was_said(
+    round_: Any, text: str, messages: str, infer_mode: str
+) -> None:
+    said = 'R' if infer_mode == 'every' else 'x'
+    written = {'round': round_, 'end': [human('End.', begin='<E>', end='</E>')]}
+    assert dialogue(infer_mode, TEXT, **written)(ROW, 1, ['R']) == text.replace('R', said)
+    written = {'round': round_, 'end': [human('End.')]}
+    assert told(dialogue(infer_mode, ApiRenderer(), **written)(ROW, 1, ['R'])) == messages.replace('R', said)
+
+
+def test_a_question_that_stands_after_the_answer_in_the_models_round_is_asked_after_what_was_said() -> None:
+    meta = {'round': [*LM['round'], {'role': 'LATE', 'begin': '<L>', 'end': '</L>'}]}
+    for answer in ([bot('{a}')], []):
+        written = [{'role': 'LATE', 'prompt': '{q}'}, *answer]
+        request = dialogue(side=TextRenderer(MetaTemplate.read(meta)), round=written)(ROW, 1, ['R'])
+        assert request == '<L>1</L><B>R</B><L>2</L><B>'
+
+
+def test_words_that_no_role_speaks_do_not_move_past_an_answer() -> None:
+    written = {'round': [human('{q}'), 'hint', bot('{a}')]}
+    assert told(dialogue(side=ApiRenderer(), **written)(ROW, 1, ['R'])) == 'user:1\nhint assistant:R user:2\nhint'
+    program = compile(
+        Wording(PromptTemplate({'round': [human('{q}'), 'hint', bot('A:{a}')]}), output_column='a'),
+        ApiRenderer(),
+        prefill=True,
+    )
+    assert told(program({'q': '1', 'a': 'x'})) == 'user:1\nhint assistant:A:'
+
+
+# How the answer is begun.
+
+BEGUN = [human('{q}'), bot('A:{a}')]
+
+
+@pytest.mark.parametrize(
+    ('side', 'infer_mode', 'sent'),
+    [
+        ('lines', 'every', '1\nA:R\n2\nA:'),
+        ('lines', 'last', '1\nA:x\n2\nA:'),
+        ('text', 'every', '<H>1</H><B>A:R</B><H>2</H><B>A:'),
+        ('text', 'every_with_gt', '<H>1</H><B>A:x</B><H>2</H><B>A:'),
+        ('text', 'last', '<H>1</H><B>A:x</B><H>2</H><B>A:'),
+        ('api', 'every', 'user:1 assistant:A:R user:2 assistant:A:'),
+        ('api', 'last', 'user:1 assistant:A:x user:2 assistant:A:'),
+        ('chat', 'every', '[user]1|[assistant]A:R|[user]2|[assistant]A:'),
+    ],
+)
+def test_a_turns_answer_is_begun_and_the_reply_goes_on_from_there(side: str, infer_mode: str, sent: str) -> None:
+    program = dialogue(infer_mode, SIDES[side], prefill=True, round=BEGUN)
+    assert told(program(ROW, 1, ['R'])) == sent
+    assert noted(program, ROW, 1, ['R']) == []
+
+
+@pytest.mark.parametrize('side', ['text', 'api', 'chat'])
+def test_the_first_words_of_an_answer_are_noted_where_they_are_not_sent(side: str) -> None:
+    program = dialogue(side=SIDES[side], round=BEGUN)
+    assert 'A:' not in told(program(ROW, 1, ['R']))
+    assert noted(program, ROW, 1, ['R']) == [('not_sent', 'A:')]
+
+
+@pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt', 'last'])
+def test_the_datasets_own_begin_stands_before_the_answer_asked_for(infer_mode: str) -> None:
+    said = 'R' if infer_mode == 'every' else 'x'
+    written = [human('{q}'), bot('{a}', begin='<MY>', end='</MY>')]
+    request = dialogue(infer_mode, TEXT, round=written)(ROW, 1, ['R'])
+    assert request == f'<H>1</H><MY>{said}</MY><H>2</H><MY>'
+    assert dialogue(infer_mode, round=written)(ROW, 1, ['R']) == f'1\n<MY>{said}</MY>\n2\n<MY>'
+
+
+@pytest.mark.parametrize(
+    ('side', 'late'), [('lines', ['after', 'END']), ('text', ['<H>after</H>', 'END']), ('api', ['after', 'END'])]
+)
+def test_what_comes_after_the_last_answer_is_noted_at_the_last_turn(side: str, late: list[str]) -> None:
+    program = dialogue(side=SIDES[side], round=[human('{q}'), bot('{a}'), human('after')], end=['END'])
+    assert noted(program, ROW, 0) == []
+    assert 'END' not in told(program(ROW, 1, ['R']))
+    assert [text for kind, text in noted(program, ROW, 1, ['R']) if kind == 'not_sent'] == late
+
+
+def test_words_after_a_hidden_answer_are_noted_where_a_text_ends_with_it() -> None:
+    assert noted(dialogue(round=[human('{q}'), bot('A:{a}.')]), ROW, 0) == [('not_sent', '.')]
+
+
+@pytest.mark.parametrize('raw', [False, True])
+@pytest.mark.parametrize('prefill', [False, True])
+@pytest.mark.parametrize('output', ['a', None])
+@pytest.mark.parametrize('side', SIDES)
+def test_the_answer_asked_for_is_never_shown(side: str, output: str | None, prefill: bool, raw: bool) -> None:
+    messages = [
+        {'role': 'user', 'content': '{q}'},
+        {'role': 'assistant', 'content': [{'type': 'text', 'text': 'A:{a}'}]},
+    ]
+    template = RawPromptTemplate(messages) if raw else MultiTurnPromptTemplate({'round': BEGUN})
+    program = DialogueProgram(Wording(template, output_column=output), SIDES[side], prefill=prefill)
+    begun = prefill or side == 'lines'
+    row = {'q': ['1', '2'], 'a': ['GOLD', 'GOLD']}
+    for turn in range(2):
+        traced = program.trace(row, turn, ['R'])
+        assert 'GOLD' not in told(traced.request)
+        assert not any('GOLD' in note.text for note in traced.notes)
+        assert ('A:' in told(traced.request)) == begun
+    assert ('A:R' in told(program(row, 1, ['R']))) == begun
+
+
+@pytest.mark.parametrize('prefill', [False, True])
+@pytest.mark.parametrize('side', ['text', 'api', 'chat'])
+@pytest.mark.parametrize(
+    'written',
+    [
+        {'round': BEGUN},
+        {'round': [human('{q}')], 'end': [human('END')]},
+        {'round': [human('{q}'), bot('A:{a}.', begin='<MY>', end='</MY>')], 'end': ['END', bot('END')]},
+        {'begin': [system('s')], 'round': [system('{q}'), bot('{a}')]},
+        {'round': ['{q}', bot('A:{a}')]},
+    ],
+)
+def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str, prefill: bool) -> None:
+    row = {'q': '1', 'a': 'x'}
+    single = compile(Wording(PromptTemplate(written), output_column='a'), SIDES[side], prefill=prefill).trace(row)
+    turn = dialogue(side=SIDES[side], prefill=prefill, **written).trace({'q': ['1'], 'a': ['x']}, 0)
+    assert (turn.request, turn.notes) == (single.request, single.notes)
+
+
+@pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt'])
+@pytest.mark.parametrize('prefill', [False, True])
+@pytest.mark.parametrize('side', ['lines', 'text', 'chat'])
+@pytest.mark.parametrize('round_', [BEGUN, ['{q}', bot('A:{a}')], [human('{q}'), bot('A:{a}', begin='<', end='>')]])
+def test_every_turn_is_trained_with_the_answer_begun_as_it_is_asked(
+    round_: Any, side: str, prefill: bool, infer_mode: Any
+) -> None:
+    wording = Wording(MultiTurnPromptTemplate({'round': round_}), output_column='a')
+    lesson: Any = DialogueTraining(wording, SIDES[side], infer_mode=infer_mode, prefill=prefill)(ROW)
+    program = DialogueProgram(wording, SIDES[side], infer_mode=infer_mode, prefill=prefill)
+    replies = [program.reply(ROW, turn) for turn in range(2)]
+    begun = prefill or side == 'lines'
+    assert replies == (['x', 'y'] if begun else ['A:x', 'A:y'])
+    sent = [told(program(ROW, turn, replies[:turn])) for turn in range(2)]
+    assert [start for start, _ in lesson.stretches] == list(map(len, sent))
+    assert all(lesson.text.startswith(request) for request in sent)

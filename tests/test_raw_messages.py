@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rolecall import ApiRenderer, RawPromptTemplate, TemplateError, Wording, compile
+from helpers import LM
+from rolecall import ApiRenderer, MetaTemplate, RawPromptTemplate, TemplateError, TextRenderer, Wording, compile
 from rolecall.errors import RenderError
 from rolecall.prompts.multimodal import MediaUrl, part_text
 from rolecall.render.spans import joined
@@ -119,3 +120,42 @@ def test_parts_in_a_column_of_messages_are_data() -> None:
         ('field', 'history'),
         ('media', 'history'),
     ]
+
+
+# What a text model can be told.
+
+TEXT_SIDES = {'lines': TextRenderer(), 'roles': TextRenderer(MetaTemplate.read(LM))}
+CALLS = [{'id': '1', 'type': 'function', 'function': {'name': 'f', 'arguments': '{}'}}]
+
+
+@pytest.mark.parametrize('side', TEXT_SIDES)
+@pytest.mark.parametrize('key', ['tool_calls', 'function_call'])
+def test_a_message_that_calls_tools_is_refused_for_a_model_that_takes_text(side: str, key: str) -> None:
+    called = {'role': 'assistant', 'content': 'Wait.', key: CALLS}
+    with pytest.raises(TemplateError, match=f'a message of assistant has {key}, which this model cannot be told'):
+        compile(RawPromptTemplate([{'role': 'user', 'content': '{q}'}, called]), TEXT_SIDES[side])
+    program = compile(RawPromptTemplate([{'expand_column': 'history'}]), TEXT_SIDES[side])
+    with pytest.raises(TemplateError, match='it takes text only'):
+        program({'history': [called]})
+    assert program({'history': [{'role': 'user', 'content': 'Hi', key: []}]}) in ('Hi', '<H>Hi</H><B>')
+
+
+@pytest.mark.parametrize('side', TEXT_SIDES)
+def test_further_keys_of_a_message_are_noted_where_the_model_takes_text(side: str) -> None:
+    messages = [{'role': 'user', 'content': '{q}', 'name': 'Ann'}]
+    traced = compile(RawPromptTemplate(messages), TEXT_SIDES[side]).trace({'q': 'Hi'})
+    assert traced.request in ('Hi', '<H>Hi</H><B>')
+    assert [(note.kind, note.text) for note in traced.notes] == [('not_sent', 'name')]
+    assert compile(RawPromptTemplate(messages), ApiRenderer()).trace({'q': 'Hi'}).notes == ()
+
+
+def test_parts_that_are_all_text_are_a_text() -> None:
+    parts = [{'type': 'text', 'text': 'Hi {q}'}, {'type': 'text', 'text': '{q}?'}]
+    template = RawPromptTemplate([{'role': 'user', 'content': parts}])
+    for side, words in (('lines', 'Hi Q\nQ?'), ('roles', '<H>Hi Q\nQ?</H><B>')):
+        traced = compile(template, TEXT_SIDES[side]).trace({'q': 'Q'})
+        assert traced.request == words
+        assert ''.join(span.text for span in traced.spans) == words
+    shown = [*parts, {'type': 'image_url', 'image_url': {'url': '{q}'}}]
+    with pytest.raises(TemplateError, match='has pictures, sound or film in it'):
+        compile(RawPromptTemplate([{'role': 'user', 'content': shown}]), TEXT_SIDES['roles'])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, RenderError, TemplateError, did_you_mean
-from rolecall.program.compiled import DatasetSide, ModelSide, Trace, as_wording, render_with
-from rolecall.prompts.pieces import Field, Origin, Row, Text
+from rolecall.program.answering import roles_of
+from rolecall.program.compiled import DatasetSide, ModelSide, Trace, as_renderer, as_wording, render_with
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, fold
 from rolecall.prompts.prompt_list import PromptList
-from rolecall.prompts.script import Item, Script, Section, Turn, content_pieces
+from rolecall.prompts.script import Content, Expand, Item, Parts, Script, Section, Turn, content_pieces, map_content
+from rolecall.render.arrange import Note, Utterance, said_too_late
+from rolecall.render.renderers import DatasetRenderer, TextRenderer
 from rolecall.render.spans import Request
 
 __all__ = ['DialogueProgram', 'InferMode']
@@ -18,6 +21,8 @@ __all__ = ['DialogueProgram', 'InferMode']
 InferMode = Literal['every', 'every_with_gt', 'last']
 _ASKING = ('HUMAN', 'SYSTEM', 'user', 'system')
 _ANSWERING = ('BOT', 'assistant')
+_HIDDEN = Text('', Origin('masked'))
+_LINE_BREAK = Text('\n', Origin('joint', 'speeches'))
 
 
 class DialogueProgram:
@@ -32,7 +37,11 @@ class DialogueProgram:
     The answer stands in the last speech that mentions the output column, otherwise in the model's last speech; what the
     round says besides is said at every turn. `begin` is worded once: of columns that the round takes turn by turn, it
     has the first turn's value, of all others the whole. `end` is said at the last turn, if the round leaves the answer
-    out, with that turn's values.
+    out, with that turn's values; otherwise it comes too late, which is noted.
+
+    The model side is given the answer's speech with the answer hidden, as it is for prompts of one turn. Where speeches
+    are lines of a text, the last of them ends where the answer begins. Words of that speech that were sent stand before
+    the model's reply in later turns, too.
     """
 
     def __init__(
@@ -50,7 +59,8 @@ class DialogueProgram:
         self._wording = as_wording(wording)
         self._infer_mode = infer_mode
         self._script = self._wording.placed(self._wording.prompt.script(), shots)
-        self._render = render_with(renderer, 'gen', prefill=prefill)
+        self._side = as_renderer(renderer)
+        self._render = render_with(self._side, 'gen', prefill=prefill)
         self._round = self._section('round')
         if self._script.plain or not self._round:
             what = f'several turns need a dialogue with a round, got {self._wording.prompt!r}.'
@@ -60,6 +70,9 @@ class DialogueProgram:
         self._turn_columns = Script(self._round).columns | {self._wording.output_column or ''}
         self._speeches = {i: item for i, item in enumerate(self._round) if isinstance(item, Turn)}
         self._answer_at = self._place_of_answer()
+        self._joins_lines = isinstance(self._side, TextRenderer) and not self._side.has_rounds
+        self._asks_in_place = self._answer_at is not None and self._is_models(self._hidden_answer({}))
+        self._begins_answer = self._joins_lines or (self._asks_in_place and prefill)
 
     def asked(self, row: Row) -> list[int]:
         """The turns for which the model is asked, counted from 0."""
@@ -83,19 +96,20 @@ class DialogueProgram:
 
     def __call__(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Request:
         """The request for one turn, given the model's replies so far."""
-        return self._render(self.script(row, turn, replies)).layout.fill({})
+        return self._render(self._sent(row, turn, replies)).layout.fill({})
 
     def trace(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Trace:
         """The same request, with the origin of every character."""
-        rendered = self._render(self.script(row, turn, replies))
-        return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), rendered.notes)
+        rendered = self._render(self._sent(row, turn, replies))
+        notes = (*rendered.notes, *self._notes(row, turn))
+        return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), notes)
 
     def prompt(self, row: Row, turn: int, replies: Sequence[str] = ()) -> str | PromptList:
         """The prompt before the model side."""
         return self.script(row, turn, replies).fill({})
 
     def script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
-        """The wording of one turn, with everything that was said before it."""
+        """The wording of one turn up to its answer, with everything that was said before it."""
         length = self.length(row)
         if not 0 <= turn < length:
             raise RenderError(f'there is no turn {turn}: the row has {length} turns, counted from 0.')
@@ -112,18 +126,93 @@ class DialogueProgram:
     def answered(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
         """The same wording with the row's own answer behind it. A speech that does not mention it ends with it."""
         asked = self.script(row, turn, replies)
-        answer = Script((self._answer(),)).bind(_at_turn(row, turn))
-        return replace(asked, items=(*asked.items, *answer.items))
+        answer = self._answer()
+        if asked.items and asked.items[-1].section == 'end':
+            answer = replace(answer, section='end')
+        return replace(asked, items=(*asked.items, *Script((answer,)).bind(_at_turn(row, turn)).items))
+
+    def reply(self, row: Row, turn: int) -> str:
+        """What the model would say to give the row's own answer: that speech without the words sent before it."""
+        now = _at_turn(row, turn)
+        [whole] = _turns(Script((self._answer(),)).bind(now).items)
+        return fold(content_pieces(whole.content)).removeprefix(fold(self._first_words(now)))
+
+    def _sent(self, row: Row, turn: int, replies: Sequence[str]) -> Script:
+        """What the model side is given: the wording, the answer's speech without its answer, what comes too late."""
+        script = self.script(row, turn, replies)
+        if self._answer_at is None or not (self._joins_lines or self._asks_in_place):
+            return script
+        speech = self._hidden_answer(_at_turn(row, turn))
+        if self._joins_lines:
+            words, _ = _around_answer(speech.content)
+            return replace(script, items=(*script.items, replace(speech, content=words, end=None)))
+        late = () if self._script.raw else self._too_late(row, turn)
+        return replace(script, items=(*script.items, speech, *late))
+
+    def _notes(self, row: Row, turn: int) -> Iterator[Note]:
+        """What comes too late, where the model side is not given it and cannot say so itself."""
+        if self._answer_at is None or isinstance(self._side, DatasetRenderer):
+            return
+        if self._joins_lines:
+            _, rest = _around_answer(self._hidden_answer(_at_turn(row, turn)).content)
+            yield from said_too_late([Utterance(rest)])
+        if self._joins_lines or self._script.raw or not self._asks_in_place:
+            yield from said_too_late(map(_uttered, self._too_late(row, turn)))
+
+    def _too_late(self, row: Row, turn: int) -> tuple[Item, ...]:
+        """What the dataset says after the last answer of all."""
+        if self._answer_at is None or turn < self.length(row) - 1:
+            return ()
+        rest = self._worded(self._round[self._answer_at + 1 :], _at_turn(row, turn))
+        return (*_in_section('end', rest), *self._worded(self._section('end'), self._whole(row, turn)))
 
     def _said(self, row: Row, reply: str | None) -> Iterator[Item]:
         """One finished turn: what was asked, the model's reply or the row's own answer, and what comes after it."""
         answer = self._answer()
         if reply is not None:
-            answer = replace(answer, content=(Text(reply, Origin('reply')),), silent=False)
+            words = (*self._first_words(row), Text(reply, Origin('reply')))
+            answer = replace(answer, content=words, silent=False)
+        [said] = Script((answer,)).bind(row).items
+        if self._answer_at is None:
+            # The turn is over, so it is no part of the round in which the model is to find its place.
+            yield from _in_section('shots', (*self._worded(self._round, row), said))
+            return
         yield from self._worded(self._round[: self._answer_at], row)
-        yield from Script((answer,)).bind(row).items
-        if self._answer_at is not None:
-            yield from self._worded(self._round[self._answer_at + 1 :], row)
+        yield said
+        yield from self._worded(self._round[self._answer_at + 1 :], row)
+
+    def _first_words(self, row: Row) -> Pieces:
+        """The words of the answer's speech that are sent, so that the model goes on from there."""
+        if not self._begins_answer or self._answer_at is None:
+            return ()
+        content = self._hidden_answer(row).content
+        if self._joins_lines:
+            content, _ = _around_answer(content)
+        return content if isinstance(content, tuple) else _texts_in(content)
+
+    def _hidden_answer(self, row: Row) -> Turn:
+        """The speech that holds the answer, with the answer hidden. Without an output column, any value may be it."""
+        speech = self._answer()
+        if self._answer_at is not None and not self._script.raw:
+            speech = replace(speech, silent=self._speeches[self._answer_at].silent)
+        if self._wording.output_column is None:
+            speech = replace(speech, content=map_content(speech.content, _hide_value))
+        [hidden] = _turns(self._worded((speech,), row))
+        if isinstance(hidden.content, tuple) and not any(map(_is_hidden, hidden.content)):
+            hidden = replace(hidden, content=(*hidden.content, _HIDDEN))
+        return hidden
+
+    def _is_models(self, speech: Turn) -> bool:
+        """Whether a model side that knows roles finds the answer in this speech, and asks for it there."""
+        meta = roles_of(self._side)
+        if meta is None or not any(map(_is_hidden, content_pieces(speech.content))):
+            return False
+        if self._script.raw:
+            return speech.role == 'assistant'
+        if speech.generate is not None:
+            return speech.generate
+        role = meta.roles.get(speech.role) or meta.roles.get(speech.fallback_role or '')
+        return role is None or role.generate
 
     def _worded(self, items: tuple[Item, ...], row: Row) -> tuple[Item, ...]:
         """Items with a row's values, the output column hidden."""
@@ -156,6 +245,43 @@ class DialogueProgram:
     def _whole(self, row: Row, turn: int) -> Row:
         """The row as `begin` and `end` see it: only what the round takes turn by turn is one turn's."""
         return {**row, **_at_turn({column: row[column] for column in self._turn_columns if column in row}, turn)}
+
+
+def _hide_value(piece: Piece) -> Piece:
+    return _HIDDEN if isinstance(piece, Field) else piece
+
+
+def _is_hidden(piece: Piece) -> bool:
+    return isinstance(piece, Text) and piece.origin.kind == 'masked'
+
+
+def _around_answer(content: Content) -> tuple[Content, Pieces]:
+    """The words before a hidden answer, and those after it."""
+    if not isinstance(content, tuple):
+        return content, ()
+    at = next((i for i, piece in enumerate(content) if _is_hidden(piece)), len(content))
+    return content[:at], content[at + 1 :]
+
+
+def _texts_in(parts: Parts) -> Pieces:
+    """The texts of content in parts, each on a line of its own."""
+    texts = [written.pieces for written in parts.write({}) if written.part.get('type') == 'text']
+    return tuple(piece for i, words in enumerate(texts) for piece in ((_LINE_BREAK, *words) if i else words))
+
+
+def _turns(items: Iterable[Item]) -> list[Turn]:
+    return [item for item in items if isinstance(item, Turn)]
+
+
+def _in_section(section: Section, items: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(replace(item, section=section) for item in items)
+
+
+def _uttered(item: Item) -> Utterance:
+    """An item as it is said, before any model side."""
+    content = () if isinstance(item, Expand) else item.content
+    begin, end = (item.begin or (), item.end or ()) if isinstance(item, Turn) else ((), ())
+    return Utterance(content, begin=begin, end=end)
 
 
 def _at_turn(row: Row, turn: int) -> Row:

@@ -11,8 +11,8 @@ from rolecall.program.answering import MessagesRenderer, answered, roles_of
 from rolecall.program.compiled import Program, Trace, compile, compile_labels, render_with
 from rolecall.program.dialogue import DialogueProgram, InferMode
 from rolecall.program.lessons import Answer, Lesson, Stretch, UntrainableError, as_text, messages_lesson, text_lesson
-from rolecall.prompts.pieces import Origin, Pieces, Row, fold, relabel
-from rolecall.prompts.script import Aside, Item, Script, Turn, content_pieces
+from rolecall.prompts.pieces import Origin, Pieces, Row, relabel
+from rolecall.prompts.script import Aside, Item, Script, Turn
 from rolecall.prompts.values import text_of
 from rolecall.prompts.wording import Wording
 from rolecall.render.chat import ChatRenderer
@@ -120,7 +120,7 @@ class DialogueTraining:
             _media_refusal(side, told)({})
             asked = self._dialogue(row, turn, replies)
             answers.append((asked, _continued(Program(told, render_with(side, 'gen', prefill=True)), {})))
-            replies.append(_words(told.items[-1]))
+            replies.append(self._dialogue.reply(row, turn))
         return self._teacher.lesson(answers, lambda: Program(told, render_with(side, 'ppl')).trace({}))
 
 
@@ -252,10 +252,6 @@ def _continued(program: Program, row: Row) -> Request:
 def _ends_with_answer(told: Request, answer: str) -> bool:
     *_, last = texts_of(told).values()
     return answer.strip() in last[-len(answer) - 200 :]
-
-
-def _words(item: Item) -> str:
-    return fold(content_pieces(item.content)) if isinstance(item, Turn) else ''
 
 
 def _with_speakers(script: Script) -> Script:

@@ -7,7 +7,7 @@ Text models and APIs share this arrangement and differ only in how they write it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -19,7 +19,7 @@ from rolecall.prompts.wording import Mode
 from rolecall.render.meta import MetaTemplate, Role
 from rolecall.render.parts import voiced
 
-__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'settle_role']
+__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'said_too_late', 'settle_role']
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,16 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
             said += _unsaid(meta, 0, place)
         said.append(_silent(asked))
     end = len(said) if answer_at is None else answer_at + 1
-    for utterance in said[end:]:
+    notes += said_too_late(said[end:])
+    return Arrangement(tuple(said[:end]), answering=True, notes=tuple(notes))
+
+
+def said_too_late(utterances: Iterable[Utterance]) -> Iterator[Note]:
+    """A note about each speech that the dataset has after the answer."""
+    for utterance in utterances:
         if utterance.from_dataset and _has_words(utterance):
             told = 'the dataset says this after the answer, so it is not sent.'
-            notes.append(Note('not_sent', told, _preview(utterance)))
-    return Arrangement(tuple(said[:end]), answering=True, notes=tuple(notes))
+            yield Note('not_sent', told, _preview(utterance))
 
 
 def settle_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.prompts.multimodal import JoinedParts
+from rolecall.prompts.multimodal import JoinedParts, RawParts
 from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, relabel
 from rolecall.prompts.script import Aside, Content, Expand, Item, Script, Turn, content_pieces
 from rolecall.prompts.wording import Mode
@@ -29,6 +29,7 @@ __all__ = [
 
 _JOINT = Text('\n', Origin('joint', 'speeches'))
 _VALUES = ('field', 'unfilled', 'label', 'reply')
+_CALLS = ('tool_calls', 'function_call')
 _RAW_ROLES = {'user': ('HUMAN', None), 'assistant': ('BOT', None), 'system': ('SYSTEM', 'HUMAN')}
 
 API_ROLES = MetaTemplate.read(
@@ -91,17 +92,18 @@ class TextRenderer:
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         if script.plain:
             return Rendered(TextLayout(_only_text(script)))
+        script, notes = _as_texts(script)
         items = _named_roles(script)
         if self.meta is None or self.meta.round is None:
             begin, end = (self.meta.begin, self.meta.end) if self.meta else ((), ())
             if self.meta and self.meta.messages:
                 items = (*_added_turns(self.meta), *items)
-            return Rendered(lines_layout([_line(item) for item in items], begin, end, self.encode))
+            return Rendered(lines_layout([_line(item) for item in items], begin, end, self.encode), notes)
         arranged = arrange(items, self.meta, mode)
         pieces = [*self.meta.begin]
         for utterance in _spoken(arranged):
             pieces += [*utterance.begin, *_text_content(utterance.content), *utterance.end]
-        notes = arranged.notes
+        notes += arranged.notes
         if arranged.answering:
             answer = arranged.utterances[-1]
             pieces += answer.begin
@@ -213,6 +215,40 @@ def _named_roles(script: Script) -> tuple[Item, ...]:
     )
 
 
+def _as_texts(script: Script) -> tuple[Script, tuple[Note, ...]]:
+    """Raw messages as a text model can be told them, and a note about each key that it cannot be told."""
+    texts: list[Item] = []
+    notes: list[Note] = []
+    for item in script.items:
+        if isinstance(item, Turn):
+            notes += _untold(item)
+            item = replace(item, content=_joined_texts(item.content))
+        texts.append(item)
+    return replace(script, items=tuple(texts)), tuple(notes)
+
+
+def _untold(turn: Turn) -> Iterator[Note]:
+    """What a message has beside its words. One that calls tools says something else than its words: it is refused."""
+    for key, value in turn.extra.items():
+        if not value:
+            continue
+        if key in _CALLS:
+            what = f'a message of {turn.role} has {key}, which this model cannot be told: it takes text only.'
+            remedy = 'Use a model with a chat API or a chat template, or write the call into the content.'
+            raise TemplateError(Problem('prompt_template', what, remedy))
+        yield Note(
+            'not_sent', f'a message of {turn.role} has {key}, which a model that takes text cannot be told.', key
+        )
+
+
+def _joined_texts(content: Content) -> Content:
+    """The parts of a message as one text, each on a line of its own, if all of them are texts."""
+    if not isinstance(content, RawParts) or not all(entry.is_text for entry in content.entries):
+        return content
+    lines = [entry.words for entry in content.entries]
+    return tuple(piece for i, words in enumerate(lines) for piece in ((_JOINT, *words) if i else words))
+
+
 def _text_content(content: Content) -> Pieces:
     if isinstance(content, tuple):
         return content
@@ -255,10 +291,12 @@ def _carried(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[No
             continue
         role = _api_role(utterance.role)
         content = _wrapped(utterance)
-        if waiting and role != 'assistant':
+        if waiting and role == 'assistant':
+            _append_words(drafts, waiting, notes)
+        elif waiting:
             content = _after(waiting, content)
             notes.append(_moved(waiting, role))
-            waiting = []
+        waiting = []
         extra = utterance.turn.extra if utterance.turn else {}
         drafts.append(MessageDraft(role, content, extra))
     if waiting:
@@ -304,7 +342,7 @@ def _moved(words: Sequence[Pieces], role: str) -> Note:
 
 
 def _append_words(drafts: list[MessageDraft], waiting: list[Pieces], notes: list[Note]) -> None:
-    """Words after the last message that could carry them: into the last message of somebody but the model."""
+    """Words with no message after them to carry them: into the one before, if that is not the model's."""
     words: Pieces = waiting[0]
     for line in waiting[1:]:
         words = (*words, _JOINT, *line)
