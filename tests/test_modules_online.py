@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -69,6 +70,9 @@ class Answers:
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
+
+    def first(self, answer: Any) -> None:
+        self._answers.insert(0, answer)
 
     def __call__(self, _body: Mapping[str, Any]) -> Any:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -182,6 +186,101 @@ def test_what_is_no_answer_is_an_error_that_has_the_reply() -> None:
     assert caught.value.reply.outcome == 'filtered'
 
 
+MESSAGE = {'role': 'user', 'content': 'Hi'}
+PARTS = {'role': 'user', 'content': [{'type': 'text', 'text': 'a'}, {'type': 'image_url', 'image_url': {'url': 'u'}}]}
+
+
+@pytest.mark.parametrize(
+    ('instruction', 'asked', 'kept'),
+    [
+        ('Go.', 'Hi', [MESSAGE]),
+        ('Go.', 3, [{'role': 'user', 'content': '3'}]),
+        ('Go.', [MESSAGE], [MESSAGE]),
+        ('Go.', [PARTS], [PARTS]),
+        ('You are a {role}.', {'role': 'pirate', 'input': 'Hi'}, [MESSAGE]),
+        ('You are a {role}.', {'role': 'pirate', 'input': [PARTS]}, [PARTS]),
+        ('Write as {role}: {content}', {'role': 'user', 'content': 'x'}, [{'role': 'user', 'content': 'user\nx'}]),
+        ('Sum {input}.', {'input': [1, 2]}, [{'role': 'user', 'content': '[1, 2]'}]),
+        ('Sum {input}.', {'input': {'a': 1}}, [{'role': 'user', 'content': '{"a": 1}'}]),
+        ('Sum {input}.', '1+1', [{'role': 'user', 'content': '1+1'}]),
+    ],
+)
+def test_history_holds_what_the_user_said_as_the_prompter_reads_it(
+    server: Server, instruction: str, asked: Any, kept: Any
+) -> None:
+    module = module_of(server).prompt(instruction)
+    reply = module.reply(asked, history=[['a', 'b']])
+    assert reply.history == [['a', 'b'], *kept, {'role': 'assistant', 'content': reply.text}]
+    module(asked, history=reply.history)
+    assert server.bodies[1]['messages'][3:-1] == [*kept, {'role': 'assistant', 'content': reply.text}]
+
+
+def test_history_is_nobody_else_s(server: Server) -> None:
+    asked, before = {'role': 'user', 'content': [{'type': 'text', 'text': 'a'}], 'name': 'Ada'}, ['a', 'b']
+    reply = module_of(server).reply([asked], history=[before])
+    kept = reply.history
+    asked['content'][0]['text'] = before[0] = 'changed'  # type: ignore[index]
+    assert reply.history == kept
+    kept[1]['content'][0]['text'] = kept[2]['content'] = 'changed'
+    assert 'changed' not in str(reply.history)
+    assert reply.said[0]['content'] == reply.text
+
+
+# Hooks
+
+
+def leaving(*_given: Any) -> Any:
+    sys.exit('bye')
+
+
+@pytest.mark.parametrize(
+    ('hook', 'sentence'),
+    [
+        (leaving, 'the pre_hook leaving raised SystemExit: bye'),
+        (lambda *_given: 1 / 0, 'lambda> raised ZeroDivisionError: division by zero'),
+        (lambda *_given: None, r'lambda> returns \(input, history, tools, label\); got None'),
+    ],
+)
+def test_what_a_hook_raises_is_an_error_of_its_call(server: Server, hook: Any, sentence: str) -> None:
+    module = module_of(server)
+    hooked = module.prompt(ChatPrompter('Go.').pre_hook(hook))
+    with pytest.raises(PrompterError, match=sentence):
+        asyncio.run(asyncio.wait_for(hooked.acall('Hi'), 5))
+    for call in (hooked, hooked.reply, lambda given: list(hooked.stream(given))):
+        with pytest.raises(PrompterError, match=sentence):
+            call('Hi')
+    assert module('Hi') == 'Answer to Hi'
+
+
+def test_a_hook_is_run_once_a_call_and_what_it_makes_of_the_input_was_said() -> None:
+    seen: list[Any] = []
+
+    def hook(given: Any, history: Any, tools: Any, label: Any) -> Any:
+        seen.append(given)
+        return {'context': 'Whales.', 'input': given.strip()}, [['a', 'b'], *(history or ())], tools, label
+
+    with serve(Answers(calling(('add', {'x': 1})), 'It is 2.')) as server:
+        prompter = ChatPrompter('Answer from {context}').pre_hook(hook)
+        reply = module_of(server).prompt(prompter).with_tools([add]).reply(' Hi ')
+    assert seen == [' Hi ']
+    assert [message['content'] for message in server.bodies[1]['messages'][1:4]] == ['a', 'b', 'Hi']
+    assert reply.history[0] == {'role': 'user', 'content': 'Hi'}
+
+
+def test_a_hook_that_waits_lets_others_go_on_and_may_ask_a_module(server: Server) -> None:
+    others = threading.Event()
+    module = module_of(server)
+
+    def waiting(given: Any, *rest: Any) -> Any:
+        return (module(f'{given} {others.wait(5)}'), *rest)
+
+    with ThreadPoolExecutor() as threads:
+        answer = threads.submit(module.prompt(ChatPrompter('Go.').pre_hook(waiting)), 'Hi')
+        assert module('Hi') == 'Answer to Hi'
+        others.set()
+        assert answer.result(5) == 'Answer to Answer to Hi True'
+
+
 # Sources and keys
 
 
@@ -217,6 +316,8 @@ def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: 
         ({'source': 'openai', 'timeout': 'long'}, 'expected a number'),
         ({'source': 'openai', 'max_tokens': 1, 'max_out_len': 2}, 'given twice'),
         ({'base_url': 'nowhere'}, 'no address of a server'),
+        ({'base_url': ''}, "base_url is the URL of a server, or None for the usual one; got ''"),
+        ({'source': 'openai', 'base_url': ' '}, 'base_url is the URL of a server'),
     ],
 )
 def test_what_cannot_be_built_says_why(options: dict[str, Any], sentence: str) -> None:
@@ -534,6 +635,27 @@ def test_what_goes_wrong_in_a_call_is_told_to_the_model(name: str, arguments: An
     with serve(Answers(calling((name, arguments)), 'Sorry.')) as server:
         assert module_of(server).with_tools([add, fail])('Hi') == 'Sorry.'
     assert server.bodies[1]['messages'][-1]['content'] == told
+
+
+async def leave_later() -> None:
+    sys.exit(3)
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize('function', [leave, leave_later])
+def test_a_tool_that_ends_the_program_ends_its_call_alone(function: Any) -> None:
+    answers = Answers(calling((function.__name__, {})), 'Done.')
+    with serve(answers) as server:
+        module = module_of(server)
+        assert asyncio.run(asyncio.wait_for(module.with_tools([function]).acall('Hi'), 5)) == 'Done.'
+        answers.first(calling((function.__name__, {})))
+        assert module.with_tools([function])('Hi') == 'Done.'
+        assert module('Hi') == 'Done.'
+    told = [body['messages'][-1]['content'] for body in server.bodies]
+    assert told == ['Hi', 'Error: SystemExit: 3', 'Hi', 'Error: SystemExit: 3', 'Hi']
 
 
 def test_several_calls_at_once_are_made_side_by_side() -> None:

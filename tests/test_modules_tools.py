@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, Optional, TypedDict, Union
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from rolecall.models.base import Reply
 from rolecall.models.llama_writing import LlamaAnswering, Writing
 from rolecall.models.reasoning import split_reasoning
-from rolecall.modules import ModuleError, tool_schema
+from rolecall.modules import ModuleError, background, tool_schema
 from rolecall.modules.calling import calls_in
 from rolecall.modules.hints import BadValueError, schema_of, value_of
 from rolecall.modules.telling import AnswerTeller
@@ -194,6 +197,11 @@ def free(query: str, *rest: str, **more: int) -> None:
     """Free."""
 
 
+def search(query: str, key: str) -> str:
+    """Search."""
+    return key
+
+
 class Finder:
     """Finds."""
 
@@ -203,6 +211,9 @@ class Finder:
 
     def __call__(self, query: str) -> str:
         return query
+
+
+SPHINX_QUERY = {'type': 'string', 'description': 'What to look for, in words.'}
 
 
 def test_a_function_is_described_by_hints_and_docstring() -> None:
@@ -240,7 +251,14 @@ def test_parameters_in_the_other_style() -> None:
         (free, 'free', {'query': STRING}, ['query']),
         (Finder().look, 'look', {'query': STRING}, ['query']),
         (Finder(), 'Finder', {'query': STRING}, ['query']),
-        (functools.partial(sphinx, limit=3), 'sphinx', None, ['query']),
+        (functools.partial(sphinx, limit=3), 'sphinx', {'query': SPHINX_QUERY}, ['query']),
+        (functools.partial(functools.partial(sphinx, limit=3), query='x'), 'sphinx', {}, []),
+        (
+            functools.partial(sphinx, 'x'),
+            'sphinx',
+            {'limit': {'type': 'integer', 'description': 'How many.'}},
+            ['limit'],
+        ),
         (lambda: None, None, None, None),
     ],
 )
@@ -255,6 +273,16 @@ def test_callables_of_all_kinds(
     assert found['name'] == name
     assert properties is None or found['parameters']['properties'] == properties
     assert found['parameters']['required'] == required
+
+
+@pytest.mark.parametrize('function', [functools.partial(search, key='secret'), functools.partial(free, key='secret')])
+def test_what_is_bound_is_neither_told_nor_taken(function: Any) -> None:
+    tool = Tool(function)
+    assert 'key' not in tool.schema['function']['parameters']['properties']
+    assert 'secret' not in str(tool.schema)
+    assert tool.arguments({'query': 'x'}) == {'query': 'x'}
+    with pytest.raises(BadValueError, match="there is no parameter 'key'; there are query"):
+        tool.arguments({'query': 'x', 'key': 'mine'})
 
 
 def test_what_cannot_be_a_tool() -> None:
@@ -285,6 +313,15 @@ def test_free_parameters_take_what_is_named() -> None:
         ('```json\n{"name": "add", "arguments": {}}\n```', '', ['add']),
         ('<|python_tag|>{"name": "add", "parameters": {}}', '', ['add']),
         ('{"type": "function", "function": {"name": "add", "arguments": {}}}', '', ['add']),
+        (
+            '<tool_call>{"name": "a"}</tool_call><tool_call>{"name": b}</tool_call>',
+            '<tool_call>{"name": b}</tool_call>',
+            ['a'],
+        ),
+        ('[TOOL_CALLS] [{"name": "a"}, 3]', '[TOOL_CALLS] [{"name": "a"}, 3]', []),
+        ('[{"name": "add"}, 3]', '[{"name": "add"}, 3]', []),
+        ('[' * 100_000, '[' * 100_000, []),
+        ('<tool_call>' + '{"a":' * 100_000, '<tool_call>' + '{"a":' * 100_000, []),
         ('{"name": "Ada", "age": 36}', '{"name": "Ada", "age": 36}', []),
         ('<tool_call>add(1)</tool_call>', '<tool_call>add(1)</tool_call>', []),
         ('[1, 2]', '[1, 2]', []),
@@ -295,7 +332,6 @@ def test_free_parameters_take_what_is_named() -> None:
 def test_calls_in_texts(text: str, left: str, names: list[str]) -> None:
     said, calls = calls_in(text, ['add', 'a', 'b'])
     assert (said, [call['function']['name'] for call in calls]) == (left, names)
-    assert len({call['id'] for call in calls}) == len(calls)
 
 
 @given(st.text(), st.sampled_from(['add', 'b']))
@@ -382,6 +418,42 @@ class Adder:
         return x + int(self.n)
 
 
+class Speechless(Exception):  # noqa: N818  # it cannot even say its name
+    def __str__(self) -> str:
+        raise ValueError('no words')
+
+
+def speechless() -> None:
+    raise Speechless
+
+
+def leaving() -> None:
+    sys.exit(3)
+
+
+async def leaving_later() -> None:
+    sys.exit(3)
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+@dataclass
+class Final:
+    n: int
+
+    def __post_init__(self) -> None:
+        sys.exit(self.n)
+
+
+def final(x: Final) -> None: ...
+
+
 def first_word(word: str) -> str:
     return next(known for known in ['a'] if known == word)
 
@@ -413,6 +485,12 @@ def several(x: set[list[int]]) -> int:
         (several, {'x': [[1]]}, "Error: TypeError: unhashable type: 'list'"),
         (Adder('1'), {'x': 'foo'}, "Error: x is to be integer; got 'foo'."),
         (Adder('1'), {'x': 2}, '3'),
+        (leaving, {}, 'Error: SystemExit: 3'),
+        (leaving_later, {}, 'Error: SystemExit: 3'),
+        (final, {'x': {'n': 4}}, 'Error: SystemExit: 4'),
+        (interrupted, {}, 'Error: KeyboardInterrupt: '),
+        (cancelled, {}, 'Error: CancelledError: '),
+        (speechless, {}, 'Error: Speechless'),
     ],
 )
 def test_whatever_a_tool_does_the_model_is_told(function: Any, arguments: Any, told: str) -> None:
@@ -433,3 +511,63 @@ def unresolved(x: 'Unit.Kelvin') -> None: ...  # type: ignore[name-defined]  # n
 def test_a_hint_that_cannot_be_understood_is_told_when_the_tool_is_described(function: Any) -> None:
     with pytest.raises(ModuleError, match='a type hint that cannot be understood'):
         tool_schema(function)
+
+
+# The loop that all modules share
+
+
+async def leave() -> None:
+    sys.exit('bye')
+
+
+async def stop_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+
+
+async def one() -> int:
+    return 1
+
+
+def within(seconds: float, work: Callable[[], Any]) -> Any:
+    """What some work gives or raises, unless it hangs."""
+    done: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done.result(seconds)
+
+
+def test_work_that_ends_a_program_ends_neither_the_loop_nor_hangs() -> None:
+    before = background._running
+    with pytest.raises(SystemExit, match='bye'):
+        within(5, lambda: background.result_of(leave()))
+    assert within(5, lambda: background.result_of(one())) == 1
+    assert before is None or background._running is before
+
+
+def test_a_loop_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, '_running', None)
+    loops = []
+    for _ in range(2):
+        assert within(5, lambda: background.result_of(one())) == 1
+        assert background._running is not None
+        loops.append(background._running)
+        background.submit(stop_the_loop())
+        loops[-1].thread.join(5)
+        loops[-1].loop.close()
+    assert loops[0] is not loops[1]
+
+
+def test_work_beside_the_loop_may_wait_for_any_number_of_others() -> None:
+    def nested(depth: int) -> int:
+        async def level() -> int:
+            return await background.beside(lambda: nested(depth - 1))
+
+        return 0 if depth == 0 else 1 + background.result_of(level())
+
+    assert within(10, lambda: nested(64)) == 64

@@ -10,11 +10,13 @@ from typing import Any, cast
 from rolecall.models.base import Model, ModelError, Reply, Sampling
 from rolecall.models.entries import EntryReader
 from rolecall.modules.errors import ModuleError, ToolRoundsError
+from rolecall.modules.hooks import hooked
 from rolecall.modules.replies import ChatReply, Message, answer_of, spoken, total
 from rolecall.modules.speaking import Asked, Speaker
 from rolecall.modules.telling import Tell, Telling
 from rolecall.modules.tools import Toolbox
 from rolecall.prompters.base import Prompter
+from rolecall.prompters.sharing import copied
 from rolecall.render.spans import Request
 from rolecall.runs.lanes import BrokenError, Call, Patience, SingleLane
 from rolecall.runs.pace import Limits
@@ -114,6 +116,8 @@ async def converse(
     home: asyncio.AbstractEventLoop | None = None,
 ) -> ChatReply:
     """The reply to a call. With a toolbox, the tools the model asks for are run until it answers."""
+    earlier = copied(asked.history) if isinstance(asked.history, (list, tuple)) else []
+    prompter, asked = await hooked(prompter, asked)
     said: list[Message] = []
     usages = []
     first: Request | None = None
@@ -130,11 +134,11 @@ async def converse(
         reply = line.speaker.heard(await _sent(line, request, drawn, live), prompter, asked)
         if tell is not None and live is None and reply.text:
             tell(reply.text)
+        reply = _identified(reply, len(earlier) + len(said))
         usages.append(reply.usage)
         if toolbox is None or not reply.tool_calls:
-            before = (*(asked.history or ()), *spoken(asked.input))
+            before = (*earlier, *spoken(prompter, asked.input))
             return ChatReply.of(reply, prompt=first, said=said, before=before, usage=total(usages))
-        reply = _identified(reply, len(said))
         said.append(answer_of(reply))
         if left:
             said += await toolbox.results(reply.tool_calls, home=home)
@@ -142,8 +146,9 @@ async def converse(
 
 
 def _identified(reply: Reply, start: int) -> Reply:
-    """The reply with an id for each call, which results refer to."""
-    calls = [{**call, 'id': call.get('id') or f'call_{start}_{i}'} for i, call in enumerate(reply.tool_calls)]
+    """The reply with an id for each call, which results refer to; no two in a conversation are the same."""
+    # Nine letters and digits are what the strictest chat templates ask for.
+    calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
     return replace(reply, tool_calls=tuple(calls))
 
 

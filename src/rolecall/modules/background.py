@@ -7,16 +7,17 @@ calls whoever makes them.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from rolecall.modules.errors import ModuleError
 
-__all__ = ['finish', 'result_of', 'submit']
+__all__ = ['beside', 'finish', 'result_of', 'submit']
 
 T = TypeVar('T')
 _STARTING = threading.Lock()
@@ -29,8 +30,21 @@ class _Thread:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name='rolecall-modules', daemon=True)
+        self.thread = threading.Thread(target=self._run, name='rolecall-modules', daemon=True)
         self.thread.start()
+
+    @property
+    def serves(self) -> bool:
+        """Whether work is done here. A thread does not live on in a forked process."""
+        return self.process == os.getpid() and self.thread.is_alive()
+
+    def _run(self) -> None:
+        """What ends a program ends the loop as well; here it is an error of one call, and the others go on."""
+        over = False
+        while not over:
+            with suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
+                over = True
 
 
 _running: _Thread | None = None
@@ -40,7 +54,7 @@ def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Begin some work on the loop. Cancelling the future stops the work."""
     global _running
     with _STARTING:
-        if _running is None or _running.process != os.getpid():  # a thread does not live on in a forked process
+        if _running is None or not _running.serves:
             _running = _Thread()
     return asyncio.run_coroutine_threadsafe(work, _running.loop)
 
@@ -60,9 +74,27 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def beside(work: Callable[[], T]) -> T:
+    """What some work of the user's gives, in a thread of its own: it may wait, also for other modules."""
+    given: Future[T] = Future()
+    given.set_running_or_notify_cancel()
+    inherited = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = inherited.run(work)
+        except BaseException as error:  # whoever waits is told
+            given.set_exception(error)
+        else:
+            given.set_result(result)
+
+    threading.Thread(target=run, name='rolecall-beside', daemon=True).start()
+    return await asyncio.wrap_future(given)
+
+
 def finish(work: Coroutine[Any, Any, None]) -> None:
     """Close something down, wherever and whenever it is let go."""
-    if _running is None or not _running.thread.is_alive() or _running.process != os.getpid():
+    if _running is None or not _running.serves:
         work.close()
         return
     future = asyncio.run_coroutine_threadsafe(work, _running.loop)

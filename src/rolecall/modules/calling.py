@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 __all__ = ['calls_in']
@@ -15,13 +15,15 @@ _TAGGED = re.compile(r'<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)', re.DOTALL)
 _BRACKETED = re.compile(r'\[TOOL_CALLS\]\s*(.*)\Z', re.DOTALL)
 _FENCED = re.compile(r'\A\s*```(?:json|tool_call)?\s*(.*?)\s*```\s*\Z', re.DOTALL)
 _LABELLED = re.compile(r'\A\s*<\|python_tag\|>\s*(.*)\Z', re.DOTALL)
+_UNREADABLE = (ValueError, RecursionError)
 _ARGUMENTS = ('arguments', 'parameters', 'args')
 
 
 def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """The text without the calls in it, and the calls, as an API would give them.
+    """The text without the calls in it, and the calls, as an API would give them, but without an id.
 
-    Tagged calls count whatever they name; JSON without any tag only if it names a tool that was offered.
+    Tagged calls count whatever they name; JSON without any tag only if it names a tool that was offered. What cannot be
+    read stays in the text.
 
     >>> said, calls = calls_in('Let me see.<tool_call>{"name": "add", "arguments": {"x": 1}}</tool_call>', ['add'])
     >>> said, calls[0]['function']
@@ -30,36 +32,39 @@ def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
     ('{"name": "Ada"}', ())
     """
     for form in (_TAGGED, _BRACKETED):
-        found = [call for match in form.finditer(text) for call in _calls(match[1])]
-        if found:
-            return form.sub('', text).strip(), _numbered(found)
+        calls = tuple(call for match in form.finditer(text) for call in _calls(match[1]))
+        if calls:
+            return form.sub(_unread, text).strip(), calls
     bare = next((match[1] for form in (_FENCED, _LABELLED) if (match := form.match(text))), text)
-    found = list(_calls(bare))
-    if found and all(name in names for name, _ in found):
-        return '', _numbered(found)
+    calls = _calls(bare)
+    if calls and all(call['function']['name'] in names for call in calls):
+        return '', calls
     return text, ()
 
 
-def _numbered(found: list[tuple[str, Any]]) -> tuple[Call, ...]:
-    return tuple(
-        {'id': f'call_{number}', 'type': 'function', 'function': {'name': name, 'arguments': arguments}}
-        for number, (name, arguments) in enumerate(found)
-    )
+def _unread(match: re.Match[str]) -> str:
+    return '' if _calls(match[1]) else match[0]
 
 
-def _calls(written: str) -> Iterator[tuple[str, Any]]:
+def _calls(written: str) -> tuple[Call, ...]:
+    """The calls in a piece of JSON; none, if anything in it is no call."""
     try:
         found = json.loads(written)
-    except ValueError:
-        return
-    for call in found if isinstance(found, list) else [found]:
-        inner = call.get('function', call) if isinstance(call, dict) else None
-        name = inner.get('name') if isinstance(inner, dict) else inner if isinstance(inner, str) else None
-        if not isinstance(name, str):
-            return
-        holder = inner if isinstance(inner, dict) else call
-        arguments: Any = next((holder[key] for key in _ARGUMENTS if key in holder), {})
-        yield name, _decoded(arguments)
+    except _UNREADABLE:
+        return ()
+    calls = [_call(one) for one in (found if isinstance(found, list) else [found])]
+    read = tuple(call for call in calls if call is not None)
+    return read if len(read) == len(calls) else ()
+
+
+def _call(written: Any) -> Call | None:
+    inner = written.get('function', written) if isinstance(written, dict) else None
+    name = inner.get('name') if isinstance(inner, dict) else inner
+    if not isinstance(name, str):
+        return None
+    holder = inner if isinstance(inner, dict) else written
+    arguments: Any = next((holder[key] for key in _ARGUMENTS if key in holder), {})
+    return {'type': 'function', 'function': {'name': name, 'arguments': _decoded(arguments)}}
 
 
 def _decoded(arguments: Any) -> Any:
@@ -67,5 +72,5 @@ def _decoded(arguments: Any) -> Any:
         return arguments
     try:
         return json.loads(arguments) if arguments.strip() else {}
-    except ValueError:
+    except _UNREADABLE:
         return arguments

@@ -14,7 +14,7 @@ from typing import Any
 from rolecall.errors import RolecallError
 from rolecall.models.base import Reply
 
-__all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError']
+__all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError', 'words_of']
 
 
 class ModuleError(RolecallError):
@@ -40,3 +40,15 @@ class ToolRoundsError(ModuleError):
     def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f'no answer after {rounds} rounds of tool calls. Raise max_rounds if it needs more.')
         self.said = tuple(said)
+
+
+def words_of(error: BaseException) -> str:
+    """An error of somebody's code in one line.
+
+    >>> words_of(SystemExit(3))
+    'SystemExit: 3'
+    """
+    try:
+        return f'{type(error).__name__}: {error}'
+    except Exception:  # it cannot say itself what it is
+        return type(error).__name__

@@ -60,6 +60,8 @@ class OnlineChatModule(ChatModule):
         if source is not None and '://' in source:
             base_url = _one_url(source, base_url)
             source = None
+        if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
+            raise ModuleError(f'base_url is the URL of a server, or None for the usual one; got {base_url!r:.60}.')
         found = Source('custom', base_url) if source is None and base_url is not None else find_source(source)
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         entry |= _addressed(found, model, base_url, api_key)
@@ -102,7 +104,7 @@ def _addressed(
     name = model or source.model
     kind = 'Claude' if source.anthropic else 'OpenAI' if name else 'VLLMCustomAPIChat'
     entry: dict[str, Any] = {'type': kind, 'model': name}
-    url = base_url or source.base_url
+    url = base_url if base_url is not None else source.base_url
     if url is not None:
         entry['base_url'] = url
     key = api_key if api_key is not None else _key_of(source)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rolecall.models.base import Reply, Usage
-from rolecall.prompts.values import text_of
+from rolecall.prompters.asking import InputReader
+from rolecall.prompters.base import Prompter
+from rolecall.prompters.frame import fields_of
+from rolecall.prompters.sharing import copied
 from rolecall.render.spans import Request
 
 __all__ = ['ChatReply', 'Message', 'spoken', 'total']
@@ -32,7 +35,7 @@ class ChatReply(Reply):
 
         What the prompter says by itself is not in it; it says that again.
         """
-        return [*self.before, *self.said]
+        return [copied(turn) for turn in (*self.before, *self.said)]
 
     @classmethod
     def of(
@@ -44,19 +47,16 @@ class ChatReply(Reply):
         return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before))
 
 
-def spoken(given: Any) -> list[Message]:
-    """What the user says in the input of a call, as messages; of slots alone, their values.
+def spoken(prompter: Prompter, given: Any) -> list[Message]:
+    """What the user says in the input of a call, as that prompter reads it; of slots alone, their values.
 
-    >>> spoken({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
-    [{'role': 'user', 'content': 'Are they fish?'}]
+    >>> from rolecall import ChatPrompter
+    >>> spoken(ChatPrompter('You are a {role}.'), {'role': 'pirate', 'input': 'Ahoy?'})
+    [{'role': 'user', 'content': 'Ahoy?'}]
     """
-    if isinstance(given, Mapping) and 'role' in given:
-        return [given]
-    if isinstance(given, Mapping):
-        return spoken(given['input'] if 'input' in given else '\n'.join(map(text_of, given.values())))
-    if isinstance(given, (list, tuple)):
-        return list(given)
-    return [{'role': 'user', 'content': text_of(given)}]
+    takes_input = 'input' in {*fields_of(prompter.template), *prompter.messages_only}
+    reader = InputReader(prompter.slots, takes_input=takes_input, name=type(prompter).__name__)
+    return list(reader.spoken(given))
 
 
 def answer_of(reply: Reply) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from rolecall.models.base import Reply
 from rolecall.models.tokenizers import Tokenizer
@@ -13,11 +13,17 @@ from rolecall.models.transformers_answering import thought
 from rolecall.modules.calling import calls_in
 from rolecall.modules.errors import ModuleError
 from rolecall.modules.replies import Message
+from rolecall.modules.standing_in import StandIns, holds
 from rolecall.prompters.base import Prompter
 from rolecall.prompters.encoding import encoded, says_special
+from rolecall.prompters.history import check_history, numbered_messages, origin_of, plain_text
+from rolecall.prompters.speaking import turn_of
 from rolecall.prompters.tokens import DEFAULT_TOKENS
+from rolecall.prompts.script import Script, Turn
+from rolecall.prompts.wording import Mode
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.renderers import Rendered
 from rolecall.render.spans import Request
 
 __all__ = ['AnthropicSpeaker', 'Asked', 'OpenAISpeaker', 'Speaker', 'TextSpeaker']
@@ -113,18 +119,32 @@ class TextSpeaker:
         self._bound = lru_cache(maxsize=32)(self._bind)
 
     def word(self, prompter: Prompter, asked: Asked, said: Sequence[Message]) -> Worded:
-        bound = self._bound(prompter) if not said else self._bind(prompter, said)
-        given = (asked.input, asked.history, asked.tools)
+        bound, given = self._addressed(prompter, asked, said)
         text: str = bound.generate_prompt(*given)
         tokenizer = self._tokenizer()
         tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
         if tokenizer is None or not tokens:
             return Worded(text, {}, text)
+        if holds((asked.input, asked.history, said), tokens):
+            signs = StandIns.for_tokens(tokens, unused_in=text)
+            hidden = replace(asked, input=signs.put(asked.input), history=signs.put(asked.history))
+            other, called = self._addressed(prompter, hidden, signs.put(said))
+            trace = other.trace(*called)
+            signed = str(trace.request)
+            if signs.are_lost_in(trace) and signs.restored(signed) == text:
+                return Worded(signs.encoded(signed, tokenizer), {}, text)
         trace = bound.trace(*given)
         if not says_special(trace, tokens):
             return Worded(text, {}, text)
         ids = encoded(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
         return Worded(list(ids), {}, text)
+
+    def _addressed(
+        self, prompter: Prompter, asked: Asked, said: Sequence[Message]
+    ) -> tuple[Prompter, tuple[Any, Any, Any]]:
+        """The prompter for this model, and what it is called with."""
+        bound = self._bound(prompter) if not said else self._bind(prompter, said)
+        return bound, (asked.input, self._heard_before(prompter, asked.history), asked.tools)
 
     def heard(self, reply: Reply, prompter: Prompter, asked: Asked) -> Reply:
         reply = reply if reply.reasoning else thought(reply)
@@ -145,36 +165,67 @@ class TextSpeaker:
         if self._template is None:
             raise ModuleError('this model has no chat template to write the results of tools with. Use one that has.')
 
+    def _heard_before(self, prompter: Prompter, history: Any) -> Any:
+        """The history of a call, in words where the model has no other way to hear of tools."""
+        if not history or prompter.model is not None or self._takes_tools:
+            return history
+        check_history(history)
+        return _in_words(history)
+
     def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
-        if prompter.model is not None and not said:
+        if said:
+            self.must_hear_tools(prompter)
+        if prompter.model is not None:
             return prompter
-        if self._template is None or prompter.model is not None:
-            if said:
-                self.must_hear_tools(prompter)
+        own = self._heard_before(prompter, prompter.history)
+        if own is not prompter.history:
+            prompter = replace(prompter, history=own)
+        if self._template is None:
             return prompter.bind(DEFAULT_TOKENS)
         if not said:
             return prompter.bind(ChatRenderer(self._template))
-        more = said if self._template.supports_tools else [_in_words(message) for message in said]
-        return prompter.bind(ChatRenderer(cast(ChatTemplate, _Continued(self._template, more))))
+        more = said if self._takes_tools else _in_words(said)
+        turns = [
+            turn_of(dict(message), replace(origin_of(message, i), name=f'said[{i}]')) for i, message in enumerate(more)
+        ]
+        return prompter.bind(_GoingOn(self._template, said=tuple(turns)))
+
+    @property
+    def _takes_tools(self) -> bool:
+        return self._template is not None and self._template.supports_tools
 
 
-def _in_words(message: Message) -> Message:
-    """A call or a result as plain speech, for chat templates that know neither."""
-    if message['role'] == 'tool':
-        return {'role': 'user', 'content': f'{message["name"]}: {message["content"]}'}
-    calls = ', '.join(str(call['function']['name']) for call in message.get('tool_calls') or ())
-    return {'role': 'assistant', 'content': message['content'] or f'I call {calls}.'}
+def _tells_of_tools(turn: Any) -> bool:
+    return isinstance(turn, Mapping) and any(
+        message.get('tool_calls') or message['role'] == 'tool' for _, message in numbered_messages([turn])
+    )
 
 
-class _Continued:
-    """A chat template that goes on with what was said after the prompt."""
+def _in_words(history: Sequence[Any]) -> Sequence[Any]:
+    """A conversation with calls and results of tools as plain speech, for chat templates that know neither."""
+    if not any(map(_tells_of_tools, history)):
+        return history
+    names: dict[Any, str] = {}
+    told: list[Any] = []
+    for _, message in numbered_messages(history):
+        calls = message.get('tool_calls') or ()
+        names |= {call.get('id'): call['function']['name'] for call in calls}
+        words = plain_text(message) if calls or message['role'] == 'tool' else ''
+        if message['role'] == 'tool':
+            name = message.get('name') or names.get(message.get('tool_call_id')) or 'tool'
+            message = {'role': 'user', 'content': f'{name}: {words}'}
+        elif calls:
+            called = ', '.join(call['function']['name'] for call in calls)
+            message = {'role': message['role'], 'content': words or f'I call {called}.'}
+        told.append(message)
+    return told
 
-    def __init__(self, template: ChatTemplate, more: Sequence[Message]) -> None:
-        self._template = template
-        self._more = more
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._template, name)
+@dataclass(frozen=True)
+class _GoingOn(ChatRenderer):
+    """A chat template's renderer that goes on with what was said after the prompt."""
 
-    def render(self, messages: Sequence[Message], **options: Any) -> str:
-        return self._template.render([*messages, *self._more], **options)
+    said: tuple[Turn, ...] = ()
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        return super().render(replace(script, items=(*script.items, *self.said)), mode, prefill=prefill)

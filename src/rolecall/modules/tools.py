@@ -9,13 +9,15 @@ import asyncio
 import inspect
 import json
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 from rolecall.errors import did_you_mean
-from rolecall.modules.errors import ModuleError
+from rolecall.modules.background import beside
+from rolecall.modules.errors import ModuleError, words_of
 from rolecall.modules.hints import BadValueError, hints_of, schema_of, value_of
 from rolecall.modules.replies import Message
 from rolecall.prompts.values import text_of
@@ -89,8 +91,9 @@ class Tool:
         known = self._parameters
         free = any(one.kind is one.VAR_KEYWORD for one in known.values())
         unknown = [name for name in given if name not in known or known[name].kind in _VAR]
-        if unknown and not free:
-            raise BadValueError(f'there is no parameter {unknown[0]!r:.60}; there are {", ".join(known) or "none"}')
+        refused = [name for name in unknown if name in self._bound or not free]
+        if refused:
+            raise BadValueError(f'there is no parameter {refused[0]!r:.60}; there are {", ".join(known) or "none"}')
         missing = [
             name
             for name, one in known.items()
@@ -101,9 +104,20 @@ class Tool:
         return {name: value_of(value, self._hints.get(name, Any), name) for name, value in given.items()}
 
     @cached_property
+    def _bound(self) -> frozenset[str]:
+        """What `functools.partial` has given the function already: the model is neither told of it nor asked for it."""
+        names: set[str] = set()
+        inner = self.function
+        while isinstance(inner, partial):
+            names |= inner.keywords.keys()
+            inner = inner.func
+        return frozenset(names)
+
+    @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         try:
-            return inspect.signature(self.function).parameters
+            found = inspect.signature(self.function).parameters
+            return {name: one for name, one in found.items() if name not in self._bound}
         except (TypeError, ValueError):
             raise ModuleError(
                 f'the tool {self.name} does not tell its parameters. Write a function around it.'
@@ -158,37 +172,37 @@ class Toolbox:
         tool = self._tools.get(name)
         if tool is None:
             return f'Error: there is no tool {name!r}. {did_you_mean(name, self._tools)}'
-        try:
-            arguments = tool.arguments(called.get('arguments'))
-        except BadValueError as error:
-            return f'Error: {error}.'
-        except Exception as error:  # a class of the user's may refuse what it is made of, in any way
-            return _told(error)
-        function = tool.function
+        given, function = called.get('arguments'), tool.function
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
-            work = _awaited(function, arguments)
+            work = _awaited(tool, given)
             if home is None or home is asyncio.get_running_loop():
                 return await work
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
-        return await asyncio.to_thread(_called, function, arguments)
+        return await beside(lambda: _called(tool, given))
 
 
-def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+def _called(tool: Tool, given: Any) -> str:
     try:
-        return text_of(function(**arguments))
-    except Exception as error:  # the user's own code may raise anything; the model is told
+        return text_of(tool.function(**tool.arguments(given)))
+    except BaseException as error:  # the user's own code may raise anything, also sys.exit(); the model is told
         return _told(error)
 
 
-async def _awaited(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+async def _awaited(tool: Tool, given: Any) -> str:
     try:
-        return text_of(await function(**arguments))
-    except Exception as error:  # likewise
+        return text_of(await tool.function(**tool.arguments(given)))
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # likewise
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
         return _told(error)
 
 
-def _told(error: Exception) -> str:
-    return f'Error: {type(error).__name__}: {error}'
+def _told(error: BaseException) -> str:
+    if isinstance(error, BadValueError):
+        return f'Error: {error}.'
+    return f'Error: {words_of(error)}'
 
 
 def _is_json(value: Any) -> bool:

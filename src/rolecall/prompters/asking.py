@@ -67,6 +67,21 @@ class InputReader:
             )
         return self._with_text(text_of(given)), None
 
+    def spoken(self, given: Any) -> list[Message]:
+        """What the user says in an input, as messages of our own; of slots alone, their values.
+
+        >>> reader = InputReader(['context'], takes_input=True, name='ChatPrompter')
+        >>> reader.spoken({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
+        [{'role': 'user', 'content': 'Are they fish?'}]
+        >>> reader.spoken({'context': ['Whales', 'Cows'], 'input': ''})
+        [{'role': 'user', 'content': '["Whales", "Cows"]'}]
+        """
+        row, messages = self.read(given)
+        if messages is not None:
+            return messages
+        words = row[INPUT] or '\n'.join(text_of(row[slot]) for slot in self._slots)
+        return [{'role': 'user', 'content': words}]
+
     def _with_text(self, text: str) -> dict[str, Any]:
         if self._text_column is None:
             self._refuse_text()

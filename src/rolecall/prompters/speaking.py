@@ -23,7 +23,7 @@ from rolecall.prompts.script import Script, Turn
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.renderers import Rendered, Renderer
 
-__all__ = ['Speech']
+__all__ = ['Speech', 'turn_of']
 
 _LABEL = '\0label'
 _INPUT = Origin('field', 'input')
@@ -99,14 +99,21 @@ class Speech:
         return renderer.render(Script(tuple(turns), raw=True), 'ppl' if labelled else 'gen')
 
     def _turn(self, message: Message, origin: Origin) -> Turn:
-        if 'tool_calls' in message:
-            if not self._takes_tools:
-                raise PrompterError('history has a call of a tool; this model has no way to write one in a prompt.')
-            message = {**message, 'tool_calls': [_with_parsed_arguments(call) for call in message['tool_calls']]}
-        if _is_text(message):
-            message = {**message, 'content': plain_text(message)}
-        turn = raw_turn(message, lambda text: (Text(text, origin),))
-        return replace(turn, role=_role(turn.role))
+        if message.get('tool_calls') and not self._takes_tools:
+            raise PrompterError('history has a call of a tool; this model has no way to write one in a prompt.')
+        return turn_of(message, origin)
+
+
+def turn_of(message: Message, origin: Origin) -> Turn:
+    """A message as a speech, the words of which come from `origin`."""
+    calls = [_with_parsed_arguments(call) for call in message.get('tool_calls') or ()]
+    message = {key: value for key, value in message.items() if key != 'tool_calls'}
+    if calls:
+        message['tool_calls'] = calls
+    if _is_text(message):
+        message = {**message, 'content': plain_text(message)}
+    turn = raw_turn(message, lambda text: (Text(text, origin),))
+    return replace(turn, role=_role(turn.role))
 
 
 def _role(role: str) -> str:
