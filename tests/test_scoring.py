@@ -419,8 +419,11 @@ UNCLEAR += ['The first step is right but the result is wrong.', 'It may be CORRE
 
 @pytest.mark.parametrize('opinion', UNCLEAR)
 def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
-    run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
-    assert (run.value, run.details['excluded']) == (None, {'unmarked': 1})
+    said = {'4': opinion, '5': 'A'}
+    run = scored('GenericLLMEvaluator', ('4', '4'), ('5', '5'), judge=lambda values: said[values['prediction']])
+    assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'unmarked': 1})
+    with pytest.raises(RolecallError, match="the judge's words decide nothing"):
+        scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
 
 
 @pytest.mark.parametrize('piece', ['A ', ': ', 'grade is ', 'not ', 'so ', '* ', '\n', 'INCORRECT: '])

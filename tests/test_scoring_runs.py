@@ -13,6 +13,8 @@ from rolecall import ConfigError
 from rolecall.running import RunSummary, run_config
 from rolecall.runs.archive import Archive
 from rolecall.runs.results import Result
+from rolecall.scoring.metrics.judging import READINGS
+from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.report import StoredRun, report_markdown
 
@@ -269,3 +271,52 @@ def test_what_a_dialogue_cannot_have_is_refused_before_the_run(
 
 def test_a_scorecard_without_an_error_says_nothing() -> None:
     assert Scorecard('d', 'm', 'accuracy', 50.0).error == ''
+
+
+# Judges, and what cannot be counted
+
+
+VERDICTS = [
+    ('Student answer: B', None),
+    ('Gold: A\nPredicted: A', None),
+    ('Ground truth: A', None),
+    ('Expected: A', None),
+    ('The model answered: A', None),
+    ('There is nothing incorrect about this answer.', True),
+    ('Grade: B', False),
+    ('A', True),
+    ('The answer is correct.', True),
+]
+
+
+@pytest.mark.parametrize(('words', 'right'), VERDICTS)
+def test_whose_answer_a_letter_is(words: str, right: bool | None) -> None:
+    assert verdict_in(words, 'A', 'B') is right
+
+
+RATINGS = [('Score: -3', -3.0), ('Score: .5', 0.5), ('**Score**: **7**', 7.0), ('[[8]]', 8.0), ('rating is good', None)]
+
+
+@pytest.mark.parametrize(('words', 'rating'), RATINGS)
+def test_ratings_are_read_with_sign_and_point(words: str, rating: float | None) -> None:
+    assert READINGS['mtbench_postprocess'](words) == rating
+
+
+def sure(prediction: Any, gold: Any) -> float:
+    return 1.0 if prediction == gold else 0.0
+
+
+def endless(prediction: Any, gold: Any) -> float:
+    return float('nan')
+
+
+def test_numbers_that_are_none_or_all_count_as_right_or_wrong_for_pass_at_k(tmp_path: Path) -> None:
+    rows = [{'question': 'x', 'answer': 'x'}, {'question': 'y', 'answer': 'n'}]
+    several = {**dataset(rows, {'evaluator': {'type': sure}, 'k': [1, 2]}, num_return_sequences=2), 'n': 2, 'k': [1, 2]}
+    [card] = ran(tmp_path, ECHO, several)[0].scorecards
+    assert (card.details['further']['pass@1'], card.details['further']['pass@2']) == (0.5, 0.5)
+
+
+def test_a_score_that_is_no_number_is_an_error(tmp_path: Path) -> None:
+    [card] = ran(tmp_path, ECHO, dataset(ROWS, {'evaluator': {'type': endless}}))[0].scorecards
+    assert 'returned nan; expected right or wrong, a number' in card.error

@@ -185,7 +185,10 @@ class Scorer:
     def _summary(self, read: Sequence[Read], marks: Sequence[tuple[Mark, ...]]) -> Summary:
         if self.metric is None:
             return Summary(tuple(() for _ in read), tuple(False for _ in read))
-        rows = [Marked(one.row.cluster, one.answers, given) for one, given in zip(read, marks, strict=True)]
+        rows = [
+            Marked(one.row.cluster, one.answers, given, answered=one.outcome == 'ok')
+            for one, given in zip(read, marks, strict=True)
+        ]
         with blaming(_who(self.metric)):
             return summarise(self.metric, rows, k=self.k)
 

@@ -34,6 +34,7 @@ class Marked:
     cluster: str | None
     answers: tuple[Answer, ...]
     marks: tuple[Mark, ...]
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +149,12 @@ def _added(tallies: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def _parts(rows: Sequence[Marked]) -> dict[str, float]:
     numbers: dict[str, list[float]] = defaultdict(list)
     for row in rows:
+        own: dict[str, list[float]] = defaultdict(list)
         for mark in row.marks:
             for name, number in mark.parts.items():
-                numbers[name].append(number)
+                own[name].append(number)
+        for name, each in own.items():
+            numbers[name].append(sum(each) / len(each))
     return {name: sum(each) / len(each) for name, each in numbers.items()}
 
 
@@ -170,8 +174,17 @@ def _breakdown(metric: Metric, rows: Sequence[Marked]) -> Mapping[str, float]:
 
 
 def _passes(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
-    """pass@k and G-Pass@k, where every row has enough samples that are right or wrong."""
-    counts = [(len(row.marks), sum(mark.correct is True for mark in row.marks)) for row in rows]
+    """pass@k and G-Pass@k, where every row has enough samples that are right or wrong.
+
+    A row that counts although it has no answer is wrong as often as others were asked.
+    """
+    verdicts = [[_is_right(mark) for mark in row.marks] for row in rows]
+    if any(right is None for row in verdicts for right in row):
+        return {}
+    most = max(map(len, verdicts), default=0)
+    counts = [
+        (len(right) if row.answered else most, sum(map(bool, right))) for row, right in zip(rows, verdicts, strict=True)
+    ]
     numbers = {}
     for one in k:
         if all(samples >= one for samples, _ in counts):
@@ -180,6 +193,11 @@ def _passes(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
                 chances = [g_pass_at_k(*count, one, threshold) for count in counts]
                 numbers[f'g-pass@{one}_{threshold}'] = sum(chances) / len(counts)
     return numbers
+
+
+def _is_right(mark: Mark) -> bool | None:
+    """Whether a mark says right or wrong; None if it says how good."""
+    return mark.correct if mark.correct is not None else bool(mark.score) if mark.score in (0, 1) else None
 
 
 def _by_the_user(metric: Metric, rows: Sequence[Marked]) -> Summary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -81,10 +82,10 @@ def mark_of(result: Any) -> Mark:
     Traceback (most recent call last):
     rolecall.scoring.usercode.ScoringError: returned None; expected right or wrong, a number, or a dict of numbers.
     """
-    if isinstance(result, Mapping) and result and all(map(_is_number, result.values())):
+    if isinstance(result, Mapping) and result and all(map(_is_finite, result.values())):
         parts = {name: float(number) for name, number in result.items()}
         return Mark(next(iter(parts.values())), parts=parts)
-    if not _is_number(result):
+    if not _is_finite(result):
         raise ScoringError(f'returned {result!r:.80}; expected right or wrong, a number, or a dict of numbers.')
     return Mark(float(result), correct=bool(result) if is_verdict(result) else None)
 
@@ -94,8 +95,8 @@ def is_verdict(result: Any) -> bool:
     return isinstance(result, bool) or type(result).__name__ in ('bool_', 'bool')
 
 
-def _is_number(result: Any) -> bool:
-    return is_verdict(result) or isinstance(result, (Real, Decimal))
+def _is_finite(result: Any) -> bool:
+    return is_verdict(result) or (isinstance(result, (Real, Decimal)) and math.isfinite(result))
 
 
 def compared(compare: Callable[[Any, Any], Any]) -> Callable[[Answer], Mark]:

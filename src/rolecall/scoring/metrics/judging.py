@@ -23,7 +23,8 @@ Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 Reading = Callable[[str], Number | Mapping[str, float] | None]
 
 _RATING = re.compile(
-    r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)\W{0,5}(-?\d+(?:\.\d+)?)', re.IGNORECASE
+    r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)[^\w.-]{0,8}(-?(?:\d+(?:\.\d+)?|\.\d+))',
+    re.IGNORECASE,
 )
 
 
@@ -103,7 +104,9 @@ def _judged(name: str, reads: Reading, *, unit: str) -> Metric:
         if answer.opinion is None:
             return None
         result = reads(answer.opinion)
-        return None if result is None else mark_of(result)
+        if result is None:
+            raise NoOpinionError(f"the judge's words decide nothing: {' '.join(answer.opinion.split())!r:.60}.")
+        return mark_of(result)
 
     return Metric(name, mark, unit=unit, needs_gold=False, asks=lambda answer: True)
 

@@ -18,7 +18,10 @@ __all__ = ['verdict_in']
 
 _NEITHER = ('C', 'NOT_ATTEMPTED')
 """What a judge says of an answer that answers nothing; it is not right."""
-_OTHERS = r'\b(?:gold|reference|standard|target|correct|right|predict\w*|student|candidate)\b'
+_OTHERS = (
+    r'\b(?:gold|reference|standard|target|correct|right|predict\w*|student|candidate|ground\s+truth|truth|expected'
+    r'|model|answer(?:ed|s)?|response|response\s+given)\b'
+)
 """Whose answer a letter may be, if it is not the judge's."""
 _LABEL = (
     rf'(?:(?![^\n:：=]*{_OTHERS})[^\n:：=.?!]{{0,60}}[:：=]'
@@ -34,7 +37,7 @@ _A_THING = re.compile(
 """After `correct`, these make it a property of something else: `the correct answer is 4`."""
 _IS_ONE = re.compile(r"\b(?:is|was|gives?|gave|be)(?:\s+not|n['’]t)?(?:\s+indeed)?\s+(?:a|the)\s+$", re.IGNORECASE)
 _NEGATION = re.compile(
-    r"(?:\b(?:not|never|neither|nor|hardly|cannot|far\s+from|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
+    r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
     r"(?:\s+(?!(?:so|but|and|because|since|as|therefore|thus|hence|which|although|though|while)\b)[\w'’-]+){0,6}\s+$",
     re.IGNORECASE,
 )
@@ -68,7 +71,7 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     ):
         if found is not None:
             return found
-    if re.search(_OTHERS, plainly) or _WORD.search(plainly) or max(len(true_tag), len(false_tag)) > 1:
+    if re.search(_OTHERS, plainly, re.IGNORECASE) or _WORD.search(plainly) or max(len(true_tag), len(false_tag)) > 1:
         return None
     return _mentioned(plainly, true_tag, false_tag)
 
