@@ -18,7 +18,7 @@ from rolecall import (
 )
 from rolecall.config.build import build
 from rolecall.previews import Pair, preview
-from rolecall.program import VaryingProgram
+from rolecall.program import VaryingProgram, compile
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template
 from rolecall.render.renderers import Renderer
@@ -133,3 +133,13 @@ def test_a_training_row_is_worded_once(side: Renderer) -> None:
     for shots in ([0, 1], [1, 0], [1]):
         program({'q': '2'}, shots)
     assert train.taken == [0, 1]
+
+
+@pytest.mark.parametrize('speakers', [['BOT'], ['HUMAN'], ['THOUGHTS', 'BOT'], ['HUMAN', 'BOT'], ['THOUGHTS', 'HUMAN']])
+def test_examples_that_share_a_round_with_their_neighbours_are_sent_as_shown(speakers: list[str]) -> None:
+    ice = PromptTemplate({'round': [{'role': speaker, 'prompt': '{q}'} for speaker in speakers]})
+    wording = Wording(prompt(begin='</E>', round=ROUND), ice, output_column='a')
+    for meta in (MARKS, {'round': ['BARE', *MARKS['round']]}, {'round': [*MARKS['round'], 'BARE']}):
+        varying = VaryingProgram(wording, text(meta), train=TRAIN)
+        fixed = compile(wording, text(meta), shots=TRAIN[:2])
+        assert varying({'q': '2'}, [0, 1]) == fixed({'q': '2'})

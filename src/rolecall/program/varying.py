@@ -86,7 +86,7 @@ class VaryingProgram:
             return in_text(placed, lambda row: str(wording.shot(row, 0).fill({})), joints.separator.join)
         if script.raw or not all(shot.items and not shot.raw for shot in shots):
             return None
-        if isinstance(side, TextRenderer) and side.writes_text:
+        if isinstance(side, TextRenderer) and side.writes_text and all(side.stands_alone(shot.items) for shot in shots):
             last = joints.end if wording.shots_have_labels else ''
             join = ''.join if side.has_rounds else _join_lines
             placed = place_shots(script, [_SPEECHES], Joints('', ''))

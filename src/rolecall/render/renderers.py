@@ -79,10 +79,24 @@ class TextRenderer:
         roles = self.meta.roles.values() if self.has_rounds and self.meta else ()
         return not any(isinstance(piece, Token) for role in roles for piece in (*role.begin, *role.end))
 
+    def stands_alone(self, items: Sequence[Item]) -> bool:
+        """Whether the text of some speeches does not depend on those around them.
+
+        It may where a round says something by itself, since neighbours may share a round; but not if the speeches fill
+        theirs from its first role to its last.
+        """
+        if self.meta is None or self.meta.round is None:
+            return True
+        ends = (self.meta.round[0], self.meta.round[-1])
+        if not any(isinstance(one, Text) or one.default is not None for one in self.meta.round):
+            return True
+        spoken = [item.role if isinstance(item, Turn) else None for item in (items[0], items[-1])]
+        return spoken == [one.name if isinstance(one, Role) else '' for one in ends]
+
     def fragment(self, items: Sequence[Item]) -> str:
         """The text of some speeches on their own, without the words around the whole conversation.
 
-        It is all there is of them only if the model side `writes_text`.
+        It is all there is of them only if the model side `writes_text`, and they can stand alone.
         """
         if self.meta is None or self.meta.round is None:
             return str(lines_layout([_line(item) for item in items]).fill({}))
