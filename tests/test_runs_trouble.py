@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 import toys
-from helpers import human, template
+from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.cli import main
 from rolecall.models.base import Reply
@@ -194,7 +194,10 @@ def run() -> Iterator[Path]:
         yield out
 
 
-def test_a_finished_run_can_be_read_where_nobody_may_write(run: Path) -> None:
+@pytest.mark.parametrize('journal', [False, True])
+def test_a_finished_run_can_be_read_where_nobody_may_write(run: Path, journal: bool) -> None:
+    if journal:
+        (run / f'{FILE}-wal').touch()
     run.chmod(0o555)
     with nobody(), Archive(run) as archive:
         assert len(list(archive.results())) == 4
@@ -341,6 +344,51 @@ def test_the_plan_names_what_a_judge_is_asked(tmp_path: Path) -> None:
     assert str(plan) == (
         'demo × f: 4 rows, 4 requests, up to 4 requests to its judge\n4 requests to send, and up to 4 to judges'
     )
+
+
+def test_equal_requests_are_planned_once(tmp_path: Path) -> None:
+    rows = [*questions(2), *questions(2), *questions(3)]
+    written = config({'abbr': 'f', 'type': echo}, dataset(rows, '{question}'), dataset(rows, '{question}', 'twin'))
+    plan = plan_run(written)
+    assert [(pair.rows, pair.requests, pair.exact) for pair in plan.pairs] == [(7, 3, True), (7, 0, True)]
+    assert run_config(written, out=tmp_path).plan.requests == 3
+    with Archive(tmp_path) as archive:
+        assert len(archive.fingerprints()) == 3
+
+
+@pytest.mark.parametrize(('outcome', 'to_send'), [('failed', 1), ('filtered', 2), ('too_long', 0)])
+def test_the_plan_counts_what_is_asked_again(tmp_path: Path, outcome: str, to_send: int) -> None:
+    silent = {'finish_reason': 'content_filter', 'message': {'content': ''}}
+
+    def answer(body: Any) -> Any:
+        if any(word in prompt_of(body) for word in ('Question 1?', 'Question 2?')):
+            return silent
+        return refusing(400, 'Question 5?')(body)
+
+    with serve(answer) as server:
+        written = config(api(server.url, concurrency=1), dataset(questions(8)))
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 5, 'filtered': 2, 'failed': 1}
+        for plan in (
+            plan_run(written, out=tmp_path, rerun={outcome}),
+            run_config(written, out=tmp_path, rerun={outcome}, dry_run=True).plan,
+        ):
+            assert plan.requests == to_send
+        before = len(server.calls)
+        assert run_config(written, out=tmp_path, rerun={outcome}).plan.requests == to_send
+        assert len(server.calls) == before + to_send
+
+
+@pytest.mark.parametrize('mode', ['every', 'last'])
+def test_a_dialogue_that_cannot_be_worded_fails_alone_before_a_judge_too(tmp_path: Path, mode: str) -> None:
+    rows = [{'question': ['a', 'b'], 'answer': ['A', 'B']}, {'question': ['a', 'b'], 'answer': ['x']}]
+    words = {'round': [human('{question}'), bot('{answer}')]}
+    talks = dataset(rows, words, type='MultiTurnGenInferencer', infer_mode=mode)
+    talks['infer_cfg']['prompt_template']['type'] = 'MultiTurnPromptTemplate'
+    talks['eval_cfg'] = judged_by({'abbr': 'court', 'type': lambda request: 'A'})
+    model = {'abbr': 'f', 'type': lambda request: 'fine', 'chat': True}
+    summary = run_config(config(model, talks), out=tmp_path)
+    assert summary.outcomes == {'ok': 1, 'failed': 1}
+    assert summary.plan.pairs[0].to_judge == (2 if mode == 'every' else 1)
 
 
 # -- options -----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from rolecall.inferencers.generation import GenInferencer, SCInferencer
 from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
 from rolecall.inferencers.losses import DECIDE_BY, DecideBy
 from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
-from rolecall.inferencers.sampling import sampling_of, stated, wrong_stops
-from rolecall.models.base import Sampling
+from rolecall.inferencers.sampling import sampling_of, stated, wrong_sampling, wrong_stops
 
 __all__ = ['build_inferencer']
 
@@ -54,16 +53,13 @@ def build_inferencer(
     if kind is None:
         known = ', '.join(_BY_NAME)
         raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
-    problems = [*_wrong_options(options), *wrong_stops(options, entry)]
-    drawn = sampling_of(options, entry)
-    problems += _wrong_sampling(drawn)
-    count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
-    if not isinstance(count, int) or count < 1:
-        problems.append(Problem('num_return_sequences', f'{count!r} is not a number of samples.'))
+    problems = [*_wrong_options(options), *wrong_stops(options, entry), *wrong_sampling(options, entry)]
     if problems:
         raise ConfigError(problems)
+    drawn = sampling_of(options, entry)
+    count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
     asks = kind in ('gen', 'votes', 'turns')
-    limit = options.get('max_seq_len') or max_seq_len
+    limit = min((length for length in (options.get('max_seq_len'), max_seq_len) if length), default=None)
     room = Room(limit, (drawn.max_out_len or 0) if asks else 0, options.get('truncate'))
     match kind:
         case 'gen':
@@ -96,19 +92,6 @@ def _wrong_options(options: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem('normalizing_str', f'expected a text, got {before!r:.60}.'))
     if before is None and decide_by in ('normalised', 'normalised_sum'):
         problems.append(Problem('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance."))
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         problems.append(Problem('max_seq_len', f'{limit!r} is not a number of tokens.'))
-    return problems
-
-
-def _wrong_sampling(drawn: Sampling) -> list[Problem]:
-    problems = []
-    for name in ('max_out_len', 'min_out_len', 'top_k', 'seed'):
-        value = getattr(drawn, name)
-        if value is not None and (not isinstance(value, int) or value < (-1 if name in ('top_k', 'seed') else 1)):
-            problems.append(Problem(name, f'{value!r} is not a whole number that can be used.'))
-    for name in ('temperature', 'top_p'):
-        value = getattr(drawn, name)
-        if value is not None and (not isinstance(value, (int, float)) or value < 0):
-            problems.append(Problem(name, f'{value!r} is not a number from 0.'))
     return problems

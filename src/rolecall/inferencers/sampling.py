@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolecall.errors import Problem
 from rolecall.models.base import Sampling
 
-__all__ = ['REPLY_LENGTHS', 'sampling_of', 'stated', 'wrong_stops']
+__all__ = ['REPLY_LENGTHS', 'sampling_of', 'stated', 'wrong_repeats', 'wrong_sampling', 'wrong_stops']
 
 REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
 _HOMES = ('generation_kwargs', 'gen_config', 'query_kwargs')
@@ -25,6 +26,13 @@ _PASSED_ON = (
     'tools',
     'tool_choice',
 )
+_WHOLE = {
+    **dict.fromkeys((*REPLY_LENGTHS, 'min_out_len', 'sc_size', 'num_return_sequences'), 1),
+    **dict.fromkeys(('top_k', 'seed'), -1),
+}
+"""Whole numbers, with the least that can be meant."""
+_UP_TO = {'temperature': math.inf, 'top_p': 1, 'min_p': 1}
+"""Numbers from 0, with the largest that can be meant."""
 _NOT_SAMPLING = (*REPLY_LENGTHS, *_STOPS, *_NAMED, 'do_sample', 'num_return_sequences', 'n')
 
 
@@ -79,6 +87,53 @@ def wrong_stops(*places: Mapping[str, Any]) -> Iterator[Problem]:
                 if value is not None and not isinstance(value, (str, list, tuple)):
                     remedy = f"Write {key}=['\\n\\n'], for instance."
                     yield Problem(key, f'expected a text or a list of texts, got {value!r:.60}.', remedy)
+
+
+def wrong_sampling(*places: Mapping[str, Any]) -> Iterator[Problem]:
+    """Settings by which no answer could be drawn.
+
+    >>> print(*wrong_sampling({'sc_size': 0}, {'generation_kwargs': {'top_p': 5}}), sep='\\n')
+    sc_size
+      expected a whole number from 1, got 0.
+      Write sc_size=1 or more, or leave it out.
+    generation_kwargs.top_p
+      expected a number from 0 to 1, got 5.
+      Write top_p=0.5, for instance, or leave it out.
+    """
+    for place in places:
+        named = {'': place, **{f'{key}.': place[key] for key in _HOMES if isinstance(place.get(key), Mapping)}}
+        for prefix, home in named.items():
+            for key, least in _WHOLE.items():
+                if not _is_whole(home.get(key), least):
+                    remedy = f'Write {key}={least} or more, or leave it out.'
+                    yield Problem(prefix + key, f'expected a whole number from {least}, got {home[key]!r:.60}.', remedy)
+            for key, most in _UP_TO.items():
+                if not _is_number(home.get(key), most):
+                    expected = 'expected a number from 0' + (f' to {most}' if most < math.inf else '')
+                    remedy = f'Write {key}=0.5, for instance, or leave it out.'
+                    yield Problem(prefix + key, f'{expected}, got {home[key]!r:.60}.', remedy)
+
+
+def wrong_repeats(entry: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with how often a dataset's entry has each row asked.
+
+    >>> print(*wrong_repeats({'n': '4'}))
+    n
+      expected how often each row is asked, got '4'.
+      Write a whole number from 1: n=4.
+    """
+    if not _is_whole(given := entry.get('n'), 1):
+        told = f'expected how often each row is asked, got {given!r:.60}.'
+        yield Problem('n', told, 'Write a whole number from 1: n=4.')
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least)
+
+
+def _is_number(value: Any, most: float) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value is None or (number and math.isfinite(value) and 0 <= value <= most)
 
 
 def _stops(place: Mapping[str, Any]) -> Iterator[str]:

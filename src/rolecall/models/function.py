@@ -6,14 +6,15 @@ import asyncio
 import hashlib
 import importlib
 import inspect
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, get_args
 
-from rolecall.errors import RolecallError
-from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored
+from rolecall.models.base import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
 from rolecall.models.counting import Counter
 from rolecall.models.entries import EntryReader
 from rolecall.models.http import together
@@ -22,6 +23,8 @@ from rolecall.render.spans import Request
 __all__ = ['FunctionModel', 'build']
 
 _THREADS = 32
+_LARGEST = 3.4e38
+"""Scores are kept in single precision."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -117,7 +120,17 @@ class FunctionModel:
         """What the scoring function says."""
         if self._score is None:
             raise ModelError(f'{self.name}: this function gives no log-probabilities.')
-        return list(await self._called(self._score, list(requests)))
+        given = await self._called(self._score, list(requests))
+        if not isinstance(given, (list, tuple)) or not all(isinstance(one, Scored) for one in given):
+            raise ModelError(f'{self.name}: the scoring function returned {_kind(given)}, not a list of Scored.')
+        if len(given) != len(requests):
+            told = f'the scoring function returned {len(given)} Scored for {len(requests)} requests.'
+            raise ModelError(f'{self.name}: {told}')
+        for wrong in (wrong for one in given for wrong in _wrong_scores(one)):
+            raise ModelError(f'{self.name}: the scoring function returned a Scored {wrong}.')
+        return [
+            replace(one, ids=tuple(one.ids), logprobs=tuple(one.logprobs), offsets=tuple(one.offsets)) for one in given
+        ]
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the entry names a tokenizer."""
@@ -134,26 +147,127 @@ class FunctionModel:
         given = await self._called(self._function, *((request, sampling) if self._takes_sampling else (request,)))
         seconds = time.perf_counter() - started
         reply = Reply(given) if isinstance(given, str) else given
-        if isinstance(reply, Reply):
-            return replace(reply, usage=replace(reply.usage, seconds=reply.usage.seconds or seconds))
-        raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
+        if not isinstance(reply, Reply):
+            raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
+        for wrong in _wrong_reply(reply):
+            raise ModelError(f'{self.name}: the function returned a Reply {wrong}.')
+        return replace(reply, usage=replace(reply.usage, seconds=reply.usage.seconds or seconds))
 
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            if inspect.iscoroutinefunction(function):
-                return await function(*arguments)
-            given = await asyncio.get_running_loop().run_in_executor(self._own_pool(), function, *arguments)
-            return await given if inspect.isawaitable(given) else given
-        except RolecallError:
-            raise
-        except Exception as error:  # the user's own code may raise anything; the row fails, the run goes on
-            transient = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
-            raise ModelError(f'{self.name}: {type(error).__name__}: {error}', transient=transient) from error
+        """What the function gives back. Whatever it raises is a `ModelError`: the row fails, the run goes on."""
+        if inspect.iscoroutinefunction(function):
+            came = await _came_of(function, *arguments)
+        else:
+            came = await asyncio.get_running_loop().run_in_executor(self._own_pool(), _tried, function, *arguments)
+            if inspect.isawaitable(came):
+                came = await _came_of(_itself, came)
+        if not isinstance(came, _Raised):
+            return came
+        error = came.error
+        if isinstance(error, ModelError):
+            raise error
+        transient = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
+        raise ModelError(f'{self.name}: {type(error).__name__}: {error}', transient=transient) from error
 
     def _own_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f'model-{self.name}')
         return self._pool
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a function raised. As a value it gets past futures and tasks, to which some exceptions are signals."""
+
+    error: BaseException
+
+
+def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's own code may raise anything, SystemExit and StopIteration too
+        return _Raised(error)
+
+
+async def _came_of(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """What a coroutine comes to. It runs in a task of its own: that it cancels itself does not look like our doing."""
+    task = asyncio.ensure_future(_awaited(function, *arguments))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise
+    return _Raised(asyncio.CancelledError('by the function itself')) if task.cancelled() else task.result()
+
+
+async def _awaited(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    try:
+        return await function(*arguments)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # as in `_tried`
+        return _Raised(error)
+
+
+def _itself(given: Awaitable[Any]) -> Awaitable[Any]:
+    return given
+
+
+def _kind(given: object) -> str:
+    """What something is, and for a list what stands in it."""
+    strangers = [one for one in given if not isinstance(one, Scored)] if isinstance(given, (list, tuple)) else []
+    return f'{type(given).__name__} of {type(strangers[0]).__name__}' if strangers else type(given).__name__
+
+
+def _wrong_scores(scored: Scored) -> Iterator[str]:
+    """What is wrong with scores, as the end of a sentence."""
+    for name in ('ids', 'logprobs', 'offsets'):
+        if not isinstance(getattr(scored, name), (list, tuple)):
+            yield f'whose {name} are {type(getattr(scored, name)).__name__}, not a tuple'
+            return
+    ids, logprobs, offsets = scored.ids, scored.logprobs, scored.offsets
+    if len(ids) != len(logprobs):
+        yield f'with {len(ids)} ids and {len(logprobs)} logprobs: each token needs both (None for the first logprob)'
+    if offsets and len(offsets) != len(ids):
+        yield f'with {len(ids)} ids and {len(offsets)} offsets: each token needs one, or leave them out'
+    for one in ids:
+        if not isinstance(one, Integral) or not -1 <= int(one) < 2**31:
+            yield f'with the id {one!r:.60}: write a whole number, -1 where it is not known'
+    for value in logprobs:
+        if value is not None and not (isinstance(value, Real) and (abs(value) <= _LARGEST or value == -math.inf)):
+            yield f'with the logprob {value!r:.60}: write a number, or None'
+    for place in offsets:
+        if not isinstance(place, (list, tuple)) or len(place) != 2 or not all(map(_is_place, place)):
+            yield f'with the offset {place!r:.60}: write (begin, end), in characters'
+    if not isinstance(scored.usage, Usage):
+        yield f'whose usage is {type(scored.usage).__name__}, not a Usage'
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, Integral) and 0 <= int(value) < 2**32
+
+
+def _wrong_reply(reply: Reply) -> Iterator[str]:
+    """What is wrong with a reply, as the end of a sentence."""
+    for name in ('text', 'reason', 'reasoning'):
+        if not isinstance(getattr(reply, name), str):
+            yield f'whose {name} is {type(getattr(reply, name)).__name__}, not a string'
+    if reply.outcome not in get_args(Outcome):
+        yield f'whose outcome is {reply.outcome!r:.60}, not one of {", ".join(get_args(Outcome))}'
+    if not isinstance(reply.usage, Usage):
+        yield f'whose usage is {type(reply.usage).__name__}, not a Usage'
+    for name, kind in (('tool_calls', Mapping), ('others', Reply)):
+        held = getattr(reply, name)
+        if not isinstance(held, (list, tuple)) or not all(isinstance(one, kind) for one in held):
+            yield f'whose {name} are not a tuple of {kind.__name__}'
+            return
+    for other in reply.others:
+        yield from _wrong_reply(other)
 
 
 def _parameters(function: Callable[..., Any]) -> int:

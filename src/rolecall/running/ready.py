@@ -16,7 +16,7 @@ from rolecall.datasets import Dataset, open_dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.asking import Inferencer
 from rolecall.inferencers.build import build_inferencer
-from rolecall.inferencers.sampling import wrong_stops
+from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling, wrong_stops
 from rolecall.models.backends import build_model
 from rolecall.models.base import Capabilities, Model
 from rolecall.previews import Pair, Picking, fitting
@@ -114,6 +114,7 @@ def make_ready(
     tasks, sides = fitting(plan.tasks, dataset, 'dataset'), fitting(plan.sides, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {side.abbr: _built(side, problems) for side in sides}
+    problems += [problem.inside(task.where) for task in tasks for problem in wrong_repeats(task.entry)]
     opened = {task.abbr: _opened(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
     pairs: list[Ready] = []
@@ -199,7 +200,7 @@ def _ready(
     judge = scores.judge
     if judge is not None and all(judge.entry is not one.entry for one in sides):
         at = f'{where}: eval_cfg.evaluator.judge_cfg'
-        wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry)]
+        wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))

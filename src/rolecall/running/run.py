@@ -101,12 +101,13 @@ def run_config(
     findings = tuple(_errors(config, dataset, model, data)) if lint else ()
     if dry_run:
         with known_requests(out) as known:
-            plan = plan_of(readied, known=known)
+            plan = plan_of(readied, known=known, rerun=rerun)
         watcher.planned(plan, findings)
         watcher.ended()
         return RunSummary(Path(out), plan, findings=findings, dry=True)
     with closing(Store(out)) as store:
-        plan = plan_of(readied, known=store, seconds=_PLANNING_SECONDS)
+        with known_requests(out) as known:
+            plan = plan_of(readied, known=known, rerun=rerun, seconds=_PLANNING_SECONDS)
         watcher.planned(plan, findings)
         store.note_start(_manifest(readied), format_config(without_keys(readied.config), style='json'))
         run = _Run(readied, store, watcher, rerun)

@@ -99,6 +99,11 @@ class Archive:
         """Whether a request is finished."""
         return self._one('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)) is not None
 
+    def failed(self, fingerprint: str) -> bool:
+        """Whether a request is finished, and failed."""
+        found = self._one('SELECT kind FROM requests WHERE fingerprint = ?', (fingerprint,))
+        return found is not None and found[0] == 'failure'
+
     def fingerprints(self) -> set[str]:
         """Every request that is finished."""
         return {fingerprint for (fingerprint,) in self._all('SELECT fingerprint FROM requests')}
@@ -133,7 +138,8 @@ def _opened(file: Path) -> sqlite3.Connection:
         return _checked(address, file)
     except sqlite3.Error as error:
         failed = error
-    if not Path(f'{file}-wal').exists():
+    journal = Path(f'{file}-wal')
+    if not journal.exists() or journal.stat().st_size == 0:
         with suppress(sqlite3.Error):
             return _checked(f'{address}&immutable=1', file)
     raise RunError(f'{file}: cannot be read: {failed}.') from failed

@@ -59,7 +59,7 @@ class Asking:
             came.exception() if not came.cancelled() else None  # nobody else may be waiting for it
             raise
         came.set_result(answer)
-        if isinstance(answer, Failure) and not (lasting and self.lane.answered):
+        if isinstance(answer, Failure) and not lasting:
             del self._under_way[key]
         else:
             if not isinstance(answer, Failure):
@@ -68,11 +68,11 @@ class Asking:
         return answer, True
 
     async def _sent(self, call: Call) -> tuple[Came, bool]:
-        """What a call comes to, and whether that is worth keeping: what the key's trouble did to a row is not."""
+        """What a call comes to, and whether that is worth keeping: the server's or the key's trouble is not."""
         try:
             answer = await self.lane.send(call)
         except ModelError as error:
-            return Failure(error), speaks_of_the_row(error)
+            return Failure(error), speaks_of_the_row(error, answered=self.lane.answered)
         return as_stored(answer) if isinstance(answer, Scored) else answer, True
 
 

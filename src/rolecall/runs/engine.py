@@ -21,6 +21,7 @@ from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
 from rolecall.runs.asking import Asking, RowAsk
 from rolecall.runs.codec import dumps
+from rolecall.runs.errors import RunError
 from rolecall.runs.lanes import BrokenError, Lane
 from rolecall.runs.results import Result
 from rolecall.runs.store import Store
@@ -122,7 +123,9 @@ class Engine:
                 task = asyncio.get_running_loop().create_task(self._row(job, ask, number, row, picked))
                 for tasks in (own, self._rows):
                     tasks.add(task)
-                task.add_done_callback(partial(self._row_ended, own, places))
+                task.add_done_callback(
+                    partial(self._row_ended, own, places, f'{job.dataset} × {job.model}: row {number}')
+                )
                 count = number + 1
                 if count % 64 == 0:
                     await asyncio.sleep(0)
@@ -142,16 +145,24 @@ class Engine:
         self._rows.add(task)
         await asyncio.wait([task])
         self._rows.discard(task)
-        if not task.cancelled():
-            task.result()
+        if (error := self._error_of(f'{job.dataset} × {job.model}: its scoring', task)) is not None:
+            raise error
 
-    def _row_ended(self, own: set[asyncio.Task[None]], places: asyncio.Semaphore, task: asyncio.Task[None]) -> None:
+    def _row_ended(
+        self, own: set[asyncio.Task[None]], places: asyncio.Semaphore, what: str, task: asyncio.Task[None]
+    ) -> None:
         places.release()
         own.discard(task)
         self._rows.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if (error := self._error_of(what, task)) is not None:
             self._error = self._error or error
             self.stop()
+
+    def _error_of(self, what: str, task: asyncio.Future[None]) -> BaseException | None:
+        """What went wrong in a task. That one is cancelled is right only when everything is: nothing may get lost."""
+        if not task.cancelled():
+            return task.exception()
+        return None if self._stopping else RunError(f'{what} was cancelled, and not by the run.')
 
     async def _row(self, job: Job, ask: RowAsk, number: int, row: Row, picked: Picked) -> None:
         try:

@@ -82,7 +82,7 @@ class SingleLane:
         return self._tries.answered
 
     def trust(self) -> None:
-        self._tries.answered = True
+        self._tries.trust()
 
     async def send(self, call: Call) -> Reply | Scored:
         return await self._tries.until_done(lambda: self._once(call))
@@ -113,7 +113,10 @@ class SingleLane:
 
 
 class BatchLane:
-    """Calls gather while the model computes; those with most in common go together, in the order of their texts."""
+    """Calls gather while the model computes; those with most in common go together, in the order of their texts.
+
+    A call is under way from when it is put in, so that all that wait are heard before the model is given up.
+    """
 
     def __init__(self, model: Model, patience: Patience) -> None:
         self.model = model
@@ -128,20 +131,29 @@ class BatchLane:
         return self._tries.answered
 
     def trust(self) -> None:
-        self._tries.answered = True
+        self._tries.trust()
 
     async def send(self, call: Call) -> Reply | Scored:
+        return await self._tries.until_done(lambda: self._once(call))
+
+    async def _once(self, call: Call) -> Reply | Scored:
+        await self._tries.begin()
         pending = _Pending[Reply | Scored](call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
         if self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
-        return await pending.answer
+        try:
+            return await pending.answer
+        finally:
+            self._tries.end()
 
     async def _work(self) -> None:
         batch: list[_Pending[Reply | Scored]] = []
         try:
             while self._pending:
                 await self._gathered()
+                if self._tries.broken is not None:
+                    raise self._tries.broken
                 batch = self._next_batch()
                 await self._compute(batch)
         except BaseException as error:
@@ -182,14 +194,17 @@ class BatchLane:
         if not batch:
             return
         try:
-            answers = await self._tries.until_done(lambda: self._asked(batch))
-        except RolecallError as error:
-            if len(batch) > 1 and not isinstance(error, BrokenError):
+            answers = await self._asked(batch)
+        except ModelError as error:
+            if len(batch) > 1:
                 for one in batch:
                     await self._compute([one])
             else:
-                for one in batch:
-                    _set(one, error=error)
+                _set(batch[0], error=error)
+            return
+        except RolecallError as error:
+            for one in batch:
+                _set(one, error=error)
             return
         for one, answer in zip(batch, answers, strict=True):
             _set(one, answer=answer)

@@ -116,11 +116,13 @@ class Store:
 
     def close(self) -> None:
         """Bring everything to disk and let go of the directory."""
+        self._thread.shutdown()  # a group that is being written when somebody presses Ctrl-C is written to its end
         try:
             if self.failure is None:
+                if self._write.in_transaction:
+                    self._commit()
                 self.flush()
         finally:
-            self._thread.shutdown()
             self._read.close()
             self._write.close()
             self._lock.release()

@@ -1,0 +1,174 @@
+"""When a model is given up, and what of that is kept: a row's own failure stays, all else is asked at the next start."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import toys
+from rolecall.inferencers.build import build_inferencer
+from rolecall.models.base import ModelError, Sampling
+from rolecall.running import run_config
+from rolecall.runs.lanes import BatchLane, Call
+from rolecall.runs.tries import BrokenError, Patience, Tries
+from servers import prompt_of, serve
+from test_runs import Local, api, config, dataset, questions, rows_of, run_local
+
+# -- models in this process --------------------------------------------------------------------------------------------
+
+LABELS = {label: f'{{question}} {label}' for label in 'ABCD'}
+
+
+@pytest.mark.parametrize('batch', [2, 4, 8])
+def test_a_row_whose_labels_all_fail_leaves_the_other_rows_their_answers(tmp_path: Path, batch: int) -> None:
+    written = config(toys.model(), dataset(questions(8), LABELS, type='PPLInferencer'))
+    rows = run_local(Local(batch=batch, poison='Question 0?'), written, tmp_path)
+    assert [row.outcome for row in rows] == ['failed', *['ok'] * 7]
+
+
+def test_a_local_model_that_fails_at_everything_is_given_up_once_all_that_wait_are_heard() -> None:
+    async def ask(count: int) -> list[Any]:
+        lane = BatchLane(model, Patience(retries=0))
+        calls = [lane.send(Call('generate', f'Question {i}?', Sampling())) for i in range(count)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    model = Local(batch=4, poison='Question')
+    came = asyncio.run(ask(8))
+    assert [type(one) for one in came].count(BrokenError) == 6
+    assert sum(len(batch) for batch in model.batches) == 16
+
+
+@pytest.mark.parametrize(('dataset_says', 'model_says', 'limit'), [(4096, 128, 128), (64, 128, 64), (None, 128, 128)])
+def test_the_smaller_limit_holds(dataset_says: int | None, model_says: int, limit: int) -> None:
+    options = {} if dataset_says is None else {'max_seq_len': dataset_says}
+    assert build_inferencer('PPLInferencer', options, entry={}, max_seq_len=model_says).room.tokens == limit
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+class Moody:
+    """A server's answers: fine for the first so many calls, then this status until it is mended."""
+
+    def __init__(self, fine: int, status: int, code: str = 'x') -> None:
+        self._fine = fine
+        self._status = status
+        self._code = code
+        self._heard = 0
+        self.mended = False
+
+    def __call__(self, body: Any) -> Any:
+        self._heard += 1
+        if self.mended or self._heard <= self._fine:
+            return 'fine'
+        error = {'message': f'No. Request id req_{self._heard}', 'code': self._code}
+        return web.json_response({'error': error}, status=self._status)
+
+
+@pytest.mark.parametrize(('status', 'code'), [(401, 'invalid_api_key'), (402, 'x'), (429, 'insufficient_quota')])
+@pytest.mark.parametrize('fine', [0, 10])
+def test_trouble_with_the_account_gives_the_model_up_and_is_no_rows_own(
+    tmp_path: Path, status: int, code: str, fine: int
+) -> None:
+    mood = Moody(fine, status, code)
+    with serve(mood) as server:
+        written = config(api(server.url, concurrency=4), dataset(questions(60)))
+        summary = run_config(written, out=tmp_path)
+        assert f'({status})' in summary.broken['toy']
+        assert len(server.calls) <= fine + 8
+        mood.mended = True
+        before = len(server.calls)
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 60}
+        assert len(server.calls) == before + 60 - fine
+
+
+def test_what_a_server_failed_at_for_the_moment_is_asked_again_at_the_next_start(tmp_path: Path) -> None:
+    mood = Moody(2, 500)
+    with serve(mood) as server:
+        written = config(api(server.url, concurrency=1, retry=0), dataset(questions(6)))
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 2, 'failed': 4}
+        mood.mended = True
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 6}
+        assert len(server.calls) == 10
+
+
+def test_a_refusal_after_a_passing_fault_is_still_the_rows_own(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def answer(body: Any) -> Any:
+        if 'Question 3?' not in prompt_of(body):
+            return 'fine'
+        seen.append('')
+        return web.json_response({'error': {'message': 'no'}}, status=500 if len(seen) == 1 else 400)
+
+    with serve(answer) as server:
+        written = config(api(server.url, concurrency=1, retry=1), dataset(questions(6)))
+        for _ in range(2):
+            assert run_config(written, out=tmp_path).outcomes == {'ok': 5, 'failed': 1}
+    assert len(seen) == 2
+
+
+def test_a_server_that_goes_away_is_given_up_and_asked_again_when_it_is_back(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        port = probe.getsockname()[1]
+    with serve(port=port) as server:
+        model = api(server.url, concurrency=2, retry=1)
+        run_config(config(model, dataset(questions(4))), out=tmp_path)
+    written = config(model, dataset(questions(40)))
+    summary = run_config(written, out=tmp_path)
+    assert 'cannot be reached' in summary.broken['toy']
+    assert len(rows_of(tmp_path)) <= 4 + 2
+    with serve(port=port) as server:
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 40}
+        assert len(server.calls) == 36
+
+
+@pytest.mark.parametrize('bad', [3, 5])
+def test_a_start_goes_on_after_the_rows_on_which_the_one_before_gave_up(tmp_path: Path, bad: int) -> None:
+    refused = [f'Question {i}?' for i in range(bad)]
+
+    def answer(body: Any) -> Any:
+        if any(question in prompt_of(body) for question in refused):
+            return web.json_response({'error': {'message': 'invalid prompt'}}, status=400)
+        return 'fine'
+
+    with serve(answer) as server:
+        written = config(api(server.url, concurrency=1), dataset(questions(10)))
+        first = run_config(written, out=tmp_path)
+        assert 'invalid prompt' in first.broken['toy']
+        assert [(row.row, row.outcome) for row in rows_of(tmp_path)] == [(i, 'failed') for i in range(3)]
+        second = run_config(written, out=tmp_path)
+        assert (dict(second.outcomes), second.broken) == ({'failed': bad, 'ok': 10 - bad}, {})
+        assert len(server.calls) == 10
+
+
+def test_a_model_that_is_trusted_leaves_nobody_in_doubt() -> None:
+    async def ask() -> list[Any]:
+        tries, gate = Tries('m', Patience(retries=0)), asyncio.Event()
+
+        async def refused(waits: bool) -> Any:
+            await tries.begin()
+            try:
+                if waits:
+                    await gate.wait()
+                raise ModelError('no', status=400)
+            finally:
+                tries.end()
+
+        async def call(number: int) -> Any:
+            return await tries.until_done(lambda: refused(number == 0))
+
+        calls = [asyncio.create_task(call(number)) for number in range(5)]
+        await asyncio.sleep(0.01)
+        tries.trust()
+        await asyncio.wait(calls[1:], timeout=5)
+        gate.set()
+        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+
+    assert [str(one) for one in asyncio.run(ask())] == ['no'] * 5
