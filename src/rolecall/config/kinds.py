@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.inferencers.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
 from rolecall.prompts.template import (
     MMPromptTemplate,
@@ -57,37 +58,7 @@ INFERENCERS: dict[str, Kind] = {
 _WORDING_OPTIONS = ('labels', 'gen_field_replace_token', 'infer_mode', 'prefill')
 _FITTING_OPTIONS = ('max_seq_len', 'truncate', 'batch_size')
 _WEIGHING_OPTIONS = ('normalizing_str', 'decide_by', 'single_token')
-_SAMPLING_OPTIONS = (
-    'max_out_len',
-    'max_new_tokens',
-    'max_tokens',
-    'max_completion_tokens',
-    'min_out_len',
-    'min_new_tokens',
-    'temperature',
-    'top_p',
-    'top_k',
-    'min_p',
-    'seed',
-    'do_sample',
-    'num_return_sequences',
-    'sc_size',
-    'stopping_criteria',
-    'stop_words',
-    'stop',
-    'presence_penalty',
-    'frequency_penalty',
-    'repetition_penalty',
-    'logit_bias',
-    'response_format',
-    'reasoning_effort',
-    'tools',
-    'tool_choice',
-    'generation_kwargs',
-    'gen_config',
-    'query_kwargs',
-)
-INFERENCER_OPTIONS = ('type', *_WORDING_OPTIONS, *_FITTING_OPTIONS, *_WEIGHING_OPTIONS, *_SAMPLING_OPTIONS)
+INFERENCER_OPTIONS = ('type', *_WORDING_OPTIONS, *_FITTING_OPTIONS, *_WEIGHING_OPTIONS, *SAMPLING_OPTIONS)
 """What an inferencer's entry may say and is acted on. (Other systems have further options, which are left alone.)"""
 
 _DEFAULT_INFER_MODE: dict[str, InferMode] = {'MultiTurnGenInferencer': 'every'}

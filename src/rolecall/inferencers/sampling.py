@@ -9,7 +9,15 @@ from typing import Any
 from rolecall.errors import Problem
 from rolecall.models.base import Sampling
 
-__all__ = ['REPLY_LENGTHS', 'sampling_of', 'stated', 'wrong_repeats', 'wrong_sampling', 'wrong_stops']
+__all__ = [
+    'REPLY_LENGTHS',
+    'SAMPLING_OPTIONS',
+    'sampling_of',
+    'stated',
+    'wrong_repeats',
+    'wrong_sampling',
+    'wrong_stops',
+]
 
 REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
 _HOMES = ('generation_kwargs', 'gen_config', 'query_kwargs')
@@ -33,6 +41,18 @@ _WHOLE = {
 """Whole numbers, with the least that can be meant."""
 _UP_TO = {'temperature': math.inf, 'top_p': 1, 'min_p': 1}
 """Numbers from 0, with the largest that can be meant."""
+SAMPLING_OPTIONS = (
+    *REPLY_LENGTHS,
+    *_NAMED,
+    *_STOPS,
+    *_PASSED_ON,
+    *_HOMES,
+    'min_new_tokens',
+    'do_sample',
+    'num_return_sequences',
+    'sc_size',
+)
+"""Everything that says how answers are drawn."""
 _NOT_SAMPLING = (*REPLY_LENGTHS, *_STOPS, *_NAMED, 'do_sample', 'num_return_sequences', 'n')
 
 
