@@ -83,8 +83,8 @@ class RunPlan:
 
 def _parts(pair: PlannedPair) -> Iterator[str]:
     known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
-    yield f'{pair.rows:,} rows'
-    yield f'{pair.about}{pair.requests:,} requests{known}'
+    yield _counted(pair.rows, 'row')
+    yield f'{pair.about}{_counted(pair.requests, "request")}{known}'
     if pair.input_tokens is not None:
         yield f'{pair.about}{pair.input_tokens:,} input tokens'
     if pair.shots_dropped:
@@ -97,6 +97,10 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
         yield f'up to {pair.to_judge:,} requests to its judge'
     if pair.price is not None:
         yield f'at most {pair.price:.2f}'
+
+
+def _counted(count: int, noun: str) -> str:
+    return f'{count:,} {noun}{"" if count == 1 else "s"}'
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:

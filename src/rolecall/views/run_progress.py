@@ -13,6 +13,7 @@ from rolecall.runs.plan import RunPlan
 from rolecall.runs.results import Result
 from rolecall.runs.watching import Silence, Watcher
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.facts import counted
 from rolecall.views.visible import safe
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class PlainProgress(QuietProgress):
         for finding in findings[:_MOST_FINDINGS]:
             self._say(f'lint error: {finding.rule}  {safe(finding.where)}: {safe(finding.message)}')
         if findings:
-            self._say(f'{len(findings)} lint errors; `rolecall lint` shows them with remedies.')
+            self._say(f'{counted(len(findings), "lint error")}; `rolecall lint` shows remedies.')
 
     def began(self, dataset: str, model: str, total: int | None) -> None:
         """A dataset × model is begun."""
