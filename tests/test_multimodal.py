@@ -67,7 +67,10 @@ def test_the_answer_never_stands_in_for_the_question(mode: Any, row: dict[str, A
 def test_a_tagged_column_stands_in_only_for_a_field_without_a_value() -> None:
     template = mm(speech('{hint}: {question}'))
     row = {'hint': 'h', 'content': tag('text', 'C'), 'image': 'c.jpg'}
-    assert shown(trace(template, {**row, 'question': 'Q'})) == ['h: Q', 'file://c.jpg']
+    assert shown(trace(template, {**row, 'question': 'Q'})) == ['h: C', 'file://c.jpg']  # `content` is the question
+    other = {'hint': 'h', 'text': tag('text', 'C'), 'image': 'c.jpg'}
+    assert shown(trace(template, {**other, 'question': 'Q'})) == ['h: Q', 'file://c.jpg']
+    assert shown(trace(template, other)) == ['h: C', 'file://c.jpg']
     traced = trace(template, row)
     assert shown(traced) == ['h: C', 'file://c.jpg']
     named = [(span.text, span.origin.name) for span in traced.spans if span.origin.kind in ('field', 'media')]

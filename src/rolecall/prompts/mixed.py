@@ -130,7 +130,7 @@ class _RowWriter:
         """The fields of the text whose content is tagged, each with the column it is read from.
 
         Tagged content in a column that the template does not name stands for `{question}` (or the first field), if the
-        row has no value for that.
+        row has no value for that; in `content`, where loaders put the whole question, also if it has.
         """
         row, content = self._row, self._content
         texts = [piece for entry in content.entries if entry.kind == 'text' for piece in entry.words]
@@ -138,9 +138,11 @@ class _RowWriter:
         if any(is_tagged(row.get(column)) for column in _columns(content.pieces()) if column in content.columns):
             return {column: column for column in fields if is_tagged(row.get(column))}
         asked = 'question' if 'question' in fields else next(iter(fields), None)
-        if asked is None or not _is_blank(row.get(asked)):
+        if asked is None:
             return {}
         others = [column for column in row if column not in content.columns and content.may_stand_in(column)]
+        if not _is_blank(row.get(asked)):
+            others = [column for column in others if column == _WHOLE_QUESTION]
         return next(({asked: column} for column in others if is_tagged(row[column])), {})
 
     def _write_text(self, entry: PartShape) -> None:
