@@ -14,7 +14,6 @@ warm up; every way makes the same number of tokens.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from typing import Any
 import torch
 import transformers
 
-from gpu_perplexity import SIZES, questions, random_model, timed
+from gpu_perplexity import SIZES, let_go, questions, random_model, timed, write
 from rolecall.models.transformers_answering import TransformersAnswering
 from rolecall.models.transformers_generation import Generator
 from rolecall.models.transformers_prompts import Prompt
@@ -107,10 +106,8 @@ def main() -> None:
             )
         found += rows
         del loaded
-        if given.device.startswith('cuda'):
-            torch.cuda.empty_cache()
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1), encoding='utf-8')
+        let_go()
+    write(found, given.json)
 
 
 if __name__ == '__main__':

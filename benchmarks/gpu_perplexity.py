@@ -17,7 +17,7 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +120,18 @@ def timed(way: Callable[..., Any], *given: Any) -> tuple[Any, float]:
     return found, time.perf_counter() - began
 
 
+def let_go() -> None:
+    """Give the memory of a model that is no longer used back to the device."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def write(found: Sequence[Mapping[str, Any]], to: Path | None) -> None:
+    """The figures as JSON, if a file is named."""
+    if to is not None:
+        to.write_text(json.dumps(found, indent=1), encoding='utf-8')
+
+
 def _wait() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -180,10 +192,8 @@ def main() -> None:
                 )
                 found.append({**row, 'dtype': str(dtype), 'answers': kind, 'device': where})
         del loaded
-        if given.device.startswith('cuda'):
-            torch.cuda.empty_cache()
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1), encoding='utf-8')
+        let_go()
+    write(found, given.json)
 
 
 if __name__ == '__main__':

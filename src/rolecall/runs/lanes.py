@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
@@ -64,7 +65,27 @@ def lane_to(model: Model, *, limits: Limits, patience: Patience) -> Lane:
     return SingleLane(model, limits, patience)
 
 
-class SingleLane:
+class _TryingLane(ABC):
+    """What lanes have in common: a call is tried again while that may help."""
+
+    _tries: Tries
+
+    @property
+    def answered(self) -> bool:
+        return self._tries.answered
+
+    def trust(self) -> None:
+        self._tries.trust()
+
+    async def send(self, call: Call) -> Reply | Scored:
+        return await self._tries.until_done(lambda: self._once(call))
+
+    @abstractmethod
+    async def _once(self, call: Call) -> Reply | Scored:
+        """Send the call, once."""
+
+
+class SingleLane(_TryingLane):
     """Calls go out one by one, as many at once as the pace allows."""
 
     def __init__(self, model: Model, limits: Limits, patience: Patience) -> None:
@@ -76,16 +97,6 @@ class SingleLane:
     @property
     def at_once(self) -> int:
         return int(self._pace.limit)
-
-    @property
-    def answered(self) -> bool:
-        return self._tries.answered
-
-    def trust(self) -> None:
-        self._tries.trust()
-
-    async def send(self, call: Call) -> Reply | Scored:
-        return await self._tries.until_done(lambda: self._once(call))
 
     async def _once(self, call: Call) -> Reply | Scored:
         ticket = await self._pace.enter()
@@ -112,7 +123,7 @@ class SingleLane:
         """Nothing is under way outside the calls themselves."""
 
 
-class BatchLane:
+class BatchLane(_TryingLane):
     """Calls gather while the model computes; those with most in common go together, in the order of their texts.
 
     A call is under way from when it is put in, so that all that wait are heard before the model is given up.
@@ -125,16 +136,6 @@ class BatchLane:
         self._tries = Tries(model.name, replace(patience, seconds=None))
         self._pending: list[_Pending[Reply | Scored]] = []
         self._worker: asyncio.Task[None] | None = None
-
-    @property
-    def answered(self) -> bool:
-        return self._tries.answered
-
-    def trust(self) -> None:
-        self._tries.trust()
-
-    async def send(self, call: Call) -> Reply | Scored:
-        return await self._tries.until_done(lambda: self._once(call))
 
     async def _once(self, call: Call) -> Reply | Scored:
         await self._tries.begin()
