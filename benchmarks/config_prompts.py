@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.build import build
 from rolecall.config.files import load_config
-from rolecall.config.kinds import INFERENCERS, TEMPLATES, short_name
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
-from rolecall.previews import Pair
+from rolecall.pairs.build import build
+from rolecall.pairs.kinds import INFERENCERS, TEMPLATES, short_name
+from rolecall.pairs.pair import Pair
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {

@@ -23,10 +23,10 @@ import torch
 import transformers
 
 from gpu_perplexity import SIZES, let_go, questions, random_model, timed, write
-from rolecall.models.transformers_answering import TransformersAnswering
-from rolecall.models.transformers_generation import Generator
-from rolecall.models.transformers_prompts import Prompt
-from rolecall.models.transformers_weights import Loaded
+from rolecall.models.transformers.answering import TransformersAnswering
+from rolecall.models.transformers.generation import Generator
+from rolecall.models.transformers.prompts import Prompt
+from rolecall.models.transformers.weights import Loaded
 
 Ids = Sequence[int]
 

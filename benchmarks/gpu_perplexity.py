@@ -25,12 +25,12 @@ from typing import Any
 import torch
 import transformers
 
-from rolecall.models import transformers_scoring
 from rolecall.models.base import Scored
-from rolecall.models.transformers_prefixes import Branch, grown
-from rolecall.models.transformers_prompts import Prompt
-from rolecall.models.transformers_scoring import Scorer
-from rolecall.models.transformers_weights import Loaded
+from rolecall.models.transformers import scoring as transformers_scoring
+from rolecall.models.transformers.prefixes import Branch, grown
+from rolecall.models.transformers.prompts import Prompt
+from rolecall.models.transformers.scoring import Scorer
+from rolecall.models.transformers.weights import Loaded
 
 LABELS = 4
 NO_TOKENIZER = SimpleNamespace(eos_id=None)

@@ -115,7 +115,7 @@ SCRATCH, GROUPED, SHARED = (
 
 
 def llama(options: argparse.Namespace) -> list[Way]:
-    from rolecall.models.llama import LlamaModel, build
+    from rolecall.models.llama.model import LlamaModel, build
 
     entry = {'type': 'LlamaCpp', 'path': options.path or 'smollm2', 'n_threads': options.threads, 'max_seq_len': 4096}
     shared, grouped = build(entry, name='shared'), build(entry, name='grouped')
@@ -124,7 +124,7 @@ def llama(options: argparse.Namespace) -> list[Way]:
 
 
 def transformers(options: argparse.Namespace) -> list[Way]:
-    from rolecall.models.transformers import TransformersModel, build
+    from rolecall.models.transformers.model import TransformersModel, build
 
     entry = {
         'type': 'HuggingFaceBaseModel',

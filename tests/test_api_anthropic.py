@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.models.anthropic import build
+from rolecall.models.anthropic.model import build
 from rolecall.models.base import ModelError, Reply, Sampling
 from servers import in_order, serve
 

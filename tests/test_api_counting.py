@@ -12,9 +12,9 @@ import pytest
 
 from rolecall.models.base import Sampling, Scored
 from rolecall.models.counting import Counter
-from rolecall.models.openai import build
-from rolecall.models.prompt_logprobs import read_echo
-from rolecall.models.tokenizers import Offset, Tokenizer
+from rolecall.models.openai.logprobs import read_echo
+from rolecall.models.openai.model import build
+from rolecall.tokenizers.tokenizer import Offset, Tokenizer
 from servers import BOS, logprob_of, pieces_of, serve, token_id
 
 PROMPT = 'The answer is forty two'

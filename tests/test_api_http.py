@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
-from rolecall.models.address import read_address
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.models.failures import retry_after
-from rolecall.models.http import _is_final, together
-from rolecall.models.openai import build
-from rolecall.models.sse import EventReader
+from rolecall.models.http.address import read_address
+from rolecall.models.http.client import _is_final, together
+from rolecall.models.http.events import EventReader
+from rolecall.models.http.failures import retry_after
+from rolecall.models.openai.model import build
 from servers import in_order, serve
 
 KEY = 'sk-very-secret-0123456789'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.media import data_url, media_type
+from rolecall.models.http.media import data_url, media_type
 from rolecall.prompts.multimodal import MediaUrl, Segment
 from servers import serve
 from test_api_http import ask, failure

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.models.base import ModelError, Scored
-from rolecall.models.openai import build
-from rolecall.models.prompt_logprobs import place_tokens, read_echo
+from rolecall.models.openai.logprobs import place_tokens, read_echo
+from rolecall.models.openai.model import build
 from servers import BOS, logprob_of, pieces_of, serve, token_id
 
 PROMPT = 'The answer is forty two'

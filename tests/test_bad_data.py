@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from helpers import config, requests, template
-from rolecall.cli import main
+from rolecall.cli.main import main
 from rolecall.config.files import load_config
 from rolecall.config.reference import Reference
 from rolecall.datasets import FileOptions, first, open_dataset, open_file, parse_range
 from rolecall.errors import ConfigError, DataError, RenderError
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 from rolecall.prompts.values import text_of
 from rolecall.usercode import printing_to_stderr
 

@@ -8,7 +8,7 @@ import pytest
 
 from helpers import API, LM, bot, config, human, requests, template
 from rolecall import ConfigError, DataError, MetaTemplate, PromptTemplate, RenderError, TemplateError, compile
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 
 QA = [{'question': 'q', 'answer': 'a'}]
 CIRCLE: dict[str, Any] = {}

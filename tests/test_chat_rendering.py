@@ -20,7 +20,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import joined, texts_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rolecall import __version__
-from rolecall.cli import main
-from rolecall.commands import seeing
+from rolecall.cli import seeing
+from rolecall.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / 'examples'
@@ -63,14 +63,14 @@ def test_version(capsys):
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs():
-    code = 'import sys, rolecall.cli; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
+    code = 'import sys, rolecall.cli.main; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
-    light = ('rolecall._version', 'rolecall.cli', 'rolecall.commands', 'rolecall.errors')
+    light = ('rolecall._version', 'rolecall.cli', 'rolecall.errors')
     assert [name for name in out.split() if name != 'rolecall' and not name.startswith(light)] == []
 
 
 def test_rich_is_imported_only_when_something_is_drawn(config):
-    code = f'import sys; from rolecall.cli import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
+    code = f'import sys; from rolecall.cli.main import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], capture_output=True, check=True)
 
 
@@ -354,7 +354,7 @@ def test_lint_looks_at_a_file_of_rows(tmp_path, capsys):
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
 def test_a_full_disk_is_an_error_without_traceback(config):
-    command = [sys.executable, '-m', 'rolecall.cli', 'view', str(config), '--all']
+    command = [sys.executable, '-m', 'rolecall.cli.main', 'view', str(config), '--all']
     with open('/dev/full', 'w') as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, 'Traceback' in done.stderr) == (2, False)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from rolecall.cli import main
-from rolecall.previews import preview
+from rolecall.cli.main import main
+from rolecall.pairs.pair import preview
 from servers import serve
 
 MODELS = """

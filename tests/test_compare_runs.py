@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from helpers import template
-from rolecall.running import run_config
-from rolecall.runs.archive import Archive
+from rolecall.report import StoredRun
+from rolecall.report.compare import Comparison, compare_json, compare_runs, compare_terminal
+from rolecall.runs import run_config
+from rolecall.runs.store.reader import Archive
 from rolecall.scoring.statistics import mcnemar
-from rolecall.views.compare import Comparison, compare_json, compare_runs, compare_terminal
-from rolecall.views.report import StoredRun
 from rolecall.views.terminal import console
 
 

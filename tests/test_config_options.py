@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rolecall.config.build import build
-from rolecall.config.kinds import INFERENCER_OPTIONS, Inferencer
 from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.build import build_inferencer
+from rolecall.pairs.build import build
+from rolecall.pairs.kinds import INFERENCER_OPTIONS, Inferencer
 
 
 def inferring(**inferencer: object) -> dict[str, object]:

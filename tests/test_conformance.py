@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.previews import Preview, preview
+from rolecall.pairs.pair import Preview, preview
 from rolecall.render.spans import joined, texts_of
 
 DATA = Path(__file__).parent / 'data'

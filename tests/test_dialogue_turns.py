@@ -24,7 +24,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.program.training import DialogueTraining
+from rolecall.sft.training import DialogueTraining
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}
 WITH_SYSTEM = {**LM, 'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}]}

@@ -17,12 +17,12 @@ from rolecall import ConfigError
 from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling
 from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.function import build
-from rolecall.running import run_config
+from rolecall.runs import run_config
+from rolecall.runs.client.client import Patience, lane_to
+from rolecall.runs.client.limiter import Limits
 from rolecall.runs.engine import Engine, Job
 from rolecall.runs.errors import RunError
-from rolecall.runs.lanes import Patience, lane_to
-from rolecall.runs.pace import Limits
-from rolecall.runs.store import Store
+from rolecall.runs.store.writer import Store
 from test_runs import config, dataset, questions, rows_of
 
 BAD = 'Question 2?'
@@ -164,7 +164,7 @@ def test_a_function_that_takes_too_long_is_given_up_after_its_time(tmp_path: Pat
     written = config({'abbr': 'mine', 'type': slow, 'timeout': 0.2, 'retry': 0}, dataset(questions(4)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Patience, 'pause', lambda *_: 0.0)
-        patch.setattr('rolecall.running.pacing.Patience', lambda **given: Patience(**given, when_busy=0))
+        patch.setattr('rolecall.runs.client.settings.Patience', lambda **given: Patience(**given, when_busy=0))
         summary = within(20, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 3, 'failed': 1}
 

@@ -17,7 +17,7 @@ from rolecall.inferencers.asking import common_length
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.losses import boundary_by_labels, boundary_by_place, losses
 from rolecall.models.base import Reply, Scored
-from rolecall.running.ready import make_ready
+from rolecall.runs.prepare import make_ready
 from toys import ToyAsk, infer_all, loss_of, model, weigh, words_of
 
 TRAIN = [{'question': f't{i} one two', 'answer': f'a{i}'} for i in range(4)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
 from rolecall.lint import RULES
-from rolecall.linting import lint_config
+from rolecall.lint.linter import lint_config
 
 DOCUMENTATION = (Path(__file__).parent.parent / 'docs' / 'linter.md').read_text(encoding='utf-8')
 ROWS = [{'q': f'Question {i}?', 'a': str(i)} for i in range(7)]

@@ -10,7 +10,7 @@ import pytest
 
 from rolecall.datasets import ListRows
 from rolecall.lint import RULES, Finding
-from rolecall.linting import lint_config
+from rolecall.lint.linter import lint_config
 
 BASE = {'abbr': 'base', 'type': 'HuggingFaceBaseModel', 'path': 'none', 'max_out_len': 64}
 CHATML = {

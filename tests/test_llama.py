@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RolecallError
-from rolecall.models import llama_native
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.models.llama import LlamaModel, build
-from rolecall.models.llama_pace import Pace, others_at_work
-from rolecall.models.llama_scoring import log_sums
-from rolecall.models.llama_vocabulary import Vocabulary
-from rolecall.models.llama_writing import LlamaAnswering, Writing, drawn, generator
-from rolecall.models.tokenizers import load_tokenizer
+from rolecall.models.llama import native as llama_native
+from rolecall.models.llama.model import LlamaModel, build
+from rolecall.models.llama.scoring import log_sums
+from rolecall.models.llama.threads import Pace, others_at_work
+from rolecall.models.llama.vocabulary import Vocabulary
+from rolecall.models.llama.writing import LlamaAnswering, Writing, drawn, generator
+from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_gguf import CONTEXT, SmallModel, make_gguf
 from test_tokenizers import TEXTS
 

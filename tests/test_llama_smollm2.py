@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import pytest
 
 from rolecall.models.base import Sampling
-from rolecall.models.llama import LlamaModel, build
-from rolecall.models.llama_vocabulary import Vocabulary
+from rolecall.models.llama.model import LlamaModel, build
+from rolecall.models.llama.vocabulary import Vocabulary
 from rolecall.models.pull import model_path
-from rolecall.models.tokenizers import load_tokenizer
+from rolecall.tokenizers.tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.heavy
 

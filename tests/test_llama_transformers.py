@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rolecall.models.llama import LlamaModel, build
+from rolecall.models.llama.model import LlamaModel, build
 from rolecall.models.pull import model_path
 from small_gguf import CONTEXT, EPSILON, HEAD, HEADS, INNER, KV_HEADS, LAYERS, WIDTH, SmallModel, make_gguf
 

@@ -17,7 +17,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 
 ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}
 

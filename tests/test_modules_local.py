@@ -14,17 +14,17 @@ from typing import Any, ClassVar
 import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
+from rolecall.chat import ChatReply, ModuleError, NotStartedError
+from rolecall.chat.asking import Line, converse
+from rolecall.chat.background import result_of
+from rolecall.chat.speaking import Asked, TextSpeaker
+from rolecall.chat.tools import Toolbox
 from rolecall.models.base import Model, Reply, Sampling
 from rolecall.models.function import build
-from rolecall.modules import ChatReply, ModuleError, NotStartedError
-from rolecall.modules.asking import Line, converse
-from rolecall.modules.background import result_of
-from rolecall.modules.speaking import Asked, TextSpeaker
-from rolecall.modules.tools import Toolbox
 from rolecall.prompters.base import Prompter
 from rolecall.prompters.tokens import DEFAULT_TOKENS
 from rolecall.render.chat import ChatRenderer
-from rolecall.runs.lanes import Patience
+from rolecall.runs.client.client import Patience
 
 CHATML = (
     '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'

@@ -16,10 +16,10 @@ import pytest
 from aiohttp import web
 
 from rolecall import AlpacaPrompter, ChatPrompter, ConfigError, OnlineChatModule, RolecallError
+from rolecall.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
+from rolecall.chat.sources import ALIASES
 from rolecall.errors import PrompterError
 from rolecall.models.base import ModelError
-from rolecall.modules import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
-from rolecall.modules.sources import ALIASES
 from servers import Server, in_order, serve
 
 KEY = 'sk-very-secret-0123456789'

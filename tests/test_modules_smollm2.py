@@ -12,8 +12,8 @@ import pytest
 
 from llama_servers import free_port, gate, llama_server
 from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
+from rolecall.chat import ChatModule, NotStartedError
 from rolecall.models.base import ModelError
-from rolecall.modules import ChatModule, NotStartedError
 
 pytestmark = pytest.mark.heavy
 pytest.importorskip('xllamacpp')

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rolecall.chat import ModuleError, background, tool_schema
+from rolecall.chat.calling import calls_in
+from rolecall.chat.hints import BadValueError, schema_of, value_of
+from rolecall.chat.telling import AnswerTeller
+from rolecall.chat.tools import Tool, Toolbox
 from rolecall.models.base import Reply
-from rolecall.models.llama_writing import LlamaAnswering, Writing
+from rolecall.models.llama.writing import LlamaAnswering, Writing
 from rolecall.models.reasoning import split_reasoning
-from rolecall.modules import ModuleError, background, tool_schema
-from rolecall.modules.calling import calls_in
-from rolecall.modules.hints import BadValueError, schema_of, value_of
-from rolecall.modules.telling import AnswerTeller
-from rolecall.modules.tools import Tool, Toolbox
 
 
 class Unit(Enum):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter, ChatTemplate, TrainableModule
-from rolecall.modules.local import _engine_for
+from rolecall.chat.local import _engine_for
 from rolecall.prompters.tokens import DEFAULT_TOKENS
 from rolecall.render.chat import ChatRenderer
 

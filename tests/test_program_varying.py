@@ -16,8 +16,8 @@ from rolecall import (
     TextRenderer,
     Wording,
 )
-from rolecall.config.build import build
-from rolecall.previews import Pair, preview
+from rolecall.pairs.build import build
+from rolecall.pairs.pair import Pair, preview
 from rolecall.program import VaryingProgram, compile
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter
-from rolecall.cli import main
+from rolecall.cli.main import main
 from rolecall.errors import ConfigError, PrompterError
 from rolecall.views.prompter import load_prompter, plain_lines, show_trace, sketched
 from rolecall.views.terminal import console

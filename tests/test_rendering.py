@@ -386,8 +386,8 @@ def test_messages_are_shared_but_cannot_be_changed() -> None:
 
 
 def test_the_sep_token_says_where_the_answer_begins() -> None:
-    from rolecall.config.build import build
-    from rolecall.previews import Pair
+    from rolecall.pairs.build import build
+    from rolecall.pairs.pair import Pair
     from rolecall.retrievers import Picked
 
     prompt = template({'x': '{question}: <SEP>x', 'yy': 'Q {question}: <SEP>yy'}, sep_token='<SEP>')

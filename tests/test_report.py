@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
-from rolecall.runs.archive import Archive
-from rolecall.runs.results import Result
-from rolecall.runs.store import Store
-from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.looks import LOOKS
-from rolecall.views.report import (
+from rolecall.report import (
     ConfigPreviews,
     StoredRun,
     plots,
@@ -25,10 +20,15 @@ from rolecall.views.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.views.report.packing import packed
-from rolecall.views.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
-from rolecall.views.report.svg import ticks
-from rolecall.views.report.words import left_out
+from rolecall.report.packing import packed
+from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
+from rolecall.report.svg import ticks
+from rolecall.report.words import left_out
+from rolecall.runs.store.reader import Archive
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.looks import LOOKS
 from rolecall.views.terminal import console
 
 

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from report_runs import HOSTILE, made_up_run, run_with
-from rolecall.views.report import report_html
+from rolecall.report import report_html
 
 pytestmark = [
     pytest.mark.heavy,

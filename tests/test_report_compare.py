@@ -5,8 +5,8 @@ import json
 from dataclasses import replace
 
 from report_runs import HOSTILE, MemoryRun
-from rolecall.runs.results import Result
-from rolecall.views.compare import Comparison, Difference, Flip, compare_json, compare_runs, compare_terminal
+from rolecall.report.compare import Comparison, Difference, Flip, compare_json, compare_runs, compare_terminal
+from rolecall.runs.store.results import Result
 from rolecall.views.terminal import console
 
 GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0004, 200)

@@ -22,16 +22,16 @@ import toys
 from helpers import bot, human, template
 from rolecall import ConfigError, DataError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
-from rolecall.running import plan_run, run_config
-from rolecall.running.ready import make_ready
-from rolecall.runs.archive import FILE, Archive
+from rolecall.runs import plan_run, run_config
+from rolecall.runs.client.client import Patience, lane_to
+from rolecall.runs.client.limiter import Limits
 from rolecall.runs.engine import Engine, Job
 from rolecall.runs.errors import RunError
-from rolecall.runs.lanes import Patience, lane_to
-from rolecall.runs.pace import Limits
-from rolecall.runs.results import Result
-from rolecall.runs.store import Store
-from rolecall.runs.watching import Silence
+from rolecall.runs.prepare import make_ready
+from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.runs.watcher import Silence
 from servers import Server, by_share, in_order, serve
 
 KILLS = int(os.environ.get('ROLECALL_KILLS', '4'))
@@ -221,7 +221,7 @@ def test_samples_of_one_request_are_each_sent(tmp_path: Path) -> None:
 
 RUN = """
 import json, sys
-from rolecall.running import run_config
+from rolecall.runs import run_config
 run_config(json.load(open(sys.argv[1])), out=sys.argv[2], lint=False)
 """
 
@@ -500,7 +500,7 @@ class _Words:
 
 
 def test_what_is_sent_is_held_against_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rolecall.previews import Pair
+    from rolecall.pairs.pair import Pair
 
     sends = Pair.requests
 

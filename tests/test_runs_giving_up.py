@@ -13,9 +13,9 @@ from aiohttp import web
 import toys
 from rolecall.inferencers.build import build_inferencer
 from rolecall.models.base import ModelError, Sampling
-from rolecall.running import run_config
-from rolecall.runs.lanes import BatchLane, Call
-from rolecall.runs.tries import BrokenError, Patience, Tries
+from rolecall.runs import run_config
+from rolecall.runs.client.client import BatchLane, Call
+from rolecall.runs.client.retry import BrokenError, Patience, Tries
 from servers import prompt_of, serve
 from test_runs import Local, api, config, dataset, questions, rows_of, run_local
 

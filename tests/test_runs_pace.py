@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.runs.lanes import BrokenError, Call, Patience, SingleLane, within
-from rolecall.runs.pace import Limits, Pace
+from rolecall.runs.client.client import BrokenError, Call, Patience, SingleLane, within
+from rolecall.runs.client.limiter import Limits, Pace
 
 
 class Clock:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError
+from rolecall.cli.run import run_command
 from rolecall.lint.finding import Finding
 from rolecall.models.backends import BACKENDS, build_model
 from rolecall.runs.plan import PlannedPair, RunPlan
-from rolecall.runs.results import Result
+from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.run_command import run_command
 from rolecall.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line
 
 PLAN = RunPlan((PlannedPair('d', 'm', 3, 12, cached=2, input_tokens=4000, price=1.5, exact=False),))
@@ -114,7 +114,7 @@ def test_failed_rows_are_named_with_the_command_that_asks_again(
 
 
 def test_starting_a_run_imports_nothing_heavy(tmp_path: Path) -> None:
-    code = 'import sys, json, rolecall.views.run_command; print(json.dumps(sorted(sys.modules)))'
+    code = 'import sys, json, rolecall.cli.run; print(json.dumps(sorted(sys.modules)))'
     said = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     assert not {'torch', 'transformers', 'aiohttp', 'numpy', 'pyarrow'} & set(json.loads(said))
 

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.models.base import Reply, Scored, Usage
-from rolecall.runs.archive import FILE, Archive
-from rolecall.runs.codec import (
+from rolecall.runs.errors import RunError
+from rolecall.runs.export import export_results, result_lines
+from rolecall.runs.store.codec import (
     as_stored,
     pack_scored,
     read_reply,
@@ -29,11 +30,10 @@ from rolecall.runs.codec import (
     write_reply,
     write_result,
 )
-from rolecall.runs.errors import RunError
-from rolecall.runs.export import export_results, result_lines
-from rolecall.runs.results import Result
-from rolecall.runs.snapshot import without_keys
-from rolecall.runs.store import Failure, Store
+from rolecall.runs.store.manifest import without_keys
+from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Failure, Store
 
 ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), replies=('4',), shots=(1, 2))
 
@@ -105,7 +105,7 @@ def test_falsy_gold_answers_are_stored(tmp_path: Path) -> None:
 
 def test_a_second_process_is_turned_away(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    code = 'import sys; from rolecall.runs.store import Store; Store(sys.argv[1])'
+    code = 'import sys; from rolecall.runs.store.writer import Store; Store(sys.argv[1])'
     second = subprocess.run([sys.executable, '-c', code, str(tmp_path)], capture_output=True, text=True, check=False)
     store.close()
     assert f'another process is running here (process {os.getpid()}' in second.stderr

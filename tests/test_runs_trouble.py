@@ -15,14 +15,14 @@ from aiohttp import web
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.cli import main
+from rolecall.cli.main import main
 from rolecall.models.base import Reply
-from rolecall.running import plan_run, run_config
-from rolecall.runs.archive import FILE, Archive
+from rolecall.report import StoredRun, report_csv, report_html, report_markdown
+from rolecall.runs import plan_run, run_config
 from rolecall.runs.errors import RunError
 from rolecall.runs.export import export_results, result_lines
-from rolecall.runs.store import Store
-from rolecall.views.report import StoredRun, report_csv, report_html, report_markdown
+from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.store.writer import Store
 from servers import prompt_of, serve
 from test_runs import api, config, dataset, questions, rows_of, scored
 from test_runs_store import nobody

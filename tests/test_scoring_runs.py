@@ -10,13 +10,13 @@ import pytest
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.running import RunSummary, run_config
-from rolecall.runs.archive import Archive
-from rolecall.runs.results import Result
+from rolecall.report import StoredRun, report_markdown
+from rolecall.runs import RunSummary, run_config
+from rolecall.runs.store.reader import Archive
+from rolecall.runs.store.results import Result
 from rolecall.scoring.metrics.judging import READINGS
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.report import StoredRun, report_markdown
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 CAPITALS = [{'question': ['capital of France?', 'capital of Germany?'], 'answer': ['Paris', 'Berlin']}]

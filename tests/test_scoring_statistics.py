@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.runs.results import Result
-from rolecall.scoring.compare import compare
+from rolecall.report.paired import compare
+from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import (
     bootstrap,
     cluster_sums,

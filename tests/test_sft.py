@@ -26,13 +26,13 @@ from chat_template_corpus import (
 )
 from helpers import API, LM, bot, config, human, system, template
 from rolecall import MetaTemplate, PromptTemplate, TextRenderer, Wording
-from rolecall.config.build import build
 from rolecall.errors import ConfigError, RenderError
-from rolecall.previews import Pair, Preview, preview
-from rolecall.program.lessons import MessagesLesson, TextLesson, UntrainableError
-from rolecall.program.training import Aim, Training
+from rolecall.pairs.build import build
+from rolecall.pairs.pair import Pair, Preview, preview
 from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.tuning import Form, Report, entries, of_pair
+from rolecall.sft.export import Form, Report, entries, of_pair
+from rolecall.sft.lessons import MessagesLesson, TextLesson, UntrainableError
+from rolecall.sft.training import Aim, Training
 
 ROWS = [
     {'question': '1+1=?', 'answer': 2},

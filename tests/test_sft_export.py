@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.commands.tuning import add_export_sft
+from rolecall.cli.sft import add_export_sft
 from rolecall.errors import RolecallError
 
 CONFIG = """

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from chat_template_corpus import CHATML, DEEPSEEK, LLAMA2, LLAMA3, MISTRAL, QWEN_THINKING, QWEN_TOOLS, ZEPHYR, Family
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
 from rolecall.errors import PrompterError
-from rolecall.program.lessons import TextLesson, UntrainableError
-from rolecall.program.training import Aim
 from rolecall.prompters import Tokens
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.tuning import Columns, Form, Report, entries, of_prompter
+from rolecall.sft.export import Columns, Form, Report, entries, of_prompter
+from rolecall.sft.lessons import TextLesson, UntrainableError
+from rolecall.sft.training import Aim
 
 
 class Quiz(Prompter):

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from chat_template_corpus import CHATML, LLAMA3
 from helpers import LM, bot, config, human, template
 from rolecall import ChatPrompter
-from rolecall.config.build import build
-from rolecall.models.transformers_prompts import Encoder
-from rolecall.previews import Pair, preview
-from rolecall.program.training import Aim
-from rolecall.tuning import Columns, Report, entries, of_pair, of_prompter, prompter_encoder, side_encoder
+from rolecall.models.transformers.prompts import Encoder
+from rolecall.pairs.build import build
+from rolecall.pairs.pair import Pair, preview
+from rolecall.sft.export import Columns, Report, entries, of_pair, of_prompter, prompter_encoder, side_encoder
+from rolecall.sft.training import Aim
 
 tokenizers = pytest.importorskip('tokenizers')
 
-from rolecall.models.tokenizers import FastTokenizer, Tokenizer, load_tokenizer  # noqa: E402  # it needs the package above
+from rolecall.tokenizers.tokenizer import FastTokenizer, Tokenizer, load_tokenizer  # noqa: E402  # it needs the package above
 
 SPECIAL = ['<s>', '<|im_start|>', '<|im_end|>', '<B>', '</B>']
 

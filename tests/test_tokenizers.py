@@ -20,9 +20,9 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Inner
 
 from rolecall.errors import DataError, MissingExtraError
-from rolecall.models.gguf import SkippedArray, chat_settings, chat_template, read_metadata
-from rolecall.models.gguf_tokenizer import SPLITS
-from rolecall.models.tokenizers import FastTokenizer, TiktokenTokenizer, Tokenizer, find_tokenizer, load_tokenizer
+from rolecall.tokenizers.gguf import SPLITS
+from rolecall.tokenizers.gguf_file import SkippedArray, chat_settings, chat_template, read_metadata
+from rolecall.tokenizers.tokenizer import FastTokenizer, TiktokenTokenizer, Tokenizer, find_tokenizer, load_tokenizer
 
 LETTERS = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 BYTES = {number: chr(number) for number in LETTERS} | {

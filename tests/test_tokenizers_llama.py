@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.gguf_tokenizer import SPLITS
-from rolecall.models.tokenizers import FastTokenizer
+from rolecall.tokenizers.gguf import SPLITS
+from rolecall.tokenizers.tokenizer import FastTokenizer
 from test_tokenizers import BYTES, gguf_bytes, put
 
 pytest.importorskip('xllamacpp')
@@ -68,7 +68,7 @@ def keys_of(pairs: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 def agree(path: Path, count: int) -> None:
-    from rolecall.models.llama_vocabulary import Vocabulary
+    from rolecall.models.llama.vocabulary import Vocabulary
 
     ours, theirs = FastTokenizer.from_gguf(path), Vocabulary(path)
     assert (ours.bos_id, ours.eos_id, ours.adds_bos) == (theirs.bos_id, theirs.eos_id, theirs.adds_bos)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError
 from rolecall.models.base import ModelError, Sampling
-from rolecall.models.tokenizers import load_tokenizer
-from rolecall.models.transformers import build
-from rolecall.models.transformers_answering import cut
-from rolecall.models.transformers_prefixes import Branch, common, grown
-from rolecall.models.transformers_prompts import Encoder, continuation
-from rolecall.models.transformers_settings import read_settings
-from rolecall.models.transformers_weights import package
+from rolecall.models.transformers.answering import cut
+from rolecall.models.transformers.model import build
+from rolecall.models.transformers.prefixes import Branch, common, grown
+from rolecall.models.transformers.prompts import Encoder, continuation
+from rolecall.models.transformers.settings import read_settings
+from rolecall.models.transformers.weights import package
+from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_models import make_tokenizer
 
 MESSAGES: Any = [{'role': 'user', 'content': 'Hi'}]
@@ -159,7 +159,7 @@ def test_an_answer_keeps_its_leading_space() -> None:
     """A SentencePiece decoder takes the space off the first word of a text, but an answer is not the first."""
     from tokenizers import Tokenizer, decoders, models
 
-    from rolecall.models.fast_tokenizer import FastTokenizer
+    from rolecall.tokenizers.fast import FastTokenizer
 
     vocab = {'<unk>': 0, '▁the': 1, '▁cat': 2, 's': 3}
     inner = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token='<unk>'))

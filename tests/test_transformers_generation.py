@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.models.tokenizers import Tokenizer
-from rolecall.models.transformers import TransformersModel, build
+from rolecall.models.transformers.model import TransformersModel, build
 from rolecall.render.spans import Request
+from rolecall.tokenizers.tokenizer import Tokenizer
 from small_models import KINDS, SPECIAL, UNREADABLE, make_model
 
 pytestmark = [
@@ -143,8 +143,8 @@ def test_a_files_eos_list_counts_and_its_sampling_does_not(llama: Path, tmp_path
 
 
 def test_a_stop_word_that_is_a_special_token_is_an_eos(model: TransformersModel) -> None:
-    from rolecall.models.transformers_answering import TransformersAnswering
-    from rolecall.models.transformers_generation import _End
+    from rolecall.models.transformers.answering import TransformersAnswering
+    from rolecall.models.transformers.generation import _End
 
     engine = model._engine
     if engine is None:
@@ -201,8 +201,8 @@ def test_a_seed_draws_the_same_in_any_batch(model: TransformersModel) -> None:
 def test_draws_follow_the_probabilities(model: TransformersModel) -> None:
     import torch
 
-    from rolecall.models.transformers_answering import TransformersAnswering
-    from rolecall.models.transformers_drawing import drawing
+    from rolecall.models.transformers.answering import TransformersAnswering
+    from rolecall.models.transformers.drawing import drawing
 
     scores = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
     count = 4000

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolecall.models.base import ModelError, Sampling
-from rolecall.models.tokenizers import load_tokenizer
-from rolecall.models.transformers import TransformersModel, build
-from rolecall.models.transformers_tokenizer import TransformersTokenizer
-from rolecall.models.transformers_weights import Source
+from rolecall.models.transformers.model import TransformersModel, build
+from rolecall.models.transformers.tokenizer import TransformersTokenizer
+from rolecall.models.transformers.weights import Source
+from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_models import SPECIAL, make_model
 
 pytestmark = [
@@ -137,6 +137,6 @@ def test_both_tokenizers_know_the_same_tokens(folder: Path, theirs: Transformers
 def test_building_many_models_imports_nothing_heavy(folder: Path) -> None:
     import subprocess
 
-    code = f'import sys; from rolecall.models.transformers import build; build({{"path": {str(folder)!r}}}, name="m").count("a")'
+    code = f'import sys; from rolecall.models.transformers.model import build; build({{"path": {str(folder)!r}}}, name="m").count("a")'
     check = 'assert not {"torch", "transformers"} & sys.modules.keys()'
     subprocess.run([sys.executable, '-c', f'{code}; {check}'], check=True)

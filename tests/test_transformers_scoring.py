@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolecall.models.base import ModelError, Scored
-from rolecall.models.transformers import TransformersModel, build
-from rolecall.models.transformers_prompts import Prompt
-from rolecall.models.transformers_scoring import Scorer
-from rolecall.models.transformers_weights import Loaded, Source
+from rolecall.models.transformers.model import TransformersModel, build
+from rolecall.models.transformers.prompts import Prompt
+from rolecall.models.transformers.scoring import Scorer
+from rolecall.models.transformers.weights import Loaded, Source
 from small_models import KINDS, make_model
 
 pytestmark = [
@@ -160,7 +160,7 @@ def test_sharing_changes_no_score(loaded: Loaded, calls: list[list[tuple[int, li
 
 
 def test_a_long_prompt_is_computed_in_parts(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('rolecall.models.transformers_scoring._ON_CPU', 16)
+    monkeypatch.setattr('rolecall.models.transformers.scoring._ON_CPU', 16)
     rows = prompts(range(4, 104), [*range(4, 80), 4], [5, 6])
     parts, full = scorer(loaded), scorer(loaded, shares=False)
     assert values(parts.score(rows)) == pytest.approx(values(full.score(rows)), abs=CLOSE)

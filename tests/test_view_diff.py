@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 from rolecall.views import differences
 from rolecall.views.differences import compare, diff_as_json, plain_diff
 from rolecall.views.side_by_side import show_diff

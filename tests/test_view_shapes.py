@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rolecall.previews import preview
+from rolecall.pairs.pair import preview
 from rolecall.render.spans import joined
 from rolecall.views.blocks import blocks_of
 from rolecall.views.jsonl import as_json, json_line

@@ -5,16 +5,16 @@ import json
 
 import pytest
 
-from rolecall.config.build import build
+from rolecall.cli.picking import wanted
 from rolecall.datasets import open_dataset
-from rolecall.previews import Pair
-from rolecall.views.picking import wanted
+from rolecall.pairs.build import build
+from rolecall.pairs.pair import Pair
 from rolecall.views.terminal import console, show
 from rolecall.views.tokens import count_tokens, tokens_of
 
 tokenizers = pytest.importorskip('tokenizers')
 
-from rolecall.models.tokenizers import load_tokenizer  # noqa: E402  # it needs the package above
+from rolecall.tokenizers.tokenizer import load_tokenizer  # noqa: E402  # it needs the package above
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,7 @@ import pytest
 
 from rolecall.errors import MissingExtraError
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.models.transformers_settings import read_settings
+from rolecall.models.transformers.settings import read_settings
 from rolecall.models.vllm import Engine, VLLMModel, build
 from small_models import make_tokenizer
 

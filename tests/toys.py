@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.inferencers.fitting import TooLong
 from rolecall.inferencers.prediction import Prediction
 from rolecall.models.base import Reply, Sampling, Scored
-from rolecall.running.ready import make_ready
+from rolecall.runs.prepare import make_ready
 
 WORD = re.compile(r'\s*\S+|\s+$')
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rolecall._version import __version__
 
 if TYPE_CHECKING:
+    from rolecall.chat.local import TrainableModule
+    from rolecall.chat.online import OnlineChatModule
     from rolecall.config.files import Config, load_config, read_base
     from rolecall.config.printing import format_config
     from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
     from rolecall.inferencers.generation import GenInferencer, SCInferencer
     from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
     from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
-    from rolecall.linting import lint_config
-    from rolecall.modules.local import TrainableModule
-    from rolecall.modules.online import OnlineChatModule
-    from rolecall.previews import Preview, preview
+    from rolecall.lint.linter import lint_config
+    from rolecall.pairs.pair import Preview, preview
     from rolecall.program import (
         DialogueProgram,
         Program,
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
         VotekRetriever,
         ZeroRetriever,
     )
-    from rolecall.running import RunSummary, plan_run, run_config
-    from rolecall.runs.archive import Archive
+    from rolecall.runs import RunSummary, plan_run, run_config
     from rolecall.runs.export import export_results
+    from rolecall.runs.store.reader import Archive
 
 _HOMES = {
     'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
@@ -78,10 +78,10 @@ _HOMES = {
     ),
     'rolecall.config.files': ('Config', 'load_config', 'read_base'),
     'rolecall.config.printing': ('format_config',),
-    'rolecall.linting': ('lint_config',),
-    'rolecall.modules.local': ('TrainableModule',),
-    'rolecall.modules.online': ('OnlineChatModule',),
-    'rolecall.previews': ('Preview', 'preview'),
+    'rolecall.lint.linter': ('lint_config',),
+    'rolecall.chat.local': ('TrainableModule',),
+    'rolecall.chat.online': ('OnlineChatModule',),
+    'rolecall.pairs.pair': ('Preview', 'preview'),
     'rolecall.errors': (
         'ConfigError',
         'DataError',
@@ -106,8 +106,8 @@ _HOMES = {
     'rolecall.render.meta': ('MetaTemplate',),
     'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
     'rolecall.render.spans': ('Span',),
-    'rolecall.running': ('RunSummary', 'plan_run', 'run_config'),
-    'rolecall.runs.archive': ('Archive',),
+    'rolecall.runs': ('RunSummary', 'plan_run', 'run_config'),
+    'rolecall.runs.store.reader': ('Archive',),
     'rolecall.runs.export': ('export_results',),
     'rolecall.retrievers': (
         'BM25Retriever',

@@ -42,7 +42,7 @@ class Dialogue(Protocol):
 
 
 class Words(Protocol):
-    """Words the requests of a row. `rolecall.previews.Pair` does, so what is asked is what is shown."""
+    """Words the requests of a row. `rolecall.pairs.pair.Pair` does, so what is asked is what is shown."""
 
     def requests(self, row: Row, picked: Picked) -> Iterable[tuple[Hashable, Request]]:
         """One request, or one for each label."""

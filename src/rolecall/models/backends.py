@@ -30,13 +30,13 @@ BACKENDS: dict[str, str] = {
             'VLLMCustomAPIChatStream',
             'DeepseekAPI',
         ),
-        'rolecall.models.openai',
+        'rolecall.models.openai.model',
     ),
-    **dict.fromkeys(('Claude', 'ClaudeSDK', 'Anthropic'), 'rolecall.models.anthropic'),
-    **dict.fromkeys(('LlamaCpp', 'Embedded', 'smollm2'), 'rolecall.models.llama'),
+    **dict.fromkeys(('Claude', 'ClaudeSDK', 'Anthropic'), 'rolecall.models.anthropic.model'),
+    **dict.fromkeys(('LlamaCpp', 'Embedded', 'smollm2'), 'rolecall.models.llama.model'),
     **dict.fromkeys(
         ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
-        'rolecall.models.transformers',
+        'rolecall.models.transformers.model',
     ),
     **dict.fromkeys(('VLLM', 'VLLMwithChatTemplate'), 'rolecall.models.vllm'),
     **dict.fromkeys(('Function', 'FunctionModel'), _FUNCTION),
@@ -84,7 +84,7 @@ def _backend(module: str) -> Callable[..., Model]:
     try:
         build: Callable[..., Model] = importlib.import_module(module).build
     except ImportError as missing:
-        extra = {'rolecall.models.llama': 'llama', 'rolecall.models.vllm': 'vllm'}.get(module, 'api')
+        extra = {'rolecall.models.llama.model': 'llama', 'rolecall.models.vllm': 'vllm'}.get(module, 'api')
         package = missing.name or module
         raise MissingExtraError(package, extra=extra, purpose='to ask this model') from missing
     return build

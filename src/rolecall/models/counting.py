@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RenderError
-from rolecall.models.folder_settings import tokenizer_settings
-from rolecall.models.tokenizers import Tokenizer, find_tokenizer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Request
+from rolecall.tokenizers.folder import tokenizer_settings
+from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 __all__ = ['Counter']
 

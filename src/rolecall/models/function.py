@@ -17,7 +17,7 @@ from typing import Any, get_args
 from rolecall.models.base import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
 from rolecall.models.counting import Counter
 from rolecall.models.entries import EntryReader
-from rolecall.models.http import together
+from rolecall.models.http.client import together
 from rolecall.render.spans import Request
 
 __all__ = ['FunctionModel', 'build']

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rolecall.models.http import Collector
+from rolecall.models.http.client import Collector
 
 __all__ = ['Listened', 'Tell']
 

@@ -12,14 +12,14 @@ from typing import Any, Protocol, TypeVar
 
 from rolecall.errors import MissingExtraError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.tokenizers import Tokenizer
-from rolecall.models.transformers_answering import TransformersAnswering, thought, too_long
-from rolecall.models.transformers_place import Place
-from rolecall.models.transformers_prompts import Encoder, Prompt
-from rolecall.models.transformers_settings import Settings, read_settings
-from rolecall.models.transformers_tokenizer import TransformersTokenizer
+from rolecall.models.transformers.answering import TransformersAnswering, thought, too_long
+from rolecall.models.transformers.place import Place
+from rolecall.models.transformers.prompts import Encoder, Prompt
+from rolecall.models.transformers.settings import Settings, read_settings
+from rolecall.models.transformers.tokenizer import TransformersTokenizer
 from rolecall.models.worker import Worker
 from rolecall.render.spans import Request
+from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['Engine', 'VLLMModel', 'arguments', 'build', 'reply_of', 'sampling_params', 'scored_of']
 

@@ -19,13 +19,13 @@ from rolecall.inferencers.prediction import Prediction
 from rolecall.models.base import ModelError
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
-from rolecall.runs.asking import Asking, RowAsk
-from rolecall.runs.codec import dumps
+from rolecall.runs.client.cache import Asking, RowAsk
+from rolecall.runs.client.client import BrokenError, Lane
 from rolecall.runs.errors import RunError
-from rolecall.runs.lanes import BrokenError, Lane
-from rolecall.runs.results import Result
-from rolecall.runs.store import Store
-from rolecall.runs.watching import Silence, Watcher
+from rolecall.runs.store.codec import dumps
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.runs.watcher import Silence, Watcher
 
 __all__ = ['Engine', 'Job']
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean, needed
-from rolecall.runs.archive import Archive
-from rolecall.runs.codec import dumps, result_as_dict
 from rolecall.runs.errors import RunError
-from rolecall.runs.results import Result
-from rolecall.runs.writing import written_whole
+from rolecall.runs.files import written_whole
+from rolecall.runs.store.codec import dumps, result_as_dict
+from rolecall.runs.store.reader import Archive
+from rolecall.runs.store.results import Result
 
 __all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.render.spans import Span, joined
 
 __all__ = ['Block', 'blocks_of', 'is_messages']

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile
 from typing import Any
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.render.spans import joined
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.facts import title_of

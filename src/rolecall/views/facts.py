@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.program import fingerprint
 from rolecall.render.spans import joined
 

@@ -47,7 +47,7 @@ def findings_as_json(findings: Sequence[Finding]) -> Iterator[str]:
 
 def rule_lines() -> Iterator[str]:
     """The rules by name, with what they look for."""
-    from rolecall.linting import RULES
+    from rolecall.lint.linter import RULES
 
     width = max(map(len, RULES))
     for rule in RULES.values():

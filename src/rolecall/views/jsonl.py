@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.program import fingerprint
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Span

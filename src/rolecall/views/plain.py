@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.render.spans import Span
 from rolecall.views.blocks import Block, blocks_of, is_messages
 from rolecall.views.facts import facts_of, title_of
@@ -20,7 +20,7 @@ __all__ = ['plain_lines', 'shown_text']
 def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
     """The lines that show one request.
 
-    >>> from rolecall.previews import preview
+    >>> from rolecall.pairs.pair import preview
     >>> config = dict(
     ...     models=[dict(abbr='gpt', type='OpenAI')],
     ...     datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?', 'a': '2'}],

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from rolecall.runs.plan import RunPlan
-from rolecall.runs.results import Result
-from rolecall.runs.watching import Silence, Watcher
+from rolecall.runs.store.results import Result
+from rolecall.runs.watcher import Silence, Watcher
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.facts import counted
 from rolecall.views.visible import safe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.views.differences import diff_as_json, plain_diff
 from rolecall.views.jsonl import as_json, json_line
 from rolecall.views.plain import plain_lines

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.views.differences import Change, Pieces, compare, request_lines
 from rolecall.views.facts import title_of
 from rolecall.views.visible import blanks_shown, safe

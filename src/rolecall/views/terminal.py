@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.previews import Preview
+from rolecall.pairs.pair import Preview
 from rolecall.render.spans import Span
 from rolecall.views.blocks import Block, blocks_of, is_messages
 from rolecall.views.facts import facts_of, title_of

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rolecall.config.sides import Side
-from rolecall.config.tasks import Task
-from rolecall.previews import Pair, Preview
+from rolecall.pairs.model_entries import Side
+from rolecall.pairs.pair import Pair, Preview
+from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 from rolecall.retrievers import Picked
@@ -25,7 +25,7 @@ from rolecall.views.visible import blanks_shown, safe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rolecall.models.tokenizers import Tokenizer
+    from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['Counted', 'Room', 'TokenAt', 'count_tokens', 'room_of', 'tokens_of']
 

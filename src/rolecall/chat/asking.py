@@ -1,0 +1,166 @@
+"""A conversation with a model: sent, timed and tried again as the run engine does it, with tools in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from rolecall.chat.errors import ModuleError, ToolRoundsError
+from rolecall.chat.hooks import hooked
+from rolecall.chat.replies import ChatReply, Message, answer_of, spoken, total
+from rolecall.chat.speaking import Asked, Speaker
+from rolecall.chat.telling import Tell, Telling
+from rolecall.chat.tools import Toolbox
+from rolecall.models.base import Model, ModelError, Reply, Sampling
+from rolecall.models.entries import EntryReader
+from rolecall.prompters.base import Prompter
+from rolecall.prompters.sharing import copied
+from rolecall.render.spans import Request
+from rolecall.runs.client.client import BrokenError, Call, Patience, SingleLane
+from rolecall.runs.client.limiter import Limits
+
+__all__ = ['Line', 'converse', 'read_sampling']
+
+_LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
+_OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
+_KNOWN = (
+    *_LENGTHS,
+    *_OWN,
+    'min_tokens',
+    'min_new_tokens',
+    'stop',
+    'history',
+    'tools',
+    'tool_choice',
+    'response_format',
+)
+"""What a parameter may be a slip of."""
+_ONE = Limits(start=1, most=1)
+
+
+@dataclass(eq=False)
+class Line:
+    """The way to one model: who answers, how it is addressed, how long one waits and tries again.
+
+    It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
+    """
+
+    model: Model
+    speaker: Speaker
+    patience: Patience
+    _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    async def hold(self, conversation: Awaitable[ChatReply]) -> ChatReply:
+        """The reply of a conversation, which ends with an error if the line is closed in the middle of it."""
+        task = asyncio.current_task()
+        if task is None:
+            return await conversation
+        self._under_way.add(task)
+        try:
+            return await conversation
+        except asyncio.CancelledError:
+            if task not in self._dropped:
+                raise
+            raise ModuleError('the module was stopped before the answer was complete.') from None
+        finally:
+            self._under_way.discard(task)
+            self._dropped.discard(task)
+
+    async def close(self) -> None:
+        """End what is under way, and let go of the model."""
+        tasks = tuple(self._under_way)
+        self._dropped.update(tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.model.close()
+
+
+def read_sampling(given: Mapping[str, Any]) -> Sampling:
+    """Sampling parameters by their usual names; what is not known is passed on as it is.
+
+    >>> read_sampling({'max_tokens': 9, 'stop': 'END', 'presence_penalty': 1}).as_dict()
+    {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
+    """
+    rest = {name: value for name, value in given.items() if value is not None}
+    lengths = [rest.pop(name) for name in _LENGTHS if name in rest]
+    for length in lengths:
+        if not isinstance(length, int) or isinstance(length, bool):
+            raise ModuleError(f'the length of the answer is a whole number of tokens; got {length!r:.60}.')
+    if len(set(lengths)) > 1:
+        raise ModuleError(f'the length of the answer is given twice, as {" and ".join(map(str, sorted(lengths)))}.')
+    stop = rest.pop('stop', ())
+    if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):
+        raise ModuleError(f'stop is a text or a list of texts; got {stop!r:.60}.')
+    own = {name: rest.pop(name) for name in _OWN if name in rest}
+    if rest:
+        reader = EntryReader(rest, 'sampling')
+        reader.refuse_misspelt(_KNOWN)
+        reader.finish()
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    return Sampling(max_out_len=next(iter(lengths), None), stop=stops, extra=rest, **own)
+
+
+async def converse(
+    line: Line,
+    prompter: Prompter,
+    asked: Asked,
+    sampling: Sampling,
+    *,
+    toolbox: Toolbox | None = None,
+    tell: Tell | None = None,
+    home: asyncio.AbstractEventLoop | None = None,
+) -> ChatReply:
+    """The reply to a call. With a toolbox, the tools the model asks for are run until it answers."""
+    earlier = copied(asked.history) if isinstance(asked.history, (list, tuple)) else []
+    prompter, asked = await hooked(prompter, asked)
+    said: list[Message] = []
+    usages = []
+    first: Request | None = None
+    rounds = toolbox.max_rounds if toolbox is not None else 0
+    if toolbox is not None:
+        line.speaker.must_hear_tools(prompter)
+    offers = bool(asked.tools or prompter.tools)
+    for left in range(rounds, -1, -1):
+        request, beside, reads = line.speaker.word(prompter, asked, said)
+        first = reads if first is None else first
+        # Where calls stand in the text, it is known only at the end what of it was said.
+        live = tell if not (line.speaker.writes_calls and offers) else None
+        drawn = replace(sampling, extra={**sampling.extra, **beside})
+        reply = line.speaker.heard(await _sent(line, request, drawn, live), prompter, asked)
+        if tell is not None and live is None and reply.text:
+            tell(reply.text)
+        reply = _identified(reply, len(earlier) + len(said))
+        usages.append(reply.usage)
+        if toolbox is None or not reply.tool_calls:
+            before = (*earlier, *spoken(prompter, asked.input))
+            return ChatReply.of(reply, prompt=first, said=said, before=before, usage=total(usages))
+        said.append(answer_of(reply))
+        if left:
+            said += await toolbox.results(reply.tool_calls, home=home)
+    raise ToolRoundsError(rounds, said)
+
+
+def _identified(reply: Reply, start: int) -> Reply:
+    """The reply with an id for each call, which results refer to; no two in a conversation are the same."""
+    # Nine letters and digits are what the strictest chat templates ask for.
+    calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
+    return replace(reply, tool_calls=tuple(calls))
+
+
+async def _sent(line: Line, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
+    """One request, by the run engine's way of sending. What would end a run is here the end of this call alone."""
+    model = line.model if tell is None else cast(Model, Telling(line.model, tell))
+    lane = SingleLane(model, _ONE, line.patience)
+    try:
+        reply = await lane.send(Call('generate', request, sampling))
+    except BrokenError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModelError):
+            raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
+        raise cause if cause is not None else error from None
+    return cast(Reply, reply)

@@ -1,0 +1,107 @@
+"""One event loop in a thread of its own, on which all modules talk to their models.
+
+So a module can be called from plain code, from a notebook and from any event loop, and keeps its connections between
+calls whoever makes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from rolecall.chat.errors import ModuleError
+
+__all__ = ['beside', 'finish', 'result_of', 'submit']
+
+T = TypeVar('T')
+_STARTING = threading.Lock()
+_CLOSING_SECONDS = 2.0
+
+
+class _Thread:
+    """The loop and the thread it runs in; it ends with the process."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name='rolecall-modules', daemon=True)
+        self.thread.start()
+
+    @property
+    def serves(self) -> bool:
+        """Whether work is done here. A thread does not live on in a forked process."""
+        return self.process == os.getpid() and self.thread.is_alive()
+
+    def _run(self) -> None:
+        """What ends a program ends the loop as well; here it is an error of one call, and the others go on."""
+        over = False
+        while not over:
+            with suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
+                over = True
+
+
+_running: _Thread | None = None
+
+
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Begin some work on the loop. Cancelling the future stops the work."""
+    global _running
+    with _STARTING:
+        if _running is None or not _running.serves:
+            _running = _Thread()
+    return asyncio.run_coroutine_threadsafe(work, _running.loop)
+
+
+def result_of(work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work; who stops waiting stops the work."""
+    if _is_here():
+        work.close()
+        raise ModuleError(
+            'an async function that a module calls cannot wait for a module: use `await module.acall(…)`.'
+        )
+    future = submit(work)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """What some work of the user's gives, in a thread of its own: it may wait, also for other modules."""
+    given: Future[T] = Future()
+    given.set_running_or_notify_cancel()
+    inherited = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = inherited.run(work)
+        except BaseException as error:  # whoever waits is told
+            given.set_exception(error)
+        else:
+            given.set_result(result)
+
+    threading.Thread(target=run, name='rolecall-beside', daemon=True).start()
+    return await asyncio.wrap_future(given)
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Close something down, wherever and whenever it is let go."""
+    if _running is None or not _running.serves:
+        work.close()
+        return
+    future = asyncio.run_coroutine_threadsafe(work, _running.loop)
+    if not _is_here():
+        with suppress(Exception):  # it is let go: nobody is left to be told
+            future.result(_CLOSING_SECONDS)
+
+
+def _is_here() -> bool:
+    return _running is not None and threading.current_thread() is _running.thread

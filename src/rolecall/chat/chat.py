@@ -1,0 +1,208 @@
+"""What chat modules have in common: a prompter, a model behind it, and one way of calling both.
+
+A module is a value: `prompt` and `with_tools` give new modules that share the model. Nothing of a call stays behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rolecall.chat.asking import Line, converse, read_sampling
+from rolecall.chat.background import result_of, submit
+from rolecall.chat.errors import ModuleError, NoAnswerError
+from rolecall.chat.replies import ChatReply
+from rolecall.chat.speaking import Asked
+from rolecall.chat.streams import AsyncStream, Stream
+from rolecall.chat.telling import Tell
+from rolecall.chat.tools import Toolbox, tool_schema
+from rolecall.models.base import Reply
+from rolecall.prompters.base import Prompter
+from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
+
+__all__ = ['ChatModule']
+
+M = TypeVar('M', bound='ChatModule')
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any]]
+
+
+class ChatModule:
+    """The base of `OnlineChatModule` and `TrainableModule`."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        read_sampling(defaults)  # told now, rather than at the first call
+        self._defaults = dict(defaults)
+        self._prompter: Prompter = EmptyPrompter()
+        self._toolbox: Toolbox | None = None
+
+    def _line(self) -> Line:
+        """The way to the model."""
+        raise NotImplementedError
+
+    def start(self: M) -> M:
+        """Have the model ready, and wait until it is."""
+        return self
+
+    def stop(self) -> None:
+        """Let go of connections and memory."""
+
+    @property
+    def prompter(self) -> Prompter:
+        """What words its inputs."""
+        return self._prompter
+
+    def prompt(self: M, prompter: Prompter | str | Mapping[str, str] | None = None) -> M:
+        """The same module with a prompter, or with an instruction for a `ChatPrompter`; None: nothing but the input."""
+        if prompter is None:
+            prompter = EmptyPrompter()
+        elif isinstance(prompter, (str, Mapping)):
+            prompter = ChatPrompter(prompter)
+        elif not isinstance(prompter, Prompter):
+            raise ModuleError(f'a module is prompted with a prompter, a string or a mapping; got {prompter!r:.60}.')
+        return self._with(_prompter=prompter)
+
+    def with_tools(self: M, functions: Sequence[Callable[..., Any]], *, max_rounds: int = 8) -> M:
+        """The same module with Python functions as tools: those the model asks for are called, until it answers."""
+        return self._with(_toolbox=Toolbox(functions, max_rounds=max_rounds))
+
+    def __call__(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> str:
+        """The answer. What is no answer (filtered, too long, …) is a `NoAnswerError`."""
+        return _text(self.reply(given, history=history, tools=tools, **sampling))
+
+    def reply(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> ChatReply:
+        """The whole reply: text, reasoning, tool calls, usage, and every message that was said."""
+        return result_of(self._conversation(given, history, tools, sampling))
+
+    def stream(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> Stream:
+        """The pieces of the answer as they come; `.reply` of the iterator is the whole."""
+        begin = self._beginning(given, history, tools, sampling)
+        return Stream(lambda tell: begin(tell, None))
+
+    async def acall(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> str:
+        """The answer, awaited."""
+        return _text(await self.areply(given, history=history, tools=tools, **sampling))
+
+    async def areply(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> ChatReply:
+        """The whole reply, awaited."""
+        home = asyncio.get_running_loop()
+        return await asyncio.wrap_future(submit(self._conversation(given, history, tools, sampling, home=home)))
+
+    def astream(
+        self,
+        given: Any,
+        /,
+        *,
+        history: Sequence[Any] | None = None,
+        tools: Tools | None = None,
+        **sampling: Any,
+    ) -> AsyncStream:
+        """The pieces of the answer as they come, for `async for`."""
+        return AsyncStream(self._beginning(given, history, tools, sampling))
+
+    def __enter__(self: M) -> M:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    async def __aenter__(self: M) -> M:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def _beginning(
+        self, given: Any, history: Sequence[Any] | None, tools: Tools | None, sampling: Mapping[str, Any]
+    ) -> Callable[[Tell, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
+        self._line()  # a call that cannot be made is told here, not at the first piece
+        read_sampling({**self._defaults, **sampling})
+        return lambda tell, home: self._conversation(given, history, tools, sampling, tell=tell, home=home)
+
+    async def _conversation(
+        self,
+        given: Any,
+        history: Sequence[Any] | None,
+        tools: Tools | None,
+        sampling: Mapping[str, Any],
+        *,
+        tell: Tell | None = None,
+        home: asyncio.AbstractEventLoop | None = None,
+    ) -> ChatReply:
+        line, offered = self._line(), self._offered(tools)
+        return await line.hold(
+            converse(
+                line,
+                self._prompter,
+                Asked(given, history, offered or None),
+                read_sampling({**self._defaults, **sampling}),
+                toolbox=self._toolbox,
+                tell=tell,
+                home=home,
+            )
+        )
+
+    def _offered(self, tools: Tools | None) -> list[Mapping[str, Any]]:
+        """The tools of a call; functions are described, others are taken as they are."""
+        if tools and self._toolbox is not None:
+            raise ModuleError('the module has tools already; they cannot be given again with a call.')
+        if self._toolbox is not None:
+            return list(self._toolbox.schemas)
+        if tools is not None and not isinstance(tools, (list, tuple)):
+            raise ModuleError(f'tools are a list of functions or mappings; got {tools!r:.60}.')
+        return [tool if isinstance(tool, Mapping) else tool_schema(tool) for tool in tools or ()]
+
+    def _with(self: M, **changes: Any) -> M:
+        changed = copy.copy(self)
+        changed.__dict__.update(changes)
+        return changed
+
+
+def _text(reply: Reply) -> str:
+    if reply.outcome != 'ok':
+        raise NoAnswerError(reply)
+    return reply.text

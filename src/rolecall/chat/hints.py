@@ -1,0 +1,203 @@
+"""Type hints in the two directions a tool needs: as JSON Schema for the model, and for the values it sends back."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from rolecall.chat.errors import ModuleError
+
+__all__ = ['BadValueError', 'hints_of', 'schema_of', 'value_of']
+
+_PLAIN: Mapping[Any, str] = {
+    str: 'string', int: 'integer', float: 'number', bool: 'boolean', type(None): 'null', None: 'null'
+}  # fmt: skip
+_LISTS = ('list', 'Sequence', 'Iterable', 'Collection', 'MutableSequence')
+_SETS = ('set', 'frozenset', 'Set', 'AbstractSet')
+_DICTS = ('dict', 'Mapping', 'MutableMapping')
+
+
+class BadValueError(ValueError):
+    """A value that a parameter cannot take. Its sentence is for the model."""
+
+
+def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The JSON Schema of a type hint; one that says nothing allows everything.
+
+    >>> schema_of(list[int] | None)
+    {'anyOf': [{'type': 'array', 'items': {'type': 'integer'}}, {'type': 'null'}]}
+    >>> schema_of(Literal['C', 'F'])
+    {'enum': ['C', 'F'], 'type': 'string'}
+    """
+    if _is_plain(hint):
+        return {'type': _PLAIN[hint]}
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        described = [note for note in arguments[1:] if isinstance(note, str)]
+        return schema_of(arguments[0], inside=inside) | ({'description': described[0]} if described else {})
+    if origin is Literal:
+        return _choice(arguments)
+    if origin in (Union, types.UnionType):
+        return {'anyOf': [schema_of(one, inside=inside) for one in arguments]}
+    if _fields_of(hint) is not None:
+        return {'type': 'object'} if hint in inside else _object(hint, (*inside, hint))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _choice(tuple(member.value for member in hint))
+    return _container(getattr(origin or hint, '__name__', ''), arguments, inside)
+
+
+def _is_plain(hint: Any) -> bool:
+    return (hint is None or isinstance(hint, type)) and hint in _PLAIN
+
+
+def _choice(values: tuple[Any, ...]) -> dict[str, Any]:
+    kinds = {_PLAIN.get(type(value)) for value in values}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return {'enum': list(values), **({'type': kind} if kind else {})}
+
+
+def _container(name: str, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any]:
+    if name == 'tuple' and arguments and arguments[-1] is not Ellipsis:
+        items = [schema_of(one, inside=inside) for one in arguments]
+        return {'type': 'array', 'prefixItems': items, 'minItems': len(items), 'maxItems': len(items)}
+    if name in (*_LISTS, *_SETS, 'tuple'):
+        of = {'items': schema_of(arguments[0], inside=inside)} if arguments else {}
+        return {'type': 'array', **of, **({'uniqueItems': True} if name in _SETS else {})}
+    if name in _DICTS:
+        of = {'additionalProperties': schema_of(arguments[1], inside=inside)} if len(arguments) == 2 else {}
+        return {'type': 'object', **of}
+    return {}
+
+
+def _object(hint: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
+    found = _fields_of(hint) or {}
+    return {
+        'type': 'object',
+        'properties': {name: schema_of(kind, inside=inside) for name, (kind, _) in found.items()},
+        'required': [name for name, (_, needed) in found.items() if needed],
+    }
+
+
+def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]] | None:
+    """The fields of a dataclass or TypedDict: the type of each, and whether it must be given."""
+    if is_typeddict(hint):
+        return {name: (kind, name in hint.__required_keys__) for name, kind in get_type_hints(hint).items()}
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        kinds = get_type_hints(hint, include_extras=True)
+        missing = dataclasses.MISSING
+        return {
+            one.name: (kinds[one.name], one.default is missing and one.default_factory is missing)
+            for one in dataclasses.fields(hint)
+            if one.init
+        }
+    return None
+
+
+def value_of(value: Any, hint: Any, where: str) -> Any:
+    """A value of JSON as the hint wants it; `BadValueError` if it cannot be that.
+
+    >>> value_of({'x': 1}, dict[str, float], 'point')
+    {'x': 1.0}
+    >>> value_of('many', int, 'count')
+    Traceback (most recent call last):
+    rolecall.chat.hints.BadValueError: count is to be integer; got 'many'
+    """
+    if _is_plain(hint):
+        return _plain(value, hint, where)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return value_of(value, arguments[0], where)
+    if origin is Literal:
+        return _one_of(value, arguments, where)
+    if origin in (Union, types.UnionType):
+        return _first_that_fits(value, arguments, where)
+    if (found := _fields_of(hint)) is not None:
+        return _record(value, hint, found, where)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(_one_of(value, tuple(member.value for member in hint), where))
+    return _contained(value, getattr(origin or hint, '__name__', ''), arguments, where)
+
+
+def _plain(value: Any, kind: Any, where: str) -> Any:
+    if kind in (None, type(None)) and value is None:
+        return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is int and is_number and math.isfinite(value) and value == int(value):
+        return int(value)
+    if kind is float and is_number:
+        return float(value)
+    if kind in (str, bool) and isinstance(value, kind):
+        return value
+    raise BadValueError(f'{where} is to be {_PLAIN[kind]}; got {value!r:.60}')
+
+
+def _one_of(value: Any, known: tuple[Any, ...], where: str) -> Any:
+    found = [one for one in known if one == value and isinstance(one, bool) == isinstance(value, bool)]
+    if not found:
+        raise BadValueError(f'{where} is to be one of {", ".join(map(repr, known))}; got {value!r:.60}')
+    return found[0]
+
+
+def _first_that_fits(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+    said = []
+    # A value that is of a type already is not made into another: 1 stays 1 for `float | int`.
+    for hint in sorted(hints, key=lambda hint: hint is not type(value)):
+        try:
+            return value_of(value, hint, where)
+        except BadValueError as error:
+            said.append(str(error))
+    raise BadValueError(' or '.join(said))
+
+
+def _record(value: Any, hint: Any, found: Mapping[str, tuple[Any, bool]], where: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise BadValueError(f'{where} is to be an object; got {value!r:.60}')
+    missing = [name for name, (_, needed) in found.items() if needed and name not in value]
+    unknown = [name for name in value if name not in found]
+    if missing or unknown:
+        raise BadValueError(f'{where} has no {missing[0]}' if missing else f'{where} cannot have {unknown[0]!r:.60}')
+    return hint(**{name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()})
+
+
+def _contained(value: Any, name: str, arguments: tuple[Any, ...], where: str) -> Any:
+    make: Callable[[Any], Any] | None = tuple if name == 'tuple' else list if name in _LISTS else None
+    if name in _SETS:
+        make = frozenset if name == 'frozenset' else set
+    if make is not None:
+        if not isinstance(value, list):
+            raise BadValueError(f'{where} is to be a list; got {value!r:.60}')
+        hints = _hints_of_items(name, arguments, len(value), where)
+        return make(
+            value_of(item, hint, f'{where}[{i}]') for i, (item, hint) in enumerate(zip(value, hints, strict=True))
+        )
+    if name in _DICTS:
+        if not isinstance(value, Mapping):
+            raise BadValueError(f'{where} is to be an object; got {value!r:.60}')
+        hint = arguments[1] if len(arguments) == 2 else Any
+        return {key: value_of(item, hint, f'{where}.{key}') for key, item in value.items()}
+    return value
+
+
+def _hints_of_items(name: str, arguments: tuple[Any, ...], count: int, where: str) -> list[Any]:
+    if name == 'tuple' and arguments and arguments[-1] is not Ellipsis:
+        if len(arguments) != count:
+            raise BadValueError(f'{where} is to have {len(arguments)} items; got {count}')
+        return list(arguments)
+    return [arguments[0] if arguments else Any] * count
+
+
+def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """The hints of a function's parameters."""
+    is_function = inspect.isroutine(function) or isinstance(function, type)
+    try:
+        hints = get_type_hints(function if is_function else type(function).__call__, include_extras=True)
+        for hint in hints.values():
+            schema_of(hint)
+    except (NameError, SyntaxError, AttributeError, TypeError) as error:
+        raise ModuleError(f'the tool {name} has a type hint that cannot be understood: {error}.') from None
+    return hints

@@ -1,0 +1,187 @@
+"""Chats with models on this machine: GGUF files in the embedded engine, Hugging Face models in vLLM or Transformers."""
+
+from __future__ import annotations
+
+import importlib.util
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal
+
+from rolecall.chat.asking import Line
+from rolecall.chat.background import finish, result_of
+from rolecall.chat.chat import ChatModule, M
+from rolecall.chat.errors import ModuleError, NotStartedError
+from rolecall.chat.speaking import TextSpeaker
+from rolecall.errors import DataError
+from rolecall.models.backends import build_model
+from rolecall.models.base import Model, Sampling
+from rolecall.models.entries import EntryReader
+from rolecall.models.pull import PACKAGED, model_path
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.runs.client.client import Patience
+from rolecall.tokenizers.folder import tokenizer_settings
+from rolecall.tokenizers.gguf_file import chat_settings
+from rolecall.tokenizers.tokenizer import find_tokenizer
+
+__all__ = ['Engine', 'TrainableModule']
+
+Engine = Literal['llama', 'vllm', 'transformers']
+
+_TYPES: Mapping[str, tuple[str, str]] = {
+    'llama': ('LlamaCpp', 'LlamaCpp'),
+    'vllm': ('VLLM', 'VLLMwithChatTemplate'),
+    'transformers': ('HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
+}
+"""The type of model entry for each engine: without a chat template, and with one."""
+_ENTRY_OPTIONS = (
+    *('max_seq_len', 'n_threads', 'parallel', 'batch_size', 'stop_words', 'generation_kwargs', 'model_kwargs'),
+    *('tokenizer_path', 'tokenizer_kwargs', 'device', 'dtype', 'trust_remote_code'),
+)
+_SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len')
+_NAME = 'TrainableModule'
+_PATIENCE = Patience(seconds=None, retries=0, when_busy=0)
+_HELLO = 'Hello'
+
+
+class TrainableModule(ChatModule):
+    """A model on this machine: a `.gguf` file, `'smollm2'`, or the folder or name of a Hugging Face model.
+
+    with TrainableModule('smollm2').prompt('You answer in one word.') as module:
+        module('What is the capital of France?')
+
+    It is called as an `OnlineChatModule` is, once it is started. Options are those of a model entry (`max_seq_len`,
+    `n_threads`, `device`, …); all others are for drawing answers (`temperature`, `max_tokens`, …).
+
+    >>> TrainableModule('smollm2')('Hello')
+    Traceback (most recent call last):
+    rolecall.chat.errors.NotStartedError: 'smollm2' is not started: call start(), or use `with module:`.
+    """
+
+    def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
+        if engine is not None and engine not in _TYPES:
+            raise ModuleError(f'engine is one of {", ".join(_TYPES)}; got {engine!r:.60}.')
+        reader = EntryReader(options, _NAME)
+        reader.refuse_misspelt((*_ENTRY_OPTIONS, *_SAMPLING))
+        reader.finish()
+        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+        entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
+        self.model = str(model)
+        self._served = _Served(self.model, engine or _engine_for(self.model), entry)
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the model."""
+        return self._served.engine
+
+    @property
+    def started(self) -> bool:
+        """Whether it can be called."""
+        return self._served.line is not None
+
+    def start(self: M) -> M:
+        """Load the model, and wait until it answers. A model that is started already is left as it is."""
+        self._served.start()  # type: ignore[attr-defined]  # M is bound to the base, which has no model of its own
+        return self
+
+    def stop(self) -> None:
+        """End the calls under way and give the memory back. It may be started again."""
+        self._served.stop()
+
+    def __repr__(self) -> str:
+        return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
+
+    def _line(self) -> Line:
+        line = self._served.line
+        if line is None:
+            raise NotStartedError(f'{self.model!r} is not started: call start(), or use `with module:`.')
+        return line
+
+
+class _Served:
+    """A model in this process, shared by all modules that were made of one."""
+
+    def __init__(self, path: str, engine: Engine, options: Mapping[str, Any]) -> None:
+        self.engine = engine
+        self.line: Line | None = None
+        self._path = path
+        self._options = options
+        self._changing = RLock()
+        self._on_exit: weakref.finalize[..., _Served] | None = None
+
+    def start(self) -> None:
+        with self._changing:
+            if self.line is not None:
+                return
+            if self.engine == 'llama':
+                template = _template_in_gguf(model_path(self._path))
+                self._begin(template)
+                return
+            template = _template_in_folder(self._folder())
+            model = self._begin(template, guess=True)
+            found = template or _template_in_folder(self._folder())  # a model of the hub is here only now
+            if found is not None:
+                self.line = Line(model, _speaker(model, found), _PATIENCE)
+            elif template is None:
+                self.stop()
+                self._begin(None)
+
+    def stop(self) -> None:
+        with self._changing:
+            line, self.line = self.line, None
+            if line is not None:
+                if self._on_exit is not None:
+                    self._on_exit.detach()
+                result_of(line.close())
+
+    def _begin(self, template: ChatTemplate | None, *, guess: bool = False) -> Model:
+        kind = _TYPES[self.engine][template is not None or (guess and self._folder() is None)]
+        model = build_model({**self._options, 'type': kind, 'path': self._path}, name=_NAME)
+        try:
+            result_of(model.generate([_HELLO], Sampling(max_out_len=1)))
+        except BaseException:
+            result_of(model.close())
+            raise
+        self.line = Line(model, _speaker(model, template), _PATIENCE)
+        self._on_exit = weakref.finalize(self, _close, model)
+        return model
+
+    def _folder(self) -> Path | None:
+        """The folder of a Hugging Face model, if it is on this machine."""
+        given = Path(str(self._options.get('tokenizer_path') or self._path)).expanduser()
+        if given.is_dir():
+            return given
+        found = find_tokenizer({'path': str(given)})
+        return None if found is None else Path(found.name).parent
+
+
+def _speaker(model: Model, template: ChatTemplate | None) -> TextSpeaker:
+    return TextSpeaker(template, tokenizer=lambda: getattr(model, 'tokenizer', None))
+
+
+def _close(model: Model) -> None:
+    finish(model.close())
+
+
+def _engine_for(model: str) -> Engine:
+    """The engine for a model: by its name, and by what is installed.
+
+    >>> _engine_for('smollm2'), _engine_for('weights/model.gguf')
+    ('llama', 'llama')
+    """
+    if model in PACKAGED or model.endswith('.gguf'):
+        return 'llama'
+    return 'vllm' if importlib.util.find_spec('vllm') is not None else 'transformers'
+
+
+def _template_in_gguf(path: Path) -> ChatTemplate | None:
+    if not path.is_file():
+        raise DataError(f'there is no file {path}.')
+    settings = chat_settings(path)
+    return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None
+
+
+def _template_in_folder(folder: Path | None) -> ChatTemplate | None:
+    settings = tokenizer_settings(folder) if folder else {}
+    return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

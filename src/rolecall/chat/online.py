@@ -1,0 +1,133 @@
+"""Chats with models behind APIs: a service by its name, or any server that speaks one of the two formats."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.chat.asking import Line
+from rolecall.chat.background import finish, result_of
+from rolecall.chat.chat import ChatModule
+from rolecall.chat.errors import ModuleError
+from rolecall.chat.sources import Source, find_source
+from rolecall.chat.speaking import AnthropicSpeaker, OpenAISpeaker
+from rolecall.models.anthropic import model as anthropic
+from rolecall.models.base import Model
+from rolecall.models.entries import EntryReader
+from rolecall.models.openai import model as openai
+from rolecall.runs.client.client import Patience
+
+__all__ = ['OnlineChatModule']
+
+_ENTRY_OPTIONS = (
+    *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
+    *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
+)
+_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries')
+_SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len', 'presence_penalty')
+_RETRIES = 4
+_NAME = 'OnlineChatModule'
+
+
+class OnlineChatModule(ChatModule):
+    """A model behind an API.
+
+    >>> module = OnlineChatModule('deepseek', temperature=0)
+    >>> module
+    OnlineChatModule(source='deepseek', model='deepseek-chat', base_url='https://api.deepseek.com/v1')
+    >>> assistant = module.prompt('You answer in one word.')
+
+    `assistant('…')` is the answer, `assistant.reply('…')` all that came with it, `assistant.stream('…')` the pieces.
+    `source` is a service by its name, or a URL; without one, the first whose key is in the environment. Options are
+    those of a model entry (`timeout`, `headers`, `extra_body`, …) and `retries`; others are sent with every request.
+    """
+
+    def __init__(
+        self,
+        source: str | None = None,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | Sequence[str] | None = None,
+        stream: bool = False,
+        **options: Any,
+    ) -> None:
+        retries = options.pop('retries', _RETRIES)
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ModuleError(f'retries is a whole number, 0 or more; got {retries!r:.60}.')
+        _refuse_misspelt(options)
+        if source is not None and not isinstance(source, str):
+            raise ModuleError(f'a source is a name or a URL; got {source!r:.60}.')
+        if source is not None and '://' in source:
+            base_url = _one_url(source, base_url)
+            source = None
+        if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
+            raise ModuleError(f'base_url is the URL of a server, or None for the usual one; got {base_url!r:.60}.')
+        found = Source('custom', base_url) if source is None and base_url is not None else find_source(source)
+        entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
+        entry |= _addressed(found, model, base_url, api_key)
+        if stream:
+            entry['stream'] = True
+        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+        built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
+        timeout = options.get('timeout') or 600.0
+        patience = Patience(seconds=timeout, retries=retries, when_busy=2 * retries)
+        speaker = AnthropicSpeaker() if found.anthropic else OpenAISpeaker()
+        self.source = found.name
+        self.model = str(entry.get('model') or '')
+        self._shared = Line(built, speaker, patience)
+        weakref.finalize(self._shared, _close, built)
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is."""
+        return str(self._shared.model.identity['server'])
+
+    def stop(self) -> None:
+        """End the calls under way and close the connections. The next call opens them again."""
+        result_of(self._shared.close())
+
+    def __repr__(self) -> str:
+        return f'OnlineChatModule(source={self.source!r}, model={self.model!r}, base_url={self.base_url!r})'
+
+    def _line(self) -> Line:
+        return self._shared
+
+
+def _close(model: Model) -> None:
+    finish(model.close())
+
+
+def _addressed(
+    source: Source, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
+) -> dict[str, Any]:
+    """The part of a model entry that says where the model is."""
+    name = model or source.model
+    kind = 'Claude' if source.anthropic else 'OpenAI' if name else 'VLLMCustomAPIChat'
+    entry: dict[str, Any] = {'type': kind, 'model': name}
+    url = base_url if base_url is not None else source.base_url
+    if url is not None:
+        entry['base_url'] = url
+    key = api_key if api_key is not None else _key_of(source)
+    return entry if key is None else entry | {'key': key}
+
+
+def _key_of(source: Source) -> str | None:
+    """The variable that holds the key; '' where none is sent, so that no key goes to a server it is not for."""
+    if not source.keys:
+        return ''
+    if source.variable is None and source.base_url is None:
+        return None  # the backend looks for it at the first call, and knows whether the server needs one
+    return f'${source.variable or source.keys[0]}'
+
+
+def _one_url(source: str, base_url: str | None) -> str:
+    if base_url is not None:
+        raise ModuleError('the server is named twice, as source and as base_url.')
+    return source
+
+
+def _refuse_misspelt(options: Mapping[str, Any]) -> None:
+    reader = EntryReader(options, _NAME)
+    reader.refuse_misspelt((*_ENTRY_OPTIONS, *_OWN_OPTIONS, *_SAMPLING))
+    reader.finish()

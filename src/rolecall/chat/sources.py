@@ -1,0 +1,128 @@
+"""Services that answer chats, by name: where they are, what they call their usual model, where their key is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rolecall.chat.errors import ModuleError
+from rolecall.errors import did_you_mean
+
+__all__ = ['ALIASES', 'SOURCES', 'Source', 'find_source']
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One service."""
+
+    name: str
+    base_url: str | None
+    """None: where its own environment variable says, or its usual place."""
+    model: str = ''
+    """Empty: the one model that the server offers."""
+    keys: tuple[str, ...] = ()
+    """Environment variables that may hold the key, in the order they are looked at. None: it needs no key."""
+    anthropic: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Where its key is looked for."""
+        return (*self.keys, f'LAZYLLM_{self.name.upper()}_API_KEY') if self.keys else ()
+
+    @property
+    def variable(self) -> str | None:
+        """The first of its variables that is set."""
+        return next((name for name in self.variables if os.environ.get(name)), None)
+
+
+SOURCES: Mapping[str, Source] = {
+    one.name: one
+    for one in (
+        Source('openai', None, 'gpt-4o-mini', ('OPENAI_API_KEY',)),
+        Source('anthropic', None, 'claude-sonnet-4-5', ('ANTHROPIC_API_KEY', 'CLAUDE_API_KEY'), anthropic=True),
+        Source('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', ('DEEPSEEK_API_KEY',)),
+        Source(
+            'qwen',
+            'https://dashscope.aliyuncs.com/compatible-mode/v1',
+            'qwen-plus',
+            ('DASHSCOPE_API_KEY', 'QWEN_API_KEY'),
+        ),
+        Source(
+            'glm',
+            'https://open.bigmodel.cn/api/paas/v4',
+            'glm-4-plus',
+            ('ZHIPUAI_API_KEY', 'ZAI_API_KEY', 'GLM_API_KEY'),
+        ),
+        Source('kimi', 'https://api.moonshot.cn/v1', 'moonshot-v1-8k', ('MOONSHOT_API_KEY', 'KIMI_API_KEY')),
+        Source(
+            'doubao',
+            'https://ark.cn-beijing.volces.com/api/v3',
+            'doubao-1-5-pro-32k-250115',
+            ('ARK_API_KEY', 'DOUBAO_API_KEY'),
+        ),
+        Source('siliconflow', 'https://api.siliconflow.cn/v1', 'Qwen/Qwen2.5-7B-Instruct', ('SILICONFLOW_API_KEY',)),
+        Source('minimax', 'https://api.minimax.chat/v1', 'MiniMax-Text-01', ('MINIMAX_API_KEY',)),
+        Source('sensenova', 'https://api.sensenova.cn/compatible-mode/v1', 'SenseChat-5', ('SENSENOVA_API_KEY',)),
+        Source('ppio', 'https://api.ppinfra.com/v3/openai', 'deepseek/deepseek-v3', ('PPIO_API_KEY',)),
+        Source('aiping', 'https://aiping.cn/api/v1', 'DeepSeek-V3', ('AIPING_API_KEY',)),
+        Source('openrouter', 'https://openrouter.ai/api/v1', 'openai/gpt-4o-mini', ('OPENROUTER_API_KEY',)),
+        Source(
+            'gemini',
+            'https://generativelanguage.googleapis.com/v1beta/openai',
+            'gemini-2.0-flash',
+            ('GEMINI_API_KEY', 'GOOGLE_API_KEY'),
+        ),
+        Source('mistral', 'https://api.mistral.ai/v1', 'mistral-small-latest', ('MISTRAL_API_KEY',)),
+        Source('groq', 'https://api.groq.com/openai/v1', 'llama-3.1-8b-instant', ('GROQ_API_KEY',)),
+        Source(
+            'together', 'https://api.together.xyz/v1', 'meta-llama/Llama-3.3-70B-Instruct-Turbo', ('TOGETHER_API_KEY',)
+        ),
+        Source('xai', 'https://api.x.ai/v1', 'grok-3-mini', ('XAI_API_KEY',)),
+        Source('ollama', 'http://localhost:11434/v1'),
+        Source('vllm', 'http://localhost:8000/v1'),
+        Source('sglang', 'http://localhost:30000/v1'),
+        Source('llamacpp', 'http://localhost:8080/v1'),
+        Source('lmstudio', 'http://localhost:1234/v1'),
+    )
+}
+"""Every service, those with a key in the order in which one is looked for."""
+
+ALIASES: Mapping[str, str] = {
+    'claude': 'anthropic',
+    'dashscope': 'qwen',
+    'zhipu': 'glm',
+    'zhipuai': 'glm',
+    'moonshot': 'kimi',
+    'ark': 'doubao',
+    'volcengine': 'doubao',
+    'google': 'gemini',
+    'llama.cpp': 'llamacpp',
+}
+
+
+def find_source(name: str | None) -> Source:
+    """The service of that name; without a name, the first whose key is in the environment.
+
+    >>> find_source('claude').name, find_source('DeepSeek').base_url
+    ('anthropic', 'https://api.deepseek.com/v1')
+    >>> find_source('opnai')
+    Traceback (most recent call last):
+    rolecall.chat.errors.ModuleError: there is no source 'opnai'. Did you mean 'openai'?
+    """
+    if name is None:
+        found = next((source for source in SOURCES.values() if source.variable), None)
+        if found is None:
+            raise ModuleError(
+                'no source is given, and no key is in the environment. Name a source (openai, deepseek, ollama, …) or '
+                'a base_url, or set the environment variable of a key, such as OPENAI_API_KEY.'
+            )
+        return found
+    word = name.strip().lower()
+    source = SOURCES.get(ALIASES.get(word, word))
+    if source is None:
+        hint = did_you_mean(word, [*SOURCES, *ALIASES])
+        if not hint.startswith('Did'):
+            hint = f"{hint} If it is the name of a model, write model='{name}'."
+        raise ModuleError(f"there is no source '{name}'. {hint}")
+    return source

@@ -1,0 +1,81 @@
+"""Special tokens in people's words, found wherever a chat template puts them.
+
+The spans of a prompt tell them where the template writes contents as they are. Where it quotes them as JSON, or where
+they stand in the arguments of a call, single characters that nobody uses stand in for them while the prompt is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.program import Trace
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = ['StandIns', 'holds']
+
+_FIRST = 0xF0000
+"""Characters from here on are for private use."""
+
+
+def holds(value: Any, tokens: Iterable[str]) -> bool:
+    """Whether one of these tokens stands in a value, at any depth.
+
+    >>> holds([{'content': 'a</s>'}], ['</s>']), holds([{'content': 'a'}], ['</s>'])
+    (True, False)
+    """
+    if isinstance(value, str):
+        return any(token in value for token in tokens)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return any(holds(one, tokens) for one in inner)
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """For each special token a character that does not occur in the prompt."""
+
+    tokens: Mapping[str, str]
+
+    @classmethod
+    def for_tokens(cls, tokens: Iterable[str], *, unused_in: str) -> StandIns:
+        """Stand-ins for some tokens; of those that begin alike, the longest counts."""
+        longest = sorted(tokens, key=len, reverse=True)
+        free = (sign for number in range(_FIRST, _FIRST + 0xFFFD) if (sign := chr(number)) not in unused_in)
+        return cls(dict(zip(free, longest, strict=False)))
+
+    def put(self, value: Any) -> Any:
+        """The value with characters in the place of tokens, at any depth.
+
+        >>> signs = StandIns({'*': '</s>'})
+        >>> signs.put({'input': ['a</s>', 1]}), signs.restored('a*')
+        ({'input': ['a*', 1]}, 'a</s>')
+        """
+        if isinstance(value, str):
+            for sign, token in self.tokens.items():
+                value = value.replace(token, sign)
+            return value
+        if isinstance(value, Mapping):
+            return {key: self.put(one) for key, one in value.items()}
+        return [self.put(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+    def restored(self, text: str) -> str:
+        """The text with the tokens in their places again."""
+        return self._pattern.sub(lambda sign: self.tokens[sign[0]], text)
+
+    def are_lost_in(self, trace: Trace) -> bool:
+        """Whether one stands in what the spans take for the chat template's own words."""
+        return any(self._pattern.search(str(span.text)) for span in trace.spans if span.origin.kind == 'chat_template')
+
+    def encoded(self, text: str, tokenizer: Tokenizer) -> list[int]:
+        """The ids of a text, in which what is stood in for is ordinary characters."""
+        ids: list[int] = []
+        for piece in filter(None, self._pattern.split(text)):
+            typed = self.tokens.get(piece)
+            ids += tokenizer.encode(piece) if typed is None else tokenizer.encode(typed, special=False)
+        return ids
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile('([' + re.escape(''.join(self.tokens)) + '])')

@@ -1,0 +1,250 @@
+"""Python functions as tools: what a model is told about them, and what becomes of its calls.
+
+Whatever goes wrong in a call goes back to the model as text, because the model is who can do better.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from rolecall.chat.background import beside
+from rolecall.chat.errors import ModuleError, words_of
+from rolecall.chat.hints import BadValueError, hints_of, schema_of, value_of
+from rolecall.chat.replies import Message
+from rolecall.errors import did_you_mean
+from rolecall.prompts.values import text_of
+
+__all__ = ['Tool', 'Toolbox', 'tool_schema']
+
+_NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
+_SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
+_OTHER_SECTION = re.compile(r'(?:Returns?|Raises|Yields?|Examples?|Notes?)\s*:?\s*', re.IGNORECASE)
+_FIELD = re.compile(r':param\s+(?:[^:]*\s)?(?P<name>\w+)\s*:\s*(?P<text>.*)|:\w+[^:]*:.*')
+_ENTRY = re.compile(r'\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)')
+_VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def tool_schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a model is told about a function: its name, its docstring, and its parameters by their type hints.
+
+    >>> def weather(city: str, unit: str = 'C') -> str:
+    ...     '''The weather of today.
+    ...
+    ...     Args:
+    ...         city: Where.
+    ...     '''
+    >>> schema = tool_schema(weather)['function']
+    >>> schema['name'], schema['description'], schema['parameters']['required']
+    ('weather', 'The weather of today.', ['city'])
+    >>> schema['parameters']['properties']
+    {'city': {'type': 'string', 'description': 'Where.'}, 'unit': {'type': 'string', 'default': 'C'}}
+    """
+    return Tool(function).schema
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One function."""
+
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ModuleError(f'a tool is a Python function; got {self.function!r:.60}.')
+        if not _NAME.fullmatch(self.name):
+            raise ModuleError(f'{self.name!r} is no name for a tool. Give the function a name of its own.')
+        if any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
+            raise ModuleError(f'the tool {self.name} has positional-only parameters, which a model cannot name.')
+
+    @cached_property
+    def name(self) -> str:
+        inner = self.function
+        while isinstance(inner, partial):
+            inner = inner.func
+        return getattr(inner, '__name__', None) or type(inner).__name__
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        about, described = _read_docstring(self.function)
+        named = {name: one for name, one in self._parameters.items() if one.kind not in _VAR}
+        properties = {name: self._property(one, described.get(name)) for name, one in named.items()}
+        needed = [name for name, one in named.items() if one.default is one.empty]
+        free = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
+        parameters: dict[str, Any] = {'type': 'object', 'properties': properties, 'required': needed}
+        if free:
+            parameters['additionalProperties'] = True
+        function = {'name': self.name, 'description': about, 'parameters': parameters}
+        return {'type': 'function', 'function': {key: value for key, value in function.items() if value}}
+
+    def arguments(self, given: Any) -> dict[str, Any]:
+        """The arguments of a call, as the function wants them; `BadValueError` if they are not that."""
+        if not isinstance(given, Mapping):
+            raise BadValueError(f'the arguments are to be a JSON object; got {given!r:.80}')
+        known = self._parameters
+        free = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        unknown = [name for name in given if name not in known or known[name].kind in _VAR]
+        refused = [name for name in unknown if name in self._bound or not free]
+        if refused:
+            raise BadValueError(f'there is no parameter {refused[0]!r:.60}; there are {", ".join(known) or "none"}')
+        missing = [
+            name
+            for name, one in known.items()
+            if one.kind not in _VAR and one.default is one.empty and name not in given
+        ]
+        if missing:
+            raise BadValueError(f'the parameter {missing[0]!r} is missing')
+        return {name: value_of(value, self._hints.get(name, Any), name) for name, value in given.items()}
+
+    @cached_property
+    def _bound(self) -> frozenset[str]:
+        """What `functools.partial` has given the function already: the model is neither told of it nor asked for it."""
+        names: set[str] = set()
+        inner = self.function
+        while isinstance(inner, partial):
+            names |= inner.keywords.keys()
+            inner = inner.func
+        return frozenset(names)
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            found = inspect.signature(self.function).parameters
+            return {name: one for name, one in found.items() if name not in self._bound}
+        except (TypeError, ValueError):
+            raise ModuleError(
+                f'the tool {self.name} does not tell its parameters. Write a function around it.'
+            ) from None
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        inner = self.function
+        while isinstance(inner, partial):
+            inner = inner.func
+        return hints_of(inner, self.name)
+
+    def _property(self, one: inspect.Parameter, described: str | None) -> dict[str, Any]:
+        found = schema_of(self._hints.get(one.name, Any))
+        if described and 'description' not in found:
+            found['description'] = described
+        if one.default is not one.empty and _is_json(one.default):
+            found['default'] = one.default
+        return found
+
+
+class Toolbox:
+    """The functions a module may call for its model."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], *, max_rounds: int) -> None:
+        if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
+            raise ModuleError(f'tools are a list of Python functions; got {functions!r:.60}.')
+        if not isinstance(max_rounds, int) or max_rounds < 1:
+            raise ModuleError(f'max_rounds is a whole number above 0; got {max_rounds!r:.60}.')
+        self.max_rounds = max_rounds
+        self._tools = {tool.name: tool for tool in map(Tool, functions)}
+        if len(self._tools) != len(functions):
+            raise ModuleError('two tools have the same name.')
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """What the model is told."""
+        return [tool.schema for tool in self._tools.values()]
+
+    async def results(
+        self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
+    ) -> list[Message]:
+        """The results of calls as messages. Async functions run on the loop `home`, others in threads."""
+        texts = await asyncio.gather(*(self._result(call['function'], home) for call in calls))
+        return [
+            {'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}
+            for call, text in zip(calls, texts, strict=True)
+        ]
+
+    async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> str:
+        name = str(called.get('name'))
+        tool = self._tools.get(name)
+        if tool is None:
+            return f'Error: there is no tool {name!r}. {did_you_mean(name, self._tools)}'
+        given, function = called.get('arguments'), tool.function
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
+            work = _awaited(tool, given)
+            if home is None or home is asyncio.get_running_loop():
+                return await work
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+        return await beside(lambda: _called(tool, given))
+
+
+def _called(tool: Tool, given: Any) -> str:
+    try:
+        return text_of(tool.function(**tool.arguments(given)))
+    except BaseException as error:  # the user's own code may raise anything, also sys.exit(); the model is told
+        return _told(error)
+
+
+async def _awaited(tool: Tool, given: Any) -> str:
+    try:
+        return text_of(await tool.function(**tool.arguments(given)))
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # likewise
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return _told(error)
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, BadValueError):
+        return f'Error: {error}.'
+    return f'Error: {words_of(error)}'
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """What a docstring says of a function, and of its parameters (`Args:` with indented names, or `:param name:`)."""
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not inspect.isroutine(inner) and not isinstance(inner, type):
+        inner = inner if type(inner).__doc__ and inner.__doc__ else type(inner).__call__
+    about: list[str] = []
+    described: dict[str, str] = {}
+    section, last, depth = 'about', '', None
+    for line in inspect.cleandoc(inner.__doc__ or '').splitlines():
+        words = line.strip()
+        indent = len(line) - len(line.lstrip())
+        field = _FIELD.fullmatch(words)
+        if indent == 0 and _SECTION.fullmatch(words):
+            section, last, depth = 'parameters', '', None
+        elif indent == 0 and _OTHER_SECTION.fullmatch(words):
+            section = 'other'
+        elif field is not None:
+            section, last = 'field', field['name'] or ''
+            if last:
+                described[last] = field['text']
+        elif section == 'parameters' and indent == 0 and words:
+            section = 'about'
+            about.append(words)
+        elif section in ('parameters', 'field') and words:
+            entry = _ENTRY.fullmatch(words) if section == 'parameters' and indent == (depth or indent) else None
+            if entry is not None:
+                depth, last = indent, entry['name']
+                described[last] = entry['text']
+            elif last:
+                described[last] = f'{described[last]} {words}'.strip()
+        elif section == 'about':
+            about.append(words)
+    return '\n'.join(about).strip(), {name: text for name, text in described.items() if text}

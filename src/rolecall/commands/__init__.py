@@ -1,1 +1,0 @@
-"""The commands of the command line, declared with argparse alone so that `rolecall --help` is instant."""

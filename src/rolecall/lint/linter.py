@@ -1,0 +1,320 @@
+"""Linting a config: its datasets and models are built and opened, and every rule looks at them and at their rows."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.files import Config, load_config
+from rolecall.datasets import Dataset
+from rolecall.datasets.rows import skipped
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
+from rolecall.lint.finding import Finding, Rule, Severity
+from rolecall.lint.rules import RULES
+from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
+from rolecall.lint.tally import Tally, worst_first
+from rolecall.pairs.build import build
+from rolecall.pairs.kinds import short_name
+from rolecall.pairs.model_entries import Side
+from rolecall.pairs.pair import Pair, Preview, fitting
+from rolecall.pairs.tasks import Task
+from rolecall.render.chat import ChatRenderer
+from rolecall.retrievers import Picked
+
+__all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config']
+
+Progress = Callable[[int, 'int | None'], None]
+"""Told how many rows have been looked at, of how many (None while that is not known)."""
+
+Data = Mapping[str, str] | Mapping[str, Mapping[str, str]]
+"""Files of rows by split; for all datasets, or by the dataset's abbr."""
+
+_REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
+
+
+def lint_config(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    limit: int | None = 200,
+    silence: Collection[str] = (),
+    data: Data | None = None,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Everything the rules have to say about a config, worst first.
+
+    `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows looked at in each dataset, `silence`
+    names rules to leave out. A config, dataset or model can leave rules out itself: `lint=dict(silence=['bos'])`.
+    `data` gives files for datasets whose rows are not at hand: `{'train': path, 'test': path}`, or such a mapping for
+    each dataset: `{abbr or pattern: {…}}`.
+
+    >>> config = dict(datasets=[dict(abbr='demo', type='Rows', test=[{'question': '1+1=?', 'answer': '2'}],
+    ...     reader_cfg=dict(input_columns=['question'], output_column='answer'),
+    ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {qestion}')))])
+    >>> for finding in lint_config(config):
+    ...     print(finding.severity, finding.rule, finding.where, finding.remedy[:28])
+    error unfilled-field demo Did you mean {question}? Nam
+    """
+    config = load_config(config) if isinstance(config, (str, Path)) else config
+    plan = build(config)
+    tasks = fitting(plan.tasks, dataset, 'dataset')
+    sides = fitting(plan.sides, model, 'model')
+    silenced = _Silence.read(config, tasks, sides, {silence} if isinstance(silence, str) else silence)
+    base = config.path.parent if isinstance(config, Config) else None
+    models = [_model_subject(side, _namesakes(side, plan.sides)) for side in sides]
+    findings: list[Finding] = []
+    for side, subject in zip(sides, models, strict=True):
+        findings += _without_rows(Tally.of(subject, RULES.values(), silence=silenced.of(side)))
+    count = _Count(progress)
+    for task in tasks:
+        opened = _open(task, base, data or {})
+        subject = _dataset_subject(task, opened, _namesakes(task, plan.tasks))
+        tally = Tally.of(subject, RULES.values(), silence=silenced.of(task))
+        pairs = [
+            Tally.of(_pair_subject(subject, on, task, side), RULES.values(), silence=silenced.of(task, side))
+            for side, on in zip(sides, models, strict=True)
+        ]
+        for one in (tally, *pairs):
+            one.look()
+        if isinstance(opened, Dataset):
+            count.expect(opened, limit, last=len(tasks) == 1)
+            tally.look_back(_look_at_rows(tally, pairs, task, sides, opened, limit, count))
+        for one in (tally, *pairs):
+            findings += one.findings()
+    return worst_first(findings)
+
+
+def _without_rows(tally: Tally) -> Iterator[Finding]:
+    tally.look()
+    return tally.findings()
+
+
+def _look_at_rows(
+    tally: Tally,
+    pairs: Sequence[Tally],
+    task: Task,
+    sides: Sequence[Side],
+    data: Dataset,
+    limit: int | None,
+    count: _Count,
+) -> Looked:
+    """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
+    columns: dict[str, None] = {}
+    unpicked = ''
+    try:
+        spoken = Pair(task, None, data)
+        sent = [Pair(task, side, data) for side in sides]
+        for number, row, picked in spoken.rows(limit):
+            columns |= dict.fromkeys(row)
+            shots = tuple(data.train[i] for i in picked.ids)
+            asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
+            tally.look_at(number, asked)
+            for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
+                each.look_at(number, _with_prompts(asked, pair, number, picked))
+            count.add()
+    except DataError as error:
+        tally.look_at(tally.seen, Asked({}, failed=str(error)))
+    except (ConfigError, MissingExtraError) as error:
+        unpicked = str(error)
+    empty = limit != 0 and not tally.seen and not unpicked
+    return Looked(empty=empty, columns=tuple(columns), unpicked=unpicked, left_out=_left_out(task, data))
+
+
+def _left_out(task: Task, data: Dataset) -> dict[str, int]:
+    """How many malformed lines were passed over, among the rows asked about and those that examples come from."""
+    sources = {'test': data.test}
+    if task.retriever.ice_num and data.train is not data.test:
+        sources['training'] = data.train
+    try:
+        return {which: skipped(rows) for which, rows in sources.items()}
+    except DataError:  # a file that cannot be read is a finding already
+        return {}
+
+
+def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:
+    """The row with its prompts: those of the dataset, or those for a model."""
+
+    def prompts(picked: Picked) -> tuple[Prompt, ...]:
+        return tuple(map(_prompt, pair.previews(number, asked.values, picked)))
+
+    try:
+        found = prompts(picked)
+    except (ConfigError, DataError, RenderError) as error:
+        return replace(asked, failed=str(error))
+    if pair.side is None:
+        return replace(asked, spoken=found)
+    return replace(asked, sent=found, with_shots=lambda n: prompts(Picked(picked.ids[:n])))
+
+
+def _prompt(preview: Preview) -> Prompt:
+    return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes)
+
+
+class _Count:
+    """How many rows have been looked at."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total: int | None = None
+
+    def expect(self, data: Dataset, limit: int | None, *, last: bool) -> None:
+        if self._progress is not None and last:
+            self._total = self._done + min(len(data.test), len(data.test) if limit is None else limit)
+
+    def add(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """The rules to leave out: everywhere, and by entry."""
+
+    everywhere: frozenset[str]
+    by_place: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def read(
+        cls, config: Mapping[str, Any], tasks: Sequence[Task], sides: Sequence[Side], silence: Collection[str]
+    ) -> _Silence:
+        problems: list[Problem] = []
+        named = {'silence': _known(silence, 'silence', problems), 'lint': _silenced(config, 'lint', problems)}
+        entries: list[Task | Side] = [*tasks, *sides]
+        by_place = {one.where: _silenced(one.entry, f'{one.where}.lint', problems) for one in entries}
+        if problems:
+            raise ConfigError(problems)
+        return cls(named['silence'] | named['lint'], by_place)
+
+    def of(self, *entries: Task | Side) -> frozenset[str]:
+        return self.everywhere.union(*(self.by_place[entry.where] for entry in entries))
+
+
+def _silenced(entry: Mapping[str, Any], where: str, problems: list[Problem]) -> frozenset[str]:
+    """The rules that `lint=dict(silence=[…])` names."""
+    lint = entry.get('lint')
+    if lint is None:
+        return frozenset()
+    if not isinstance(lint, Mapping):
+        problems.append(
+            Problem(where, f'expected a dict, got {lint!r:.60}.', "Write lint=dict(silence=['rule-name']).")
+        )
+        return frozenset()
+    problems += [
+        Problem(where, f'unknown key {key!r}.', did_you_mean(key, ['silence'])) for key in lint if key != 'silence'
+    ]
+    rules = lint.get('silence', ())
+    if isinstance(rules, str) or not isinstance(rules, Collection):
+        problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {rules!r:.60}.'))
+        return frozenset()
+    return _known(rules, f'{where}.silence', problems)
+
+
+def _known(rules: Collection[str], where: str, problems: list[Problem]) -> frozenset[str]:
+    problems += [
+        Problem(where, f'there is no rule {rule!r}.', did_you_mean(rule, RULES)) for rule in rules if rule not in RULES
+    ]
+    return frozenset(rules)
+
+
+def _namesakes(one: Task | Side, all_of_them: Sequence[Task | Side]) -> tuple[str, ...]:
+    """Every place where the abbr is used, if it is used more than once and this is the first."""
+    places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
+    return places if len(places) > 1 and places[0] == one.where else ()
+
+
+def _open(task: Task, base: Path | None, data: Data) -> Dataset | str:
+    """The dataset, or why it cannot be opened."""
+    try:
+        return task.open(base=base, data=_files_for(task.abbr, data))
+    except (ConfigError, DataError, MissingExtraError) as error:
+        return str(error)
+
+
+def _files_for(abbr: str, data: Data) -> Mapping[str, str] | None:
+    """The files given for a dataset: those under its abbr, under a pattern that fits it, or for all."""
+    by_abbr = {key: files for key, files in data.items() if isinstance(files, Mapping)}
+    for_all = {split: path for split, path in data.items() if not isinstance(path, Mapping)}
+    fits = [files for key, files in by_abbr.items() if fnmatch.fnmatchcase(abbr, key)]
+    return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None
+
+
+def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ...]) -> Subject:
+    reader = task.reader
+    apart = None not in (reader.train_range, reader.test_range) and reader.train_range != reader.test_range
+    same = reader.train_split == reader.test_split or (isinstance(opened, Dataset) and opened.train is opened.test)
+    return Subject(
+        level='dataset',
+        where=task.abbr,
+        namesakes=namesakes,
+        wording=task.wording,
+        input_columns=reader.input_columns,
+        asks=task.inferencer.kind,
+        labels=task.labels,
+        shots=task.retriever.ice_num,
+        same_rows=same and not apart,
+        postprocessor=_postprocessor(task.entry),
+        rows_missing=opened if isinstance(opened, str) else '',
+        test_range=reader.test_range,
+    )
+
+
+def _model_subject(side: Side, namesakes: tuple[str, ...]) -> Subject:
+    tokenizer, missing = _tokenizer(side.entry)
+    return Subject(
+        level='model',
+        where=side.abbr,
+        namesakes=namesakes,
+        takes=side.kind,
+        meta=side.meta,
+        chat_template=side.renderer.template if isinstance(side.renderer, ChatRenderer) else None,
+        tokenizer=tokenizer,
+        tokenizer_missing=missing,
+    )
+
+
+def _pair_subject(dataset: Subject, model: Subject, task: Task, side: Side) -> Subject:
+    """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
+    options = task.inferencer.options
+    return replace(
+        dataset,
+        level='pair',
+        where=f'{task.abbr} × {side.abbr}',
+        takes=model.takes,
+        meta=model.meta,
+        chat_template=model.chat_template,
+        tokenizer=model.tokenizer,
+        max_seq_len=_number(options, ('max_seq_len',)) or _number(side.entry, ('max_seq_len',)),
+        max_out_len=_number(options, _REPLY_LENGTHS) or _number(side.entry, _REPLY_LENGTHS),
+    )
+
+
+def _number(entry: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    """The first of the keys that holds a whole number, in the entry or in its generation settings."""
+    places = (entry, *(entry.get(key) for key in ('generation_kwargs', 'gen_config', 'query_kwargs')))
+    found = [place.get(key) for place in places if isinstance(place, Mapping) for key in keys]
+    lengths = [max(value) if isinstance(value, (list, tuple)) and value else value for value in found]
+    return next((value for value in lengths if isinstance(value, int)), None)
+
+
+def _postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
+    scores = entry.get('eval_cfg')
+    written = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
+    if not isinstance(written, Mapping) or 'type' not in written:
+        return None
+    return Postprocessor(short_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
+
+
+def _tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
+    """The model's tokenizer, or why there is none."""
+    from rolecall.tokenizers.tokenizer import find_tokenizer
+
+    try:
+        return find_tokenizer(entry), ''
+    except (MissingExtraError, DataError) as missing:
+        return None, str(missing)

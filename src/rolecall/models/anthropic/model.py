@@ -1,0 +1,180 @@
+"""Models behind Anthropic's messages API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from rolecall.models.anthropic.wire import (
+    StreamedMessage,
+    piece_of,
+    read_message,
+    written_messages,
+    written_tool_choice,
+    written_tools,
+)
+from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Usage
+from rolecall.models.counting import Counter
+from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.http.address import leads_to
+from rolecall.models.http.client import Client, together
+from rolecall.models.http.failures import RefusedError, outcome_of
+from rolecall.models.http.secrets import Keys
+from rolecall.models.openai.messages import is_messages
+from rolecall.models.openai.settings import address_in
+from rolecall.models.telling import Listened, Tell
+from rolecall.render.spans import Request
+
+__all__ = ['AnthropicModel', 'build']
+
+_HOST = 'api.anthropic.com'
+_ENDPOINTS = ('messages', 'models')
+_PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
+_NOT_SENT = ('seed', 'min_out_len')
+"""What the format has no word for."""
+_OPTIONS = (
+    *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'base_url', 'url', 'openai_api_base', 'stream'),
+    *('timeout', 'query_per_second', 'headers', 'extra_headers', 'anthropic_version', 'proxy', 'generation_kwargs'),
+    *('claude_extra_kwargs', 'extra_body', 'max_out_len', 'max_seq_len', 'meta_template', 'batch_size', 'retry'),
+    *('tokenizer', 'tokenizer_path', 'run_cfg', 'pred_postprocessor', *_PARAMETERS),
+)
+_LENGTH = 4096
+_VERSION = '2023-06-01'
+
+
+def build(entry: Mapping[str, Any], *, name: str) -> Model:
+    """The model of an entry. Nothing is connected and no key is looked up before the first request.
+
+    >>> build({'type': 'Claude', 'path': 'claude-sonnet-4-5', 'max_out_len': 100}, name='claude').identity['max_tokens']
+    100
+    """
+    reader = EntryReader(entry, name)
+    reader.refuse_misspelt(_OPTIONS)
+    model = reader.text('model', 'model_name', 'path') or ''
+    if not model:
+        reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
+    usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
+    address = address_in(reader, usual, endpoints=_ENDPOINTS)
+    parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
+    settings = _Settings(
+        model=model,
+        length=reader.count('max_out_len') or _LENGTH,
+        parameters=parameters | reader.options('generation_kwargs', 'claude_extra_kwargs'),
+        extra_body=reader.options('extra_body'),
+        stream=type_name(entry).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
+        max_seq_len=reader.count('max_seq_len'),
+    )
+    client = Client(
+        address,
+        model=model,
+        keys=Keys(
+            reader.texts('key', 'api_key'),
+            variable='ANTHROPIC_API_KEY',
+            at_home=address.host == _HOST or leads_to(usual, address, endpoints=_ENDPOINTS),
+            needed=address.host == _HOST,
+        ),
+        key_header=('x-api-key', '{}'),
+        headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **reader.headers()},
+        timeout=reader.amount('timeout') or 600,
+        per_second=reader.amount('query_per_second'),
+        proxy=reader.text('proxy'),
+    )
+    reader.finish()
+    return AnthropicModel(settings, name=name, client=client, counter=Counter(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """An entry, understood."""
+
+    model: str
+    length: int
+    parameters: dict[str, Any]
+    extra_body: dict[str, Any]
+    stream: bool
+    max_seq_len: int | None
+
+    def body(self, sampling: Sampling) -> dict[str, Any]:
+        """All of a request but the messages."""
+        asked = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
+        length = asked.pop('max_out_len', self.length)
+        body = {'model': self.model, 'max_tokens': length, **self.parameters, **asked}
+        if 'stop' in body:
+            stop = body.pop('stop')
+            body['stop_sequences'] = [stop] if isinstance(stop, str) else list(stop)
+        if 'tools' in body:
+            body['tools'] = written_tools(body['tools'])
+        if 'tool_choice' in body:
+            body['tool_choice'] = written_tool_choice(body['tool_choice'])
+        return body | self.extra_body
+
+
+class AnthropicModel:
+    """One model of one server."""
+
+    batch = 1
+    capabilities = Capabilities(chat=True, media=True, tools=True, prefill=True)
+
+    def __init__(self, settings: _Settings, *, name: str, client: Client, counter: Counter) -> None:
+        self.name = name
+        self.max_seq_len = settings.max_seq_len
+        self._settings = settings
+        self._client = client
+        self._counter = counter
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Server, model, and what the entry itself makes part of every request."""
+        return {'server': self._client.address.root, 'endpoint': 'messages', **self._settings.body(Sampling())}
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """One reply for each request."""
+        return await together([self._reply(request, sampling) for request in requests])
+
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told as they come."""
+        return await self._reply(request, sampling, tell)
+
+    async def score(self, requests: Sequence[Request]) -> NoReturn:
+        """Not offered by this API."""
+        raise ModelError(f"{self._client.about}: Anthropic's API gives no log-probabilities.")
+
+    def count(self, request: Request) -> int | None:
+        """The number of input tokens, if a tokenizer is named and on this machine."""
+        return self._counter.count(request)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
+        if not is_messages(request):
+            raise ModelError(f'{self._client.about}: this is a chat model and takes messages, not a text.')
+        with_parts = any(not isinstance(message.get('content'), str) for message in request)
+        written = await asyncio.to_thread(written_messages, request) if with_parts else written_messages(request)
+        body = {**self._settings.body(sampling), **written}
+        if self._settings.stream or tell is not None:
+            body['stream'] = True
+        started = time.perf_counter()
+        try:
+            answer = await self._answer(body, tell)
+            return read_message(answer, seconds=time.perf_counter() - started)
+        except RefusedError as error:
+            outcome = outcome_of(error)
+            if outcome is None:
+                raise
+            return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+
+    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
+        if not body.get('stream'):
+            return await self._client.post('messages', body)
+        collector = StreamedMessage()
+        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        answer = await self._client.stream('messages', body, listening)
+        return collector.whole() if answer is None else answer

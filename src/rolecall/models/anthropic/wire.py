@@ -1,0 +1,209 @@
+"""Anthropic's message format: our messages and tools written in it, its answers read back."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.models.base import ModelError, Outcome, Reply, Usage
+from rolecall.models.http.media import part_url, read_media
+from rolecall.models.openai.replies import parsed_arguments
+
+__all__ = ['StreamedMessage', 'piece_of', 'read_message', 'written_messages', 'written_tool_choice', 'written_tools']
+
+Block = Mapping[str, Any]
+
+_DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
+_REMOTE = re.compile(r'https?:', re.IGNORECASE)
+_CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
+_ENDED = {
+    'end_turn': 'stop',
+    'stop_sequence': 'stop',
+    'max_tokens': 'length',
+    'model_context_window_exceeded': 'length',
+    'tool_use': 'tool_calls',
+}
+
+
+def written_messages(messages: Sequence[Block]) -> dict[str, Any]:
+    """`messages`, and `system` if there is any. Reads local files.
+
+    >>> written_messages([{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}])
+    {'messages': [{'role': 'user', 'content': 'Hi'}], 'system': 'Be brief.'}
+    """
+    systems: list[Any] = []
+    written: list[dict[str, Any]] = []
+    for message in messages:
+        if message['role'] in ('system', 'developer'):
+            if written:
+                raise ModelError("Anthropic's format takes system messages before the dialogue, not within it.")
+            systems.append(message.get('content') or '')
+        else:
+            _add(written, _written_message(message))
+    return {'messages': written, **({'system': _system(systems)} if systems else {})}
+
+
+def _system(contents: Sequence[Any]) -> Any:
+    if all(isinstance(content, str) for content in contents):
+        return '\n'.join(contents)
+    return [block for content in contents for block in _blocks(content)]
+
+
+def _add(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    """Results of tools that follow each other are one message."""
+    if written and _holds_results(message) and _holds_results(written[-1]):
+        written[-1]['content'] += message['content']
+    else:
+        written.append(message)
+
+
+def _holds_results(message: Block) -> bool:
+    content = message['content']
+    return isinstance(content, list) and bool(content) and content[0]['type'] == 'tool_result'
+
+
+def _written_message(message: Block) -> dict[str, Any]:
+    content = message.get('content')
+    if message['role'] == 'tool':
+        result = {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': _content(content)}
+        return {'role': 'user', 'content': [result]}
+    calls = [_written_call(call) for call in message.get('tool_calls') or ()]
+    return {'role': message['role'], 'content': [*_blocks(content), *calls] if calls else _content(content)}
+
+
+def _content(content: Any) -> Any:
+    return content or '' if content is None or isinstance(content, str) else _blocks(content)
+
+
+def _blocks(content: Any) -> list[Block]:
+    if content is None or isinstance(content, str):
+        return [{'type': 'text', 'text': content}] if content else []
+    return [_block(part) for part in content]
+
+
+def _block(part: Block) -> Block:
+    url = part_url(part)
+    if url is None:
+        return part
+    if part['type'] != 'image_url':
+        raise ModelError(f"Anthropic's format has no place for {part['type']} parts.")
+    return {'type': 'image', 'source': _source(url)}
+
+
+def _source(url: str) -> Block:
+    if _REMOTE.match(url):
+        return {'type': 'url', 'url': url}
+    if data := _DATA.match(url):
+        return {'type': 'base64', 'media_type': data[1], 'data': url[data.end() :]}
+    kind, content = read_media(url)
+    return {'type': 'base64', 'media_type': kind, 'data': base64.b64encode(content).decode('ascii')}
+
+
+def _written_call(call: Block) -> Block:
+    function = call['function']
+    arguments = parsed_arguments(function.get('arguments'))
+    return {'type': 'tool_use', 'id': call.get('id'), 'name': function['name'], 'input': arguments}
+
+
+def written_tools(tools: Sequence[Block]) -> list[Block]:
+    """Tools in Anthropic's form; those that have it already stay as they are."""
+    return [_written_tool(tool['function']) if 'function' in tool else tool for tool in tools]
+
+
+def _written_tool(function: Block) -> Block:
+    described = {'description': function['description']} if function.get('description') else {}
+    schema = function.get('parameters') or {'type': 'object', 'properties': {}}
+    return {'name': function['name'], **described, 'input_schema': schema}
+
+
+def written_tool_choice(choice: Any) -> Any:
+    """Which tool is to be used, in Anthropic's form.
+
+    >>> written_tool_choice('required'), written_tool_choice({'type': 'function', 'function': {'name': 'look'}})
+    ({'type': 'any'}, {'type': 'tool', 'name': 'look'})
+    """
+    if isinstance(choice, str):
+        return {'type': _CHOICES.get(choice, choice)}
+    return {'type': 'tool', 'name': choice['function']['name']} if 'function' in choice else choice
+
+
+def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
+    """The reply in an answer.
+
+    >>> read_message({'content': [{'type': 'text', 'text': 'Four'}], 'stop_reason': 'end_turn'}).text
+    'Four'
+    """
+    blocks = answer['content']
+    text = ''.join(block['text'] for block in blocks if block['type'] == 'text')
+    thinking = ''.join(block['thinking'] for block in blocks if block['type'] == 'thinking')
+    calls = tuple(_read_call(block) for block in blocks if block['type'] == 'tool_use')
+    stopped = answer.get('stop_reason') or ''
+    ended = _ENDED.get(stopped, stopped)
+    thought = any(block['type'] in ('thinking', 'redacted_thinking') for block in blocks)
+    outcome: Outcome = 'filtered' if stopped == 'refusal' else 'ok'
+    if thought and not text and not calls and ended == 'length':
+        outcome = 'thinking_exhausted'
+    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage') or {}, seconds))
+
+
+def _read_call(block: Block) -> Block:
+    return {'id': block['id'], 'type': 'function', 'function': {'name': block['name'], 'arguments': block['input']}}
+
+
+def _read_usage(usage: Block, seconds: float | None) -> Usage:
+    cached = usage.get('cache_read_input_tokens')
+    fresh = usage.get('input_tokens')
+    whole = None if fresh is None else fresh + (cached or 0) + (usage.get('cache_creation_input_tokens') or 0)
+    return Usage(whole, usage.get('output_tokens'), cached, seconds)
+
+
+class StreamedMessage:
+    """Collects the events of a streamed answer."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop_reason: str | None = None
+        self.finished = False
+
+    def take(self, event: Any) -> None:
+        """One event; kinds that are unknown are passed over."""
+        kind = event.get('type')
+        if kind == 'message_start':
+            self._usage |= event['message'].get('usage') or {}
+        elif kind == 'content_block_start':
+            self._blocks[event['index']] = dict(event['content_block'])
+            self._pieces[event['index']] = []
+        elif kind == 'content_block_delta':
+            delta = event['delta']
+            piece = delta.get('text') or delta.get('thinking') or delta.get('partial_json')
+            if piece:
+                self._pieces[event['index']].append(piece)
+        elif kind == 'message_delta':
+            self._stop_reason = event['delta'].get('stop_reason') or self._stop_reason
+            self._usage |= {name: value for name, value in (event.get('usage') or {}).items() if value is not None}
+        elif kind == 'message_stop':
+            self.finished = True
+
+    def whole(self) -> dict[str, Any]:
+        """The answer as it would have come in one piece."""
+        blocks = [_whole_block(block, ''.join(self._pieces[index])) for index, block in sorted(self._blocks.items())]
+        return {'content': blocks, 'stop_reason': self._stop_reason, 'usage': self._usage}
+
+
+def _whole_block(block: dict[str, Any], text: str) -> dict[str, Any]:
+    if block['type'] == 'tool_use':
+        return {**block, 'input': parsed_arguments(text)}
+    if block['type'] in ('text', 'thinking'):
+        return {**block, block['type']: block.get(block['type'], '') + text}
+    return block
+
+
+def piece_of(event: Any) -> str:
+    """The text that an event of a stream adds to the answer."""
+    delta = event.get('delta') or {}
+    said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
+    return said if isinstance(said, str) else ''

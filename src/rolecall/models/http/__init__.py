@@ -1,0 +1,1 @@
+"""What every model behind HTTP shares."""

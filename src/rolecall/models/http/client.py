@@ -1,0 +1,264 @@
+"""One client for every API: JSON out, JSON or a stream of events in, and every trouble told as a `ModelError`.
+
+Retries and concurrency belong to the run; a client keeps one session per event loop and sends what it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+import socket
+import time
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
+
+from rolecall.errors import MissingExtraError
+from rolecall.models.base import ModelError
+from rolecall.models.http.address import Address
+from rolecall.models.http.events import EventReader
+from rolecall.models.http.failures import RefusedError, embedded_refusal, refusal
+from rolecall.models.http.secrets import Keys, without_secrets
+from rolecall.prompts.multimodal import MediaUrl
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ['Client', 'Collector', 'together']
+
+_CONNECT_SECONDS = 30
+_KEEP_ALIVE_SECONDS = 4
+_LARGE_BODY = 1 << 20
+_SECRET_HEADERS = ('authorization', 'key', 'token', 'cookie', 'secret')
+
+Result = TypeVar('Result')
+
+
+class Collector(Protocol):
+    """Takes the events of a stream one by one."""
+
+    def take(self, event: Any) -> None:
+        """One event, decoded."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete."""
+
+
+class Client:
+    """Talks to one server on behalf of one model."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        model: str,
+        keys: Keys,
+        key_header: tuple[str, str] = ('Authorization', 'Bearer {}'),
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 600,
+        per_second: float | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        self.address = address
+        self.about = f"{address.root}, model '{model}'"
+        self._keys = keys
+        self._key_header = key_header
+        self._headers = {'Content-Type': 'application/json', **(headers or {})}
+        self._timeout = timeout
+        self._pace = _Pace(per_second) if per_second else None
+        self._proxy = proxy
+        self._with_key: Iterator[Mapping[str, str] | None] | None = None
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
+
+    async def post(self, endpoint: str, body: Mapping[str, Any]) -> Any:
+        """Send a body and give the decoded answer."""
+        return await self._exchange('POST', endpoint, _encoded(body))
+
+    async def get(self, endpoint: str) -> Any:
+        """The decoded answer of an endpoint that takes no body."""
+        return await self._exchange('GET', endpoint, None)
+
+    async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
+        """Send a body and give the events of the answer to `collector`; the answer, if the server did not stream."""
+        return await self._exchange('POST', endpoint, _encoded(body), collector)
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def malformed(self, what: str) -> ModelError:
+        """The error for an answer that is not what the protocol says."""
+        return ModelError(
+            f'{self.about}: the answer cannot be read ({self._hidden(what)}).', transient=True, status=200
+        )
+
+    async def _exchange(
+        self, method: str, endpoint: str, data: bytes | None, collector: Collector | None = None
+    ) -> Any:
+        package = _aiohttp()
+        keys = self._keys_in_turn()
+        session = self._session(package)
+        if self._pace is not None:
+            await self._pace.turn()
+        sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
+        url = self.address.endpoint(endpoint)
+        try:
+            async with session.request(method, url, data=sent, headers=next(keys), allow_redirects=False) as response:
+                if response.status != 200:
+                    self._refuse(refusal(self.about, response.status, response.headers, await response.read()))
+                if collector is None or response.content_type == 'application/json':
+                    return self._decoded(await response.read())
+                return await self._collected(response, collector)
+        except asyncio.TimeoutError as error:
+            connecting = isinstance(error, package.ConnectionTimeoutError)
+            missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self._timeout:g}'
+            raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
+        except (package.ClientError, OSError) as error:
+            raise self._broken(package, error) from error
+
+    async def _collected(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
+        reader = EventReader()
+        async for chunk in response.content.iter_any():
+            self._take(reader.feed(chunk), collector)
+        self._take(reader.finish(), collector)
+        if not collector.finished:
+            raise self.malformed('the stream broke off before its end')
+
+    def _take(self, events: Iterator[bytes], collector: Collector) -> None:
+        for event in events:
+            if event.strip() != b'[DONE]':
+                collector.take(self._decoded(event))
+
+    def _decoded(self, raw: bytes) -> Any:
+        try:
+            found = json.loads(raw)
+        except ValueError:
+            raise self.malformed(f'not JSON: {raw[:80].decode("utf-8", "replace")!r}') from None
+        if isinstance(found, dict) and found.get('error'):
+            self._refuse(embedded_refusal(self.about, found['error']))
+        return found
+
+    def _refuse(self, error: RefusedError) -> NoReturn:
+        hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
+        error.args = (self._hidden(str(error)) + hint,)
+        error.said = self._hidden(error.said)
+        raise error
+
+    def _broken(self, package: ModuleType, error: Exception) -> ModelError:
+        why = self._hidden(str(error) or type(error).__name__)
+        if isinstance(error, package.ClientConnectorError):
+            what = f'the server cannot be reached ({why}). Is it running, and is the base URL right?'
+        else:
+            what = f'the connection broke ({why}).'
+        return ModelError(f'{self.about}: {what}', transient=not _is_final(package, error))
+
+    def _hidden(self, text: str) -> str:
+        secrets = [*self._keys.values(), *_secret_values(self._headers)]
+        if self.address.credentials is not None:
+            secrets.append(self.address.credentials[1])
+        return without_secrets(text, secrets)
+
+    def _keys_in_turn(self) -> Iterator[Mapping[str, str] | None]:
+        """The header of one key after the other, for ever."""
+        if self._with_key is None:
+            name, form = self._key_header
+            given = {header.lower() for header in self._headers}
+            keys = () if name.lower() in given else self._keys.values()
+            self._with_key = itertools.cycle([{name: form.format(key)} for key in keys] or [None])
+        return self._with_key
+
+    def _session(self, package: ModuleType) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            login = self.address.credentials
+            session = self._sessions[loop] = package.ClientSession(
+                connector=package.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300),
+                cookie_jar=package.DummyCookieJar(),
+                headers=self._headers,
+                auth=None if login is None else package.BasicAuth(*login),
+                timeout=package.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_SECONDS),
+                proxy=self._proxy or _proxy_for(self.address),
+            )
+        return session
+
+
+class _Pace:
+    """At most so many starts a second, evenly spread."""
+
+    __slots__ = ('_gap', '_next')
+
+    def __init__(self, per_second: float) -> None:
+        self._gap = 1 / per_second
+        self._next = 0.0
+
+    async def turn(self) -> None:
+        now = time.monotonic()
+        start = max(now, self._next)
+        self._next = start + self._gap
+        if start > now:
+            await asyncio.sleep(start - now)
+
+
+async def together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """The results of all calls, which run side by side; when one fails, the others are stopped."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, default=_as_json).encode()
+    except UnicodeEncodeError:  # half a surrogate pair in the data: JSON can carry it only escaped
+        return json.dumps(body, default=_as_json).encode()
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, MediaUrl):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ModelError(f'{type(value).__name__} cannot be part of a request.')
+
+
+def _secret_values(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, value in headers.items():
+        if any(word in name.lower() for word in _SECRET_HEADERS):
+            yield value
+            yield value.rpartition(' ')[2]
+
+
+def _is_final(package: ModuleType, error: Exception) -> bool:
+    """Whether trying again is of no use: a certificate that is refused, a name that does not exist."""
+    if isinstance(error, package.ClientConnectorDNSError):
+        return getattr(error.os_error, 'errno', None) == socket.EAI_NONAME
+    return isinstance(error, (package.ClientConnectorCertificateError, package.ClientSSLError, package.InvalidURL))
+
+
+def _proxy_for(address: Address) -> str | None:
+    if address.is_loopback or proxy_bypass(address.host):
+        return None
+    return getproxies().get(address.root.partition(':')[0])
+
+
+def _aiohttp() -> ModuleType:
+    try:
+        import aiohttp
+    except ImportError as error:
+        raise MissingExtraError('aiohttp', extra='api', purpose='to talk to an API') from error
+    return aiohttp

@@ -1,0 +1,335 @@
+"""The embedded model: llama.cpp in this process, on a GGUF file; SmolLM2-135M-Instruct where nothing else is named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rolecall.errors import DataError, did_you_mean
+from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.telling import Tell
+from rolecall.models.transformers.prompts import Encoder, Prompt
+from rolecall.models.worker import Worker
+from rolecall.render.spans import Request
+from rolecall.tokenizers.gguf_file import read_metadata
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rolecall.models.llama.streams import Streams
+    from rolecall.models.llama.vocabulary import Vocabulary
+    from rolecall.models.llama.writing import LlamaAnswering
+
+__all__ = ['LlamaModel', 'Settings', 'build']
+
+T = TypeVar('T')
+
+_OPTIONS = (
+    'type', 'abbr', 'path', 'max_seq_len', 'max_out_len', 'min_out_len', 'n_threads', 'parallel', 'batch_size', 'seed',
+    'generation_kwargs', 'stop_words', 'cache_type',
+)  # fmt: skip
+_DRAWING = (
+    'temperature',
+    'top_p',
+    'top_k',
+    'min_p',
+    'seed',
+    'do_sample',
+    'ignore_eos',
+    'max_new_tokens',
+    'min_new_tokens',
+)
+_SAMPLE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A model entry, understood."""
+
+    path: str = 'smollm2'
+    max_seq_len: int | None = None
+    max_out_len: int = 512
+    min_out_len: int = 0
+    n_threads: int | None = None
+    """None: as many as help, found by trying."""
+    parallel: int = 4
+    seed: int | None = None
+    cache_type: str = 'f16'
+    """How keys and values are kept: as llama.cpp does by default, or in full precision ('f32')."""
+    stops: tuple[str, ...] = ()
+    generation: Mapping[str, Any] = field(default_factory=dict)
+
+    def answering(self, sampling: Sampling) -> LlamaAnswering:
+        """How to answer: what a request asks for goes before what the entry says."""
+        from rolecall.models.llama.writing import LlamaAnswering
+
+        said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        unknown = [name for name in said if name not in _DRAWING]
+        if unknown:
+            known = did_you_mean(unknown[0], _DRAWING)
+            raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {known}')
+        draws, temperature = said.get('do_sample'), said.get('temperature')
+        return LlamaAnswering(
+            max_new=_first(sampling.max_out_len, said.get('max_new_tokens'), self.max_out_len),
+            min_new=_first(sampling.min_out_len, said.get('min_new_tokens'), self.min_out_len),
+            temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
+            top_p=_first(sampling.top_p, said.get('top_p')),
+            top_k=_first(sampling.top_k, said.get('top_k')),
+            min_p=said.get('min_p'),
+            seed=_first(sampling.seed, said.get('seed'), self.seed),
+            stops=tuple(dict.fromkeys((*sampling.stop, *self.stops))),
+            ignore_eos=bool(said.get('ignore_eos')),
+        )
+
+
+def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
+    """The model that an entry of a config means; its weights are loaded when it is first asked.
+
+    >>> model = build({'type': 'LlamaCpp', 'path': 'smollm2', 'max_seq_len': 2048}, name='small')
+    >>> model.max_seq_len, model.capabilities.score, model.capabilities.chat
+    (2048, True, False)
+    """
+    reader = EntryReader(entry, name)
+    reader.refuse_misspelt(_OPTIONS)
+    path = reader.text('path') or ('smollm2' if type_name(entry) != 'LlamaCpp' else None)
+    if path is None:
+        reader.refuse('path', 'it is missing: give a .gguf file, or a model that can be pulled.', f'Known: {_names()}.')
+    elif path not in PACKAGED and not path.endswith('.gguf'):
+        reader.refuse(
+            'path', f'{path!r} is neither a .gguf file nor a model that can be pulled.', f'Known: {_names()}.'
+        )
+    elif path not in PACKAGED and not Path(path).expanduser().is_file():
+        reader.refuse('path', f'there is no file {path}.')
+    seed, least = entry.get('seed'), entry.get('min_out_len')
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        reader.refuse('seed', f'expected a whole number, got {seed!r}.')
+    settings = Settings(
+        path=path or '',
+        max_seq_len=reader.count('max_seq_len'),
+        max_out_len=reader.count('max_out_len') or 512,
+        min_out_len=0 if least == 0 else reader.count('min_out_len') or 0,
+        n_threads=reader.count('n_threads'),
+        parallel=reader.count('parallel', 'batch_size') or 4,
+        seed=seed,
+        cache_type=reader.one_of('cache_type', ('f16', 'f32')) or 'f16',
+        stops=reader.texts('stop_words') or (),
+        generation=reader.options('generation_kwargs'),
+    )
+    reader.finish()
+    return LlamaModel(settings, name=name)
+
+
+class LlamaModel:
+    """A GGUF file as a `rolecall.models.base.Model`. It may be asked again after it was closed."""
+
+    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+
+    def __init__(self, settings: Settings, *, name: str, share: bool = True) -> None:
+        """`share=False` computes every prompt from its first token, for comparison."""
+        self.name = name
+        self._settings = settings
+        self._share = share
+        self._worker = Worker(name)
+        self._streams: Streams | None = None
+        self._reading = Lock()
+        self._read: Vocabulary | None = None
+
+    @property
+    def batch(self) -> int:
+        """Enough that a stream which has ended finds its next prompt."""
+        return 2 * self._settings.parallel
+
+    @property
+    def score_batch(self) -> int:
+        """How many requests one call of `score` can carry."""
+        return 64
+
+    @property
+    def computed(self) -> int:
+        """How many tokens were computed since the weights were loaded."""
+        return self._streams.computed if self._streams is not None else 0
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        settings = self._settings
+        packaged = PACKAGED.get(settings.path)
+        said = {
+            'engine': 'llama.cpp',
+            'path': settings.path if packaged else Path(settings.path).name,
+            'weights': packaged.sha256 if packaged else _digest(Path(settings.path).expanduser()),
+            'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
+            'stops': list(settings.stops),
+            'seed': settings.seed,
+            'cache_type': settings.cache_type,
+            'max_seq_len': settings.max_seq_len,
+            'max_out_len': settings.max_out_len,
+            'min_out_len': settings.min_out_len,
+        }
+        return {key: value for key, value in said.items() if value not in (None, [], {})}
+
+    @cached_property
+    def max_seq_len(self) -> int | None:
+        """What the entry says, or what the model was trained for."""
+        if self._settings.max_seq_len is not None:
+            return self._settings.max_seq_len
+        packaged = PACKAGED.get(self._settings.path)
+        if packaged is not None:
+            return packaged.context
+        return _trained_context(Path(self._settings.path).expanduser())
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        answering = self._settings.answering(sampling)
+        return await self._in_thread(lambda streams: self._generated(streams, requests, answering))
+
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told, in the model's own thread, as they come."""
+        answering = self._settings.answering(sampling)
+        [reply] = await self._in_thread(lambda streams: self._generated(streams, [request], answering, tell))
+        return reply
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        return await self._in_thread(lambda streams: self._scored(streams, requests))
+
+    def count(self, request: Request) -> int | None:
+        if self._read is None and kept_path(self._settings.path) is None:
+            return None
+        return len(self._prompt(request).ids)
+
+    async def forget(self) -> None:
+        """Let go of what is remembered of earlier prompts; the next is computed from its first token."""
+        await self._in_thread(lambda streams: streams.forget())
+
+    async def close(self) -> None:
+        await self._worker.close(self._let_go)
+
+    def _generated(
+        self, streams: Streams, requests: Sequence[Request], answering: LlamaAnswering, tell: Tell | None = None
+    ) -> list[Reply]:
+        from rolecall.models.llama.generation import generate
+
+        prompts = [_array(self._prompt(request)) for request in requests]
+        return generate(
+            streams,
+            self._vocabulary,
+            prompts,
+            answering,
+            parallel=self._settings.parallel,
+            limit=self._limit,
+            tell=tell,
+        )
+
+    def _scored(self, streams: Streams, requests: Sequence[Request]) -> list[Scored]:
+        from time import perf_counter
+
+        from rolecall.models.llama.scoring import score
+
+        begun = perf_counter()
+        prompts = [self._prompt(request) for request in requests]
+        longest = max((len(prompt.ids) for prompt in prompts), default=0)
+        if longest > self._limit:
+            raise ModelError(f'a prompt has {longest} tokens, and the model takes {self._limit}.')
+        losses = score(streams, [_array(prompt) for prompt in prompts], share=self._share)
+        seconds = (perf_counter() - begun) / max(1, len(prompts))
+        return [
+            Scored(
+                prompt.ids,
+                (None, *loss.logprobs[1:].tolist())[: len(prompt.ids)],
+                prompt.offsets,
+                Usage(len(prompt.ids), 0, len(prompt.ids) - loss.computed, seconds),
+            )
+            for prompt, loss in zip(prompts, losses, strict=True)
+        ]
+
+    def _prompt(self, request: Request) -> Prompt:
+        if not isinstance(request, str) and any(isinstance(part, Mapping) for part in request):
+            raise ModelError(
+                'the embedded model takes texts, and got messages. Give the entry a meta_template, or '
+                "chat_template: the template in the model's own file."
+            )
+        return Encoder(self._vocabulary).prompt(request)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer in the model's file."""
+        return self._vocabulary
+
+    @property
+    def _vocabulary(self) -> Vocabulary:
+        from rolecall.models.llama.vocabulary import Vocabulary
+
+        with self._reading:
+            if self._read is None:
+                self._read = Vocabulary(model_path(self._settings.path))
+            return self._read
+
+    @property
+    def _limit(self) -> int:
+        return self.max_seq_len or 2048
+
+    async def _in_thread(self, work: Callable[[Streams], T]) -> T:
+        return await self._worker.run(lambda stopped: self._work(work, stopped))
+
+    def _work(self, work: Callable[[Streams], T], stopped: Event) -> T:
+        if self._streams is None:
+            self._streams = self._opened()
+        self._streams.stopped = stopped.is_set
+        return work(self._streams)
+
+    def _opened(self) -> Streams:
+        from rolecall.models.llama.native import library
+
+        library()
+        from rolecall.models.llama.streams import Streams
+        from rolecall.models.llama.threads import Pace
+
+        settings = self._settings
+        return Streams(
+            model_path(settings.path),
+            vocab_size=self._vocabulary.size,
+            pace=Pace(fixed=settings.n_threads),
+            most_cells=self._limit,
+            cache_type=settings.cache_type,
+        )
+
+    def _let_go(self) -> None:
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            streams.close()
+
+
+def _array(prompt: Prompt) -> Any:
+    import numpy as np
+
+    return np.asarray(prompt.ids, np.int32)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _names() -> str:
+    return ', '.join(map(repr, PACKAGED))
+
+
+def _digest(path: Path) -> str:
+    """An identity of a file of weights: its size, its beginning and its end (to read it all takes minutes)."""
+    try:
+        with path.open('rb') as file:
+            head = file.read(_SAMPLE)
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _SAMPLE))
+            return hashlib.sha256(head + file.read() + str(size).encode()).hexdigest()[:32]
+    except OSError as error:
+        raise DataError(f'{path}: cannot be read: {error.strerror or error}') from error
+
+
+def _trained_context(path: Path) -> int | None:
+    metadata = read_metadata(path)
+    length = metadata.get(f'{metadata.get("general.architecture")}.context_length')
+    return length if isinstance(length, int) else None

@@ -1,0 +1,122 @@
+"""Log-probabilities of prompts. Tokens that prompts share from the start are computed once.
+
+The log-probability of a token comes from the logits behind the token before it. So prompts that differ in their last
+token only need nothing but what they share, and the last token of a prompt is never computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from rolecall.models.llama.streams import Held, Ids, Rows, Streams, common
+
+__all__ = ['Loss', 'score']
+
+Numbers = npt.NDArray[np.float64]
+_ROWS = 16
+_STREAM = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """The log-probabilities of a prompt's tokens (of the first, NaN), and how many tokens were computed for it."""
+
+    logprobs: Numbers
+    computed: int
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """Prompts in an order in which what they share stays in the stream."""
+
+    prompts: Sequence[Ids]
+    shares: Sequence[int]
+    """How many tokens each prompt has in common with the one before it."""
+    forks: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Where a later prompt leaves one that was computed, and the log-probability of its first token after that."""
+
+    def leaving(self, number: int, start: int) -> list[tuple[int, int]]:
+        """The later prompts that leave prompt `number` behind its token `start` or later: where, and who."""
+        found = []
+        shared = len(self.prompts[number])
+        for later in range(number + 1, len(self.prompts)):
+            shared = min(shared, self.shares[later])
+            if shared <= start:
+                break
+            if shared < len(self.prompts[later]):
+                found.append((shared, later))
+        return found
+
+
+def score(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> list[Loss]:
+    """The losses of prompts, in their order. `share=False` computes each from its first token, for comparison."""
+    streams.make_room(streams=1, cells=max(map(len, prompts), default=0))
+    if not share:
+        return [_scored_alone(streams, ids) for ids in prompts]
+    places: dict[tuple[int, ...], list[int]] = {}
+    for number, ids in enumerate(prompts):
+        places.setdefault(tuple(ids.tolist()), []).append(number)
+    ordered = [prompts[places[key][0]] for key in sorted(places)]
+    shares = [0, *(common(one, other) for one, other in pairwise(ordered))]
+    work = _Work(ordered, shares)
+    found: dict[int, Loss] = {}
+    for number, key in enumerate(sorted(places)):
+        loss = _scored(streams, work, number)
+        found |= {place: Loss(loss.logprobs, 0) for place in places[key]}
+        found[places[key][0]] = loss
+    return [found[number] for number in range(len(prompts))]
+
+
+def _scored_alone(streams: Streams, ids: Ids) -> Loss:
+    streams.cut(_STREAM, 0)
+    return _scored(streams, _Work([ids], [0]), 0)
+
+
+def _scored(streams: Streams, work: _Work, number: int) -> Loss:
+    ids = work.prompts[number]
+    if len(ids) < 2:
+        return Loss(np.full(len(ids), np.nan), 0)
+    held = streams.held[_STREAM]
+    shared = common(held.ids[: len(held.logprobs)], ids)
+    fork = work.forks.pop(number, None)
+    known = np.full(len(ids), np.nan)
+    known[:shared] = held.logprobs[:shared]
+    if fork is not None and fork[0] == shared:
+        known[shared] = fork[1]
+    elif 0 < shared < len(ids):
+        shared -= 1  # the logits behind the last shared token are wanted again
+    continued = number + 1 < len(work.prompts) and work.shares[number + 1] == len(ids)
+    needed = len(ids) - (not continued)
+    if shared >= needed:
+        return Loss(known, 0)
+    stop = max(needed, min(shared + 2, len(ids)))
+    start = streams.cut(_STREAM, min(shared, stop - 2))
+    leaving = work.leaving(number, start)
+    for first, rows in streams.feed(_STREAM, ids[:stop], last_only=False):
+        levels = log_sums(rows)
+        following = ids[first + 1 : first + 1 + len(rows)]
+        line = np.arange(len(following))
+        known[first + 1 : first + 1 + len(following)] = rows[line, following] - levels[line]
+        for place, later in leaving:
+            row = place - 1 - first
+            if 0 <= row < len(rows):
+                work.forks[later] = place, float(rows[row, work.prompts[later][place]] - levels[row])
+    streams.held[_STREAM] = Held(ids[:stop], known[:stop].copy())
+    return Loss(known, stop - start)
+
+
+def log_sums(rows: Rows) -> Numbers:
+    """The logarithm of the sum of exponentials of each row, a few rows at a time."""
+    levels = np.empty(len(rows))
+    scratch = np.empty((min(_ROWS, len(rows)), rows.shape[1]), np.float32)
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        top = part.max(axis=1, keepdims=True)
+        raised = np.exp(np.subtract(part, top, out=scratch[: len(part)]), out=scratch[: len(part)])
+        levels[start : start + len(part)] = top[:, 0] + np.log(raised.sum(axis=1, dtype=np.float64))
+    return levels

@@ -1,0 +1,228 @@
+"""A model's memory in use: several streams side by side, each remembering which tokens it holds.
+
+What is computed for a token is the same, bit for bit, however its prompt was cut and whoever ran beside it, as long as
+attention is not the fused kind, every stream has cells of its own, and a prompt goes in two tokens or more at a time
+(a single token takes another path through the kernels). All three are kept here; `design/embedded.md` has the figures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rolecall.models.base import ModelError
+from rolecall.models.llama import native as llama_native
+from rolecall.models.llama.threads import Pace
+from rolecall.models.llama.vocabulary import load_file
+
+__all__ = ['CACHE_TYPES', 'CHUNK', 'Held', 'Ids', 'Rows', 'Stopped', 'Streams', 'common']
+
+Ids: TypeAlias = npt.NDArray[np.int32]
+Rows: TypeAlias = npt.NDArray[np.float32]
+Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
+
+CHUNK = 128
+"""How many tokens of a prompt are computed at once: enough for full speed, and soon done when the work is stopped."""
+CACHE_TYPES = {'f32': 0, 'f16': 1}
+_LOGITS_BYTES = 1 << 26
+_CELLS = 256
+_WORTH_COPYING = 32
+_OFF = 0
+
+
+class Stopped(Exception):  # noqa: N818  # nobody's error: who asked has gone
+    """The work was given up because nobody waits for it any more."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """The prompt tokens in a stream, and their log-probabilities as far as they are known."""
+
+    ids: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+    logprobs: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+
+def common(one: Ids, other: Ids) -> int:
+    """How many tokens two prompts share from the start."""
+    length = min(len(one), len(other))
+    differing = np.flatnonzero(one[:length] != other[:length])
+    return int(differing[0]) if len(differing) else length
+
+
+class Streams:
+    """A loaded model with its context. It belongs to the thread that made it."""
+
+    def __init__(self, path: Path, *, vocab_size: int, pace: Pace, most_cells: int, cache_type: str = 'f16') -> None:
+        self._native = llama_native.library()
+        self._context: int | None = None
+        self._model: int | None = None
+        self._model = load_file(path, vocab_only=False)
+        if self._native.llama_model_has_encoder(self._model):
+            raise ModelError(f'{path}: is not a causal language model: it has an encoder.')
+        self._vocab_size = vocab_size
+        self._pace = pace
+        self._most_cells = most_cells
+        self._cache_type = CACHE_TYPES[cache_type]
+        self._cells = 0
+        self.chunk = max(16, min(CHUNK, _LOGITS_BYTES // (4 * vocab_size)))
+        self.held: list[Held] = []
+        self.computed = 0
+        """Tokens computed so far."""
+        self.stopped: Callable[[], bool] = bool
+
+    def close(self) -> None:
+        """Give the memory back."""
+        context, self._context = self._context, None
+        model, self._model = self._model, None
+        if context:
+            self._native.llama_free(context)
+        if model:
+            self._native.llama_model_free(model)
+
+    def make_room(self, *, streams: int, cells: int) -> None:
+        """Have at least this many streams of at least this many tokens; what was held is lost if there were not."""
+        if self._context and streams <= len(self.held) and cells <= self._cells:
+            return
+        wanted = max(cells, self._cells, 2 * _CELLS)
+        cells = max(cells, min(1 << (wanted - 1).bit_length(), self._most_cells))
+        self._open(max(streams, len(self.held)), -(-cells // _CELLS) * _CELLS)
+
+    def forget(self) -> None:
+        """Take nothing that is held for granted any more."""
+        self.held = [Held() for _ in self.held]
+
+    def place(self, stream: int, ids: Ids, *, known: bool = False) -> int:
+        """Let a stream hold as much of a prompt as any stream does; how many tokens that is.
+
+        Two tokens at least are left to compute. `known`: only tokens whose log-probabilities are known count.
+        """
+        shares = [self._shared(held, ids, known=known) for held in self.held]
+        best = max(range(len(shares)), key=shares.__getitem__)
+        if shares[best] - shares[stream] > _WORTH_COPYING:
+            self._copy(best, stream)
+            shares[stream] = shares[best]
+        return self.cut(stream, min(shares[stream], len(ids) - 2))
+
+    def cut(self, stream: int, length: int) -> int:
+        """Keep the first `length` tokens of a stream; how many were kept (none, of a model that cannot forget)."""
+        length = max(length, 0)
+        held = self.held[stream]
+        if not self._remove(stream, length):
+            self._remove(stream, 0)
+            length = 0
+        self.held[stream] = Held(held.ids[:length], held.logprobs[:length])
+        return length
+
+    def feed(self, stream: int, ids: Ids, *, last_only: bool) -> Iterator[tuple[int, Rows]]:
+        """Compute the rest of a prompt; the logits behind its tokens, each part with the place of its first token.
+
+        The logits are a view that the next part overwrites.
+        """
+        start = len(self.held[stream].ids)
+        while start < len(ids):
+            left = len(ids) - start
+            size = min(left, self._pace.portion(self.chunk))
+            size -= left - size == 1 and size > 2
+            part = ids[start : start + size]
+            wanted = np.full(size, not last_only, np.int8)
+            wanted[-1] |= start + size == len(ids)
+            rows = self._decode(part, np.arange(start, start + size), np.full(size, stream), wanted)
+            held = self.held[stream]
+            self.held[stream] = Held(np.concatenate((held.ids, part)), held.logprobs)
+            yield start, rows
+            start += size
+
+    def step(self, tokens: Sequence[int], places: Sequence[int], streams: Sequence[int]) -> Rows:
+        """Add one generated token to each of several streams; the logits behind each."""
+        ones = np.ones(len(tokens), np.int8)
+        return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
+
+    def _shared(self, held: Held, ids: Ids, *, known: bool) -> int:
+        return common(held.ids[: len(held.logprobs)] if known else held.ids, ids)
+
+    def _open(self, streams: int, cells: int) -> None:
+        context, self._context = self._context, None
+        if context:
+            self._native.llama_free(context)
+        self.held, self._cells = [], 0
+        llama_native.complaints()
+        parameters = llama_native.context_parameters(
+            self._native,
+            n_ctx=streams * cells,
+            n_batch=max(self.chunk, streams),
+            n_ubatch=max(self.chunk, streams),
+            n_seq_max=streams,
+            flash_attn_type=_OFF,
+            type_k=self._cache_type,
+            type_v=self._cache_type,
+            kv_unified=False,
+        )
+        made = self._native.llama_init_from_model(self._model, parameters)
+        if not made:
+            why = llama_native.complaints() or 'no reason given'
+            raise ModelError(f'llama.cpp cannot make room for {streams} × {cells} tokens: {why}')
+        self._context = made
+        got = [getattr(self._native, f'llama_n_{name}')(made) for name in ('seq_max', 'batch', 'ubatch')]
+        if got != [streams, max(self.chunk, streams), max(self.chunk, streams)]:
+            raise ModelError(f'llama.cpp made another context than was asked for: {got}.')
+        self._cells = int(self._native.llama_n_ctx_seq(made))
+        if self._cells < cells:
+            raise ModelError(f'llama.cpp gave each stream {self._cells} tokens of room instead of {cells}.')
+        self._memory = self._native.llama_get_memory(made)
+        self.held = [Held() for _ in range(streams)]
+
+    def _copy(self, source: int, target: int) -> None:
+        self._remove(target, 0)
+        self._native.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+        held = self.held[source]
+        # A stream may hold generated tokens behind its prompt; they are not to be taken over.
+        self._remove(target, len(held.ids))
+        self.held[target] = Held(held.ids, held.logprobs)
+
+    def _remove(self, stream: int, start: int) -> bool:
+        return bool(self._native.llama_memory_seq_rm(self._memory, stream, start, -1))
+
+    def _decode(self, ids: Ids, places: Numbers, streams: Numbers, wanted: npt.NDArray[np.int8]) -> Rows:
+        if self.stopped():
+            raise Stopped
+        size = len(ids)
+        self._check(ids, places, streams)
+        tokens = np.ascontiguousarray(ids, np.int32)
+        positions = np.ascontiguousarray(places, np.int32)
+        owners = np.ascontiguousarray(streams, np.int32)
+        ones = np.ones(size, np.int32)
+        pointers = owners.ctypes.data + 4 * np.arange(size, dtype=np.uintp)
+        arrays = (positions, ones, pointers, wanted)
+        batch = llama_native.Batch(size, tokens.ctypes.data, None, *(array.ctypes.data for array in arrays))
+        threads = self._pace.threads(size)
+        self._native.llama_set_n_threads(self._context, threads, threads)
+        begun = time.perf_counter()
+        code = self._native.llama_decode(self._context, batch)
+        if code:
+            self.forget()
+            raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {llama_native.complaints()}')
+        rows = int(np.count_nonzero(wanted))
+        logits = self._native.llama_get_logits(self._context) if rows else None
+        self._pace.note(size, threads, time.perf_counter() - begun)
+        self.computed += size
+        if not logits:
+            return np.empty((0, self._vocab_size), np.float32)
+        return np.ctypeslib.as_array(logits, (rows, self._vocab_size))
+
+    def _check(self, ids: Ids, places: Numbers, streams: Numbers) -> None:
+        """What llama.cpp would answer by ending the process."""
+        if not self._context:
+            raise ModelError('the embedded model is closed.')
+        for what, values, bound in (
+            ('token ids', ids, self._vocab_size),
+            ('positions', places, self._cells),
+            ('streams', streams, len(self.held)),
+        ):
+            if len(values) and not (values.min() >= 0 and values.max() < bound):
+                raise ModelError(f'{what} must be from 0 to {bound - 1}; there are {values.min()} to {values.max()}.')

@@ -1,0 +1,134 @@
+"""The tokenizer inside a GGUF file, run by llama.cpp itself: what it gives is what the model is fed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from rolecall.models.base import ModelError
+from rolecall.models.llama import native as llama_native
+from rolecall.tokenizers.gguf_file import read_metadata
+from rolecall.tokenizers.text import Offset, readable, side_by_side, whole
+
+__all__ = ['Vocabulary', 'load_file']
+
+_LONGEST = 1 << 30
+
+
+def load_file(path: Path, *, vocab_only: bool) -> int:
+    """Load a GGUF file; the handle is to be given to `llama_model_free`."""
+    read_metadata(path)  # a file that is none, or is cut off in its head, is told with the place in it
+    native = llama_native.library()
+    llama_native.complaints()
+    parameters = llama_native.model_parameters(native, vocab_only=vocab_only)
+    handle: int | None = native.llama_model_load_from_file(os.fsencode(path), parameters)
+    if not handle:
+        raise ModelError(f'{path}: llama.cpp cannot load it: {llama_native.complaints() or "no reason given"}')
+    return handle
+
+
+class Vocabulary:
+    """A `rolecall.tokenizers.tokenizer.Tokenizer`. Any thread may use it."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._native = llama_native.library()
+        self._model: int | None = load_file(path, vocab_only=True)
+        self._vocab = self._native.llama_model_get_vocab(self._model)
+        self.size: int = self._native.llama_vocab_n_tokens(self._vocab)
+        self._bytes: dict[int, bytes] = {}
+        if self.size <= 0:
+            raise ModelError(f'{path}: has no vocabulary, so no text can be asked of it.')
+
+    def __del__(self) -> None:
+        model, self._model = getattr(self, '_model', None), None
+        if model:
+            self._native.llama_model_free(model)
+
+    @cached_property
+    def bos_id(self) -> int | None:
+        return self._known(self._native.llama_vocab_bos(self._vocab))
+
+    @cached_property
+    def eos_id(self) -> int | None:
+        return self._known(self._native.llama_vocab_eos(self._vocab))
+
+    @cached_property
+    def adds_bos(self) -> bool:
+        return self.bos_id is not None and bool(self._native.llama_vocab_get_add_bos(self._vocab))
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        return tuple(number for number in range(self.size) if self._native.llama_vocab_is_eog(self._vocab, number))
+
+    @cached_property
+    def special_tokens(self) -> Mapping[str, int]:
+        found = (number for number in range(self.size) if self.is_control(number))
+        return {self.bytes_of(number).decode(errors='replace'): number for number in found}
+
+    def is_control(self, number: int) -> bool:
+        """Whether a token steers instead of being text."""
+        return bool(self._native.llama_vocab_is_control(self._vocab, number))
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        data = whole(text).encode()
+        if len(data) > _LONGEST:
+            raise ModelError(f'a text of {len(data):,} bytes is longer than llama.cpp takes.')
+        room = len(data) + 8
+        for _ in range(2):
+            ids = (ctypes.c_int32 * room)()
+            found = self._native.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
+            if found >= 0:
+                return list(ids[:found])
+            room = -found
+        raise ModelError('llama.cpp could not make tokens of a text.')
+
+    def bytes_of(self, number: int) -> bytes:
+        """What a token stands for, special ones by their name. It may be part of a character."""
+        if number not in self._bytes:
+            self._bytes[number] = self._piece(number)
+        return self._bytes[number]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return b''.join(map(self.bytes_of, ids)).decode(errors='replace')
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [readable(self.bytes_of(number)) for number in ids]
+
+    def offsets(self, text: str) -> list[Offset]:
+        ids = self.encode(text)
+        return side_by_side(ids, list(self._stops(ids, whole(text))), len(text))
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
+    def _stops(self, ids: Sequence[int], text: str) -> Iterator[int]:
+        """The character behind each token: bytes laid along the text, but for a first space that is not in it."""
+        characters = [place for place, letter in enumerate(text) for _ in letter.encode()]
+        data = text.encode()
+        end = 0
+        for number in ids:
+            piece = self.bytes_of(number)
+            if not data.startswith(piece, end):
+                piece = piece.removeprefix(b' ')
+            end = min(end + len(piece), len(data))
+            yield characters[end - 1] + 1 if end else 0
+
+    def _piece(self, number: int) -> bytes:
+        if not 0 <= number < self.size:
+            return f'<{number}>'.encode()
+        room = 64
+        for _ in range(2):
+            buffer = ctypes.create_string_buffer(room)
+            length = self._native.llama_token_to_piece(self._vocab, number, buffer, room, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            room = -length
+        return b''
+
+    def _known(self, number: int) -> int | None:
+        return number if 0 <= number < self.size else None

@@ -1,0 +1,167 @@
+"""Log-probabilities of a prompt's own tokens, as servers give them back.
+
+Some servers accept the question and answer another: the generated token alone, or nothing for the prompt. Such an
+answer would make every label equally likely, so it is an error here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.models.base import Scored
+from rolecall.models.openai.replies import read_usage
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = ['NoPromptLogprobsError', 'place_tokens', 'read_echo', 'read_prompt_logprobs']
+
+_TOKEN_ID = re.compile(r'token_id:(\d+)')
+_BROKEN = ('�', 'bytes:')
+UNKNOWN = -1
+
+
+class NoPromptLogprobsError(ValueError):
+    """The server's answer holds no log-probabilities of the prompt."""
+
+
+def read_echo(
+    answer: Mapping[str, Any], *, prompt: str | Sequence[int], tokenizer: Tokenizer | None = None, seconds: float = 0.0
+) -> Scored:
+    """The scores in an answer of /completions to `echo` with `logprobs`. What was generated is left out."""
+    found = answer['choices'][0].get('logprobs') or {}
+    tokens, logprobs = found.get('tokens') or [], found.get('token_logprobs') or []
+    size = _prompt_size(answer, prompt, tokens)
+    if size is None or not size <= len(tokens) == len(logprobs):
+        raise NoPromptLogprobsError(f'{len(logprobs)} log-probabilities for a prompt of {size or "more"} tokens')
+    tokens = tokens[:size]
+    ids = [int(match[1]) if (match := _TOKEN_ID.fullmatch(token)) else UNKNOWN for token in tokens]
+    texts = [None if known != UNKNOWN else token for known, token in zip(ids, tokens, strict=True)]
+    return _scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+
+
+def _prompt_size(answer: Mapping[str, Any], prompt: str | Sequence[int], tokens: Sequence[str]) -> int | None:
+    size = (answer.get('usage') or {}).get('prompt_tokens')
+    if isinstance(size, int):
+        return size
+    if not isinstance(prompt, str):
+        return len(prompt)
+    length, size = 0, 0
+    for token in tokens:
+        if length >= len(prompt):
+            return size
+        length, size = length + len(token), size + 1
+    return size if length >= len(prompt) else None
+
+
+def read_prompt_logprobs(
+    answer: Mapping[str, Any],
+    *,
+    prompt: str | Sequence[int] | None,
+    tokenizer: Tokenizer | None = None,
+    seconds: float = 0.0,
+) -> Scored:
+    """The scores in an answer to `prompt_logprobs`: one entry for each token, keyed by its id, the first empty."""
+    choice = answer['choices'][0]
+    found = answer.get('prompt_logprobs') or choice.get('prompt_logprobs')
+    if not found:
+        raise NoPromptLogprobsError('no prompt_logprobs in it')
+    told = choice.get('prompt_token_ids') or answer.get('prompt_token_ids')
+    known = told or (None if isinstance(prompt, str) else prompt)
+    ids: list[int] = []
+    texts: list[str | None] = []
+    logprobs: list[float | None] = []
+    for place, entry in enumerate(found):
+        key = _own_key(entry, known[place] if known else None)
+        ids.append(UNKNOWN if key is None else int(key))
+        texts.append(None if key is None else entry[key].get('decoded_token'))
+        logprobs.append(None if key is None else entry[key]['logprob'])
+    ids = list(told) if told else ids
+    return _scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+
+
+def _own_key(entry: Mapping[str, Any] | None, known: int | None) -> str | None:
+    """Which of an entry's tokens stands in the prompt: the known one, else the first."""
+    if not entry:
+        return None
+    return str(known) if known is not None and str(known) in entry else next(iter(entry))
+
+
+def _scored(
+    answer: Mapping[str, Any],
+    ids: Sequence[int],
+    texts: Sequence[str | None],
+    logprobs: Sequence[float | None],
+    *,
+    prompt: str | Sequence[int] | None,
+    tokenizer: Tokenizer | None,
+    seconds: float,
+) -> Scored:
+    if any(logprob is None for logprob in logprobs[1:]):
+        raise NoPromptLogprobsError('the tokens of the prompt have none')
+    offsets: tuple[tuple[int, int], ...] = ()
+    if prompt is not None and not isinstance(prompt, str):
+        ids = list(prompt) if len(prompt) == len(ids) else ids
+    elif prompt is not None:
+        own = None if tokenizer is None else _own_tokens(tokenizer, prompt, ids)
+        offsets = place_tokens(texts, prompt) if own is None else own[1]
+        ids = ids if own is None else own[0]
+    first = (None,) if logprobs else ()
+    return Scored(tuple(ids), (*first, *logprobs[1:]), offsets, read_usage(answer.get('usage'), seconds))
+
+
+def _own_tokens(
+    tokenizer: Tokenizer, prompt: str, ids: Sequence[int]
+) -> tuple[list[int], tuple[tuple[int, int], ...]] | None:
+    """Ids and places by the model's own tokenizer, if it cuts the prompt as the server did."""
+    cut = tokenizer.offsets(prompt)
+    own, places = [token for token, _, _ in cut], [(start, stop) for _, start, stop in cut]
+    if tokenizer.adds_bos and tokenizer.bos_id is not None and len(ids) == len(own) + 1:
+        own, places = [tokenizer.bos_id, *own], [(0, 0), *places]
+    same = len(own) == len(ids) and all(told in (mine, UNKNOWN) for told, mine in zip(ids, own, strict=True))
+    return (own, tuple(places)) if same else None
+
+
+def place_tokens(tokens: Sequence[str | None], text: str) -> tuple[tuple[int, int], ...]:
+    """Where each token stands in the text; nothing if the tokens do not make up the text.
+
+    The first may be a marker that is not in the text, or unknown. Of a character that is split over several tokens the
+    first has it and the others are empty.
+
+    >>> place_tokens(['<s>', 'One', ' two'], 'One two')
+    ((0, 0), (0, 3), (3, 7))
+    >>> place_tokens([None, ' two'], 'One two')
+    ((0, 3), (3, 7))
+    """
+    places: list[tuple[int, int]] = []
+    stop = len(text)
+    waiting = 0
+    for token in reversed(tokens[1:]):
+        if token is None:
+            return ()
+        if any(sign in token for sign in _BROKEN):
+            waiting += 1
+            continue
+        end = _end_before(token, text, stop, waiting)
+        if end is None:
+            return ()
+        places += [*[(stop, stop)] * (waiting - 1), *[(end, stop)] * (waiting > 0)]
+        stop, waiting = end - len(token), 0
+        places.append((stop, end))
+    first = tokens[0] if tokens else ''
+    if waiting:
+        end = len(first) if first and text.startswith(first) else 0
+        if not 0 < stop - end <= waiting:
+            return ()
+        places += [*[(stop, stop)] * (waiting - 1), (end, stop)]
+        stop = end
+    return ((0, stop), *reversed(places)) if stop == 0 or first is None or first == text[:stop] else ()
+
+
+def _end_before(token: str, text: str, stop: int, waiting: int) -> int | None:
+    """Where a token ends: at `stop`, or before as many characters as tokens with parts of characters follow it."""
+    nearest = stop - (waiting > 0)
+    for end in range(nearest, max(stop - waiting, 0) - 1, -1):
+        if text.endswith(token, 0, end):
+            return end
+    return None

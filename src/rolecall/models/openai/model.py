@@ -1,0 +1,177 @@
+"""Models behind OpenAI-compatible servers: chat completions for messages, completions for texts and token ids.
+
+OpenCompass' and AISBench's entries of this kind are understood as they are; docs/models.md lists every option.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.counting import Counter
+from rolecall.models.entries import EntryReader
+from rolecall.models.http.client import Client, together
+from rolecall.models.http.failures import RefusedError, outcome_of
+from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
+from rolecall.models.openai.messages import is_messages, sendable
+from rolecall.models.openai.replies import StreamedAnswer, piece_of, read_reply
+from rolecall.models.openai.settings import Settings, read_client, read_settings
+from rolecall.models.telling import Listened, Tell
+from rolecall.render.spans import Request
+
+__all__ = ['OpenAIModel', 'build']
+
+_NOT_THE_FORM = (KeyError, IndexError, TypeError, AttributeError, ValueError)
+"""What reading an answer runs into that is not of the form the protocol gives it."""
+
+
+def build(entry: Mapping[str, Any], *, name: str) -> Model:
+    """The model of an entry. Nothing is connected and no key is looked up before the first request.
+
+    >>> model = build({'type': 'OpenAI', 'path': 'gpt-4o', 'max_seq_len': 4096}, name='gpt')
+    >>> model.name, model.capabilities.chat, model.max_seq_len, model.identity['model']
+    ('gpt', True, 4096, 'gpt-4o')
+    """
+    reader = EntryReader(entry, name)
+    settings, address = read_settings(entry, reader)
+    client = read_client(reader, address, model=settings.model)
+    reader.finish()
+    return OpenAIModel(settings, name=name, client=client, counter=Counter(entry))
+
+
+class OpenAIModel:
+    """One model of one server."""
+
+    batch = 1
+
+    def __init__(self, settings: Settings, *, name: str, client: Client, counter: Counter) -> None:
+        self.name = name
+        self.capabilities: Capabilities = settings.capabilities
+        self.max_seq_len = settings.max_seq_len
+        self._settings = settings
+        self._client = client
+        self._counter = counter
+        self._endpoint = 'chat/completions' if settings.chat else 'completions'
+        self._served: asyncio.Task[str] | None = None
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Server, endpoint, model, and what the entry itself makes part of every request."""
+        return {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """One reply for each request."""
+        return await together([self._reply(request, sampling) for request in requests])
+
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply to one request; the pieces of its text are told as they come."""
+        return await self._reply(request, sampling, tell)
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        """The log-probabilities of each request's own tokens."""
+        return await together([self._scored(request) for request in requests])
+
+    def count(self, request: Request) -> int | None:
+        """The number of input tokens, if the model's tokenizer is on this machine."""
+        return self._counter.count(request)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
+        body = await self._body(request, self._settings.body(sampling))
+        if self._settings.stream or tell is not None:
+            body |= {'stream': True, 'stream_options': {'include_usage': True}}
+        started = time.perf_counter()
+        try:
+            answer = await self._answer(body, tell)
+        except RefusedError as error:
+            outcome = outcome_of(error)
+            if outcome is None:
+                raise
+            return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
+        try:
+            return read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
+        except _NOT_THE_FORM as error:
+            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+
+    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
+        if not body.get('stream'):
+            return await self._client.post(self._endpoint, body)
+        collector = StreamedAnswer()
+        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        answer = await self._client.stream(self._endpoint, body, listening)
+        return collector.whole() if answer is None else answer
+
+    async def _scored(self, request: Request) -> Scored:
+        if self._settings.score is None:
+            raise ModelError(
+                f'{self._client.about}: the entry does not say that the server can score prompts. '
+                "Set score='echo' or score='prompt_logprobs' if it can."
+            )
+        body = await self._body(request, self._settings.scoring_body())
+        prompt = body.get('prompt')
+        started = time.perf_counter()
+        answer = await self._client.post(self._endpoint, body)
+        seconds = time.perf_counter() - started
+        tokenizer = self._counter.tokenizer
+        try:
+            if self._settings.score == 'echo':
+                return read_echo(answer, prompt=prompt or '', tokenizer=tokenizer, seconds=seconds)
+            return read_prompt_logprobs(answer, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+        except NoPromptLogprobsError as error:
+            raise ModelError(
+                f'{self._client.about}: the server does not give the log-probabilities of the prompt ({error}).'
+            ) from error
+        except _NOT_THE_FORM as error:
+            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+
+    async def _body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        if not self._settings.model and not body['model']:
+            body['model'] = await self._served_model()
+        if not self._settings.chat:
+            return {**body, 'prompt': self._prompt(request)}
+        if not is_messages(request):
+            raise ModelError(
+                f'{self._client.about}: this is a chat model and takes messages, not a text. Give it a meta template '
+                "with api_role, or ask the server's completions with endpoint='completions'."
+            )
+        return self._settings.with_messages(body, await sendable(request, inline_files=self._settings.inline_files))
+
+    def _prompt(self, request: Request) -> str | list[int]:
+        if isinstance(request, str):
+            return request
+        if is_messages(request):
+            raise ModelError(
+                f"{self._client.about}: this model completes texts and takes no messages. Use endpoint='chat'."
+            )
+        ids = self._counter.ids([entry for entry in request if isinstance(entry, (int, str))])
+        if ids is None:
+            raise ModelError(
+                f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer is at hand for the text. '
+                'Name one as `tokenizer_path`.'
+            )
+        return ids
+
+    async def _served_model(self) -> str:
+        """The one model that the server offers, for entries that leave it open."""
+        if self._served is None or (self._served.done() and self._served.exception() is not None):
+            self._served = asyncio.ensure_future(self._ask_for_model())
+        return await asyncio.shield(self._served)
+
+    async def _ask_for_model(self) -> str:
+        answer = await self._client.get('models')
+        try:
+            offered = [str(entry['id']) for entry in answer['data']]
+        except _NOT_THE_FORM as error:
+            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+        if len(offered) != 1:
+            raise ModelError(
+                f'{self._client.address.root} offers {len(offered)} models ({", ".join(offered[:8])}): '
+                'say which one as `model`.'
+            )
+        return offered[0]

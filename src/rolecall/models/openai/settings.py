@@ -1,0 +1,192 @@
+"""Entries of OpenAI-compatible models, understood: ours, OpenCompass' and AISBench's spellings of the same things."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.models.base import Capabilities, Sampling
+from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.http.address import Address, leads_to, read_address
+from rolecall.models.http.client import Client
+from rolecall.models.http.secrets import Keys
+from rolecall.models.reasoning import THINK
+
+__all__ = ['Settings', 'address_in', 'read_client', 'read_settings']
+
+_ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')
+_TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
+_OFFICIAL_HOST = 'api.openai.com'
+_OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
+_REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
+_PARAMETERS = (
+    *('temperature', 'top_p', 'top_k', 'min_p', 'seed', 'stop', 'n', 'logprobs', 'top_logprobs', 'reasoning_effort'),
+    *('frequency_penalty', 'presence_penalty', 'repetition_penalty', 'tools', 'tool_choice', 'response_format'),
+)
+_OPTIONS = (
+    *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'openai_api_base', 'base_url', 'url'),
+    *(
+        'host_ip',
+        'host_port',
+        'enable_ssl',
+        'endpoint',
+        'stream',
+        'score',
+        'timeout',
+        'query_per_second',
+        'request_rate',
+    ),
+    *('headers', 'extra_headers', 'org', 'openai_proxy_url', 'proxy', 'generation_kwargs', 'openai_extra_kwargs'),
+    *('extra_body', 'max_out_len', 'max_completion_tokens', 'max_tokens_key', 'max_seq_len', 'think_tag', 'media'),
+    *('inline_files', 'tools', 'prefill', 'system', 'tokenizer', 'tokenizer_path', 'meta_template', *_PARAMETERS),
+    *('batch_size', 'retry', 'run_cfg', 'mode', 'verbose', 'rpm_verbose', 'max_workers', 'pred_postprocessor'),
+)
+_LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
+_TEXT_LENGTH = 512
+"""A server left to itself completes sixteen tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """An entry, understood."""
+
+    model: str
+    chat: bool
+    length_key: str
+    length: int | None
+    parameters: dict[str, Any]
+    extra_body: dict[str, Any]
+    stream: bool
+    score: str | None
+    inline_files: bool
+    tags: tuple[str, str]
+    capabilities: Capabilities
+    max_seq_len: int | None = None
+
+    def body(self, sampling: Sampling) -> dict[str, Any]:
+        """All of a request but the prompt. What the call asks for wins over the entry; `extra_body` over both."""
+        asked = sampling.as_dict()
+        length = asked.pop('max_out_len', self.length)
+        least = asked.pop('min_out_len', None)
+        body = {'model': self.model, **self.parameters, **asked}
+        if length is not None:
+            body[self.length_key] = length
+        if least is not None:
+            body['min_tokens'] = least
+        return body | self.extra_body
+
+    def with_messages(self, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The whole of a request to a chat model; an answer that the messages begin is gone on with, if it can."""
+        begun = self.capabilities.prefill and messages and messages[-1].get('role') == 'assistant'
+        goes_on = {'add_generation_prompt': False, 'continue_final_message': True} if begun else {}
+        return {**body, **goes_on, 'messages': messages}
+
+    def scoring_body(self) -> dict[str, Any]:
+        """All of a request for the log-probabilities of a prompt but the prompt; one token is the least to generate."""
+        body: dict[str, Any] = {'model': self.model, 'max_tokens': 1, 'temperature': 0}
+        if self.score == 'echo':
+            return body | {'echo': True, 'logprobs': 1} | self.extra_body
+        whole = {'add_generation_prompt': False} if self.chat else {}
+        return body | {'prompt_logprobs': 0, **whole} | self.extra_body
+
+
+def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settings, Address]:
+    """What the model is asked for, and where."""
+    reader.refuse_misspelt(_OPTIONS)
+    kind = type_name(entry)
+    chat = (reader.one_of('endpoint', ('chat', 'completions')) or _usual_endpoint(kind)) == 'chat'
+    served = kind.startswith('VLLMCustom')
+    model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
+    if not model and not served:
+        reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
+    address = address_in(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
+    parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
+    parameters |= reader.options('generation_kwargs', 'openai_extra_kwargs')
+    lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
+    usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
+    score = reader.one_of('score', ('echo', 'prompt_logprobs'))
+    if chat and score == 'echo':
+        reader.refuse('score', "'echo' is for completions.", "Set endpoint='completions', or score='prompt_logprobs'.")
+    tag = reader.text('think_tag')
+    settings = Settings(
+        model=model,
+        chat=chat,
+        length_key=reader.text('max_tokens_key') or _usual_length_key(chat, address, model, lengths),
+        length=reader.count('max_completion_tokens', 'max_out_len') or usual_length,
+        parameters=parameters,
+        extra_body=reader.options('extra_body'),
+        stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
+        score=score,
+        inline_files=_or(reader.flag('inline_files'), not address.is_loopback),
+        tags=THINK if tag is None else (tag.replace('/', '', 1), tag),
+        capabilities=Capabilities(
+            score=score is not None,
+            chat=chat,
+            media=_or(reader.flag('media'), chat),
+            tools=chat,
+            prefill=not chat or reader.flag('prefill') is True,
+            system=reader.flag('system') is not False,
+        ),
+        max_seq_len=reader.count('max_seq_len'),
+    )
+    return settings, address
+
+
+def read_client(reader: EntryReader, address: Address, *, model: str) -> Client:
+    """The client that talks to the server."""
+    org = reader.text('org')
+    headers = {} if org is None else {'OpenAI-Organization': org}
+    official = address.host == _OFFICIAL_HOST
+    at_home = official or leads_to(_usual_address(), address, endpoints=_ENDPOINTS)
+    return Client(
+        address,
+        model=model,
+        keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', at_home=at_home, needed=official),
+        headers=headers | reader.headers(),
+        timeout=reader.amount('timeout') or 600,
+        per_second=reader.amount('query_per_second', 'request_rate'),
+        proxy=reader.text('proxy', 'openai_proxy_url'),
+    )
+
+
+def address_in(reader: EntryReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
+    """The address an entry names, in one of the ways entries do."""
+    names = ('openai_api_base', 'base_url', 'url')
+    given = reader.texts(*names) or ()
+    if len(given) > 1:
+        reader.refuse('openai_api_base', 'several servers.', 'Write one model entry for each.')
+    host = reader.text('host_ip')
+    port = reader.count('host_port')
+    written = given[0].strip() if given else usual
+    scheme = 'https' if reader.flag('enable_ssl') is True else 'http'
+    if not given and (host is not None or port is not None):
+        host = host or 'localhost'
+        written = f'{scheme}://{f"[{host}]" if ":" in host else host}:{port or 8080}'
+    elif given and '://' not in written and reader.text('openai_api_base', 'base_url') is None:
+        written = f'{scheme}://{written}'
+    try:
+        return read_address(written, endpoints=endpoints)
+    except ValueError as error:
+        name = next((name for name in names if reader.texts(name)), 'host_ip')
+        reader.refuse(name, 'this is no address of a server.', f'{str(error)[:1].upper()}{str(error)[1:]}.')
+        return Address('http://localhost/v1')
+
+
+def _or(given: bool | None, usual: bool) -> bool:
+    return usual if given is None else given
+
+
+def _usual_endpoint(kind: str) -> str:
+    return 'completions' if kind in _TEXT_TYPES else 'chat'
+
+
+def _usual_address() -> str:
+    return os.environ.get('OPENAI_BASE_URL') or f'https://{_OFFICIAL_HOST}/v1'
+
+
+def _usual_length_key(chat: bool, address: Address, model: str, written: Mapping[str, Any]) -> str:
+    newer = chat and (_OFFICIAL.fullmatch(address.host) or _REASONERS.match(model) or _LENGTH_KEYS[0] in written)
+    return 'max_completion_tokens' if newer else 'max_tokens'

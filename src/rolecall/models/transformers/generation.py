@@ -1,0 +1,213 @@
+"""Answers from a causal language model: batches of like length, what prompts share computed once.
+
+A reply does not depend on who else is in its batch: not its length, not where it stops, and not what a seed draws.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from rolecall.errors import did_you_mean
+from rolecall.models.base import ModelError, Reply, Usage
+from rolecall.models.transformers.answering import TransformersAnswering, cut, too_long
+from rolecall.models.transformers.drawing import drawing
+from rolecall.models.transformers.prefixes import Context, Ids, cache_of, common, layers_of, tensors
+from rolecall.models.transformers.prompts import Prompt, continuation
+from rolecall.models.transformers.weights import Loaded, package
+
+__all__ = ['Generator']
+
+_WORTH_SHARING = 16
+
+
+@dataclass(slots=True, eq=False)
+class Generator:
+    """Answers prompts with one model, `rows` at a time."""
+
+    loaded: Loaded
+    rows: int
+    max_seq_len: int | None = None
+    shares: bool = True
+    """False: every prompt is computed from its first token, for comparison."""
+    stopped: Callable[[], bool] = bool
+    _last: tuple[Ids, Context] = field(default=((), Context()))
+
+    def forget(self) -> None:
+        """Let go of the prompt that is remembered."""
+        self._last = ((), Context())
+
+    def generate(self, prompts: Sequence[Prompt], answering: TransformersAnswering) -> list[Reply]:
+        """One reply for each prompt, in their order."""
+        replies: dict[int, Reply] = {}
+        order = sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids), reverse=True)
+        for room, numbers in groupby(
+            order, key=lambda number: answering.room(len(prompts[number].ids), self.max_seq_len)
+        ):
+            same = list(numbers)
+            if room < max(1, answering.min_new):
+                replies |= {number: too_long(len(prompts[number].ids), self.max_seq_len) for number in same}
+                continue
+            for start in range(0, len(same), self.rows):
+                batch = same[start : start + self.rows]
+                found = self._answered([prompts[number] for number in batch], answering, room)
+                replies.update(zip(batch, found, strict=True))
+        return [replies[number] for number in range(len(prompts))]
+
+    def _answered(self, prompts: Sequence[Prompt], answering: TransformersAnswering, room: int) -> list[Reply]:
+        torch = package('torch')
+        if self.stopped():
+            raise ModelError('stopped')
+        try:
+            with torch.inference_mode():
+                return self._batch([prompt.ids for prompt in prompts], answering, room)
+        except torch.cuda.OutOfMemoryError as error:
+            if len(prompts) == 1:
+                raise ModelError(f'out of memory at a prompt of {len(prompts[0].ids)} tokens: {error}') from error
+        self.forget()
+        torch.cuda.empty_cache()
+        half = len(prompts) // 2
+        return [*self._answered(prompts[:half], answering, room), *self._answered(prompts[half:], answering, room)]
+
+    def _batch(self, prompts: Sequence[Ids], answering: TransformersAnswering, room: int) -> list[Reply]:
+        began = time.perf_counter()
+        # A model cannot go on after nothing: an empty prompt is an end of text, after which another begins.
+        rows = [ids or (self.loaded.pad_id,) for ids in prompts]
+        contexts, new = self._shared(rows) if answering.beams == 1 else ([Context() for _ in rows], 0)
+        cache, _ = cache_of(contexts)
+        end = _End(self.loaded, rows, answering, self.stopped)
+        made = self._run(rows, answering, room, end, cache if self.loaded.shares and answering.beams == 1 else None)
+        if self.shares and self.loaded.shares and answering.beams == 1:
+            left = max(map(len, rows)) - len(rows[-1])
+            self._last = (rows[-1], Context(layers_of(cache), len(rows) - 1, left, len(rows[-1])).copied())
+        seconds = (time.perf_counter() - began) / len(rows)
+        replies = []
+        for number, (row, context) in enumerate(zip(rows, contexts, strict=True)):
+            ids, text, reason = end.answer(number, made[number])
+            cached = context.length - (new if number == 0 else 0)
+            replies.append(Reply(text, reason=reason, usage=Usage(len(row), len(ids), cached, seconds)))
+        return replies
+
+    def _shared(self, rows: Sequence[Ids]) -> tuple[list[Context], int]:
+        """What all rows begin with, computed once, and how many tokens of that are new.
+
+        Rows stand flush right, the longest first. A shorter one therefore has less of the prefix in the cache.
+        """
+        nothing = [Context() for _ in rows]
+        if not self.shares or not self.loaded.shares:
+            return nothing, 0
+        length = min(len(rows[0]), len(rows[-1])) - 1
+        for row in rows[1:]:
+            length = min(length, common(rows[0], row))
+        known = min(length, common(self._last[0], rows[0]))
+        if len(rows) == 1:
+            length = known
+        if length < max(_WORTH_SHARING, len(rows[0]) - len(rows[-1]) + 1):
+            return nothing, 0
+        context = self._last[1].first(known)
+        if known < length:
+            context = self._computed(rows[0][known:length], context)
+        return [context.first(max(0, length - len(rows[0]) + len(row))) for row in rows], length - known
+
+    def _computed(self, ids: Ids, context: Context) -> Context:
+        arguments = tensors([ids], [context], self.loaded)
+        cache, before = cache_of([context])
+        self.loaded.model.base_model(**arguments, past_key_values=cache, use_cache=True)
+        return Context(layers_of(cache), length=before + len(ids))
+
+    def _run(
+        self, rows: Sequence[Ids], answering: TransformersAnswering, room: int, end: _End, cache: Any
+    ) -> list[list[int]]:
+        torch, transformers = package('torch'), package('transformers')
+        longest = max(map(len, rows))
+        ids = [[self.loaded.pad_id] * (longest - len(row)) + [*row] for row in rows]
+        mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
+        drawn = drawing(rows, answering, self.loaded.device)
+        try:
+            made = self.loaded.model.generate(
+                inputs=torch.tensor(ids, device=self.loaded.device),
+                attention_mask=torch.tensor(mask, device=self.loaded.device),
+                generation_config=_settings(transformers, answering, room, end.ids, self.loaded.pad_id),
+                stopping_criteria=transformers.StoppingCriteriaList([end]),
+                logits_processor=transformers.LogitsProcessorList([drawn] if drawn else []),
+                **({} if cache is None else {'past_key_values': cache}),
+            )
+        except ValueError as error:  # settings that do not go together
+            raise ModelError(f'these generation settings cannot be used: {error}') from error
+        return [row[longest:] for row in made.tolist()]
+
+
+def _settings(transformers: Any, answering: TransformersAnswering, room: int, eos: Sequence[int], pad: int) -> Any:
+    known = vars(transformers.GenerationConfig())
+    for name in answering.extra:
+        if name not in known:
+            raise ModelError(f'unknown generation setting {name!r}. {did_you_mean(name, known)}')
+    return transformers.GenerationConfig(
+        **{
+            **answering.extra,
+            'max_new_tokens': room,
+            'min_new_tokens': min(answering.min_new, room) or None,
+            'do_sample': False,
+            'eos_token_id': [*eos] or None,
+            'pad_token_id': pad,
+        }
+    )
+
+
+class _End:
+    """Where answers end: at an EOS, or with the token that completes a stop."""
+
+    def __init__(
+        self, loaded: Loaded, rows: Sequence[Ids], answering: TransformersAnswering, stopped: Callable[[], bool]
+    ) -> None:
+        special = loaded.tokenizer.special_tokens
+        eos = loaded.eos_ids if answering.eos_ids is None else answering.eos_ids
+        self.ids = tuple(dict.fromkeys((*eos, *(special[stop] for stop in answering.stops if stop in special))))
+        self.stops = tuple(stop for stop in answering.stops if stop and stop not in special)
+        self.tokenizer, self.rows, self.stopped = loaded.tokenizer, rows, stopped
+        self.longest, self.min_new, self.watches = max(map(len, rows)), answering.min_new, answering.beams == 1
+        # A token is a byte at least, so no more tokens than this can hold a stop.
+        self.window = max((len(stop.encode()) for stop in self.stops), default=0) + 1
+        self.ends: dict[int, int] = {}
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        """Whether each row is at its end."""
+        torch = package('torch')
+        new = input_ids.shape[-1] - self.longest
+        if self.stopped():
+            return torch.ones(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+        if self.stops and self.watches and new > self.min_new:
+            tails = input_ids[:, max(self.longest, self.longest + new - self.window) :].tolist()
+            for number in self._completed(tails):
+                self.ends[number] = new
+        ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+        if self.ends:  # only then, since a list that goes to an accelerator makes it wait
+            ended[[*self.ends]] = True
+        return ended
+
+    def _completed(self, tails: Sequence[Sequence[int]]) -> Iterator[int]:
+        for number, tail in enumerate(tails):
+            if number not in self.ends:
+                before = self._text(number, tail[:-1]).rstrip('\ufffd')
+                if cut(self._text(number, tail), self.stops, after=len(before)) is not None:
+                    yield number
+
+    def _text(self, number: int, ids: Sequence[int]) -> str:
+        return continuation(self.tokenizer, self.rows[number], ids)
+
+    def answer(self, number: int, made: Sequence[int]) -> tuple[Sequence[int], str, str]:
+        """The tokens that were made, the text that is the answer, and why it ended."""
+        eos = next((place for place, token in enumerate(made) if token in self.ids and place >= self.min_new), None)
+        stop = self.ends.get(number)
+        if eos is not None and (stop is None or eos < stop):
+            ids, reason = made[: eos + 1], 'stop'
+            text = self._text(number, made[:eos])
+        else:
+            ids, reason = made[:stop], 'length' if stop is None else 'stop'
+            text = self._text(number, ids)
+        after = len(self._text(number, ids[: self.min_new])) if self.min_new else 0
+        shorter = cut(text, self.stops, after=after)
+        return (ids, text, reason) if shorter is None else (ids, shorter, 'stop')

@@ -1,0 +1,161 @@
+"""Causal language models run by `transformers`, on a CPU or on CUDA (extra `[hf]`).
+
+Nothing is loaded before the first request; all work of a model is done in one thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, TypeVar
+
+from rolecall.errors import RolecallError
+from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.models.transformers.answering import TransformersAnswering, thought
+from rolecall.models.transformers.generation import Generator
+from rolecall.models.transformers.place import Place
+from rolecall.models.transformers.prompts import Encoder
+from rolecall.models.transformers.scoring import Scorer
+from rolecall.models.transformers.settings import Settings, read_settings
+from rolecall.models.transformers.weights import Loaded, release_memory
+from rolecall.models.worker import Worker
+from rolecall.render.spans import Request
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = ['TransformersModel', 'build']
+
+T = TypeVar('T')
+
+_LONGEST = 4096
+"""The length of prompt that a batch must have room for where nothing is said."""
+
+
+def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
+    """The model that an entry of a config means; its weights are loaded when it is first asked.
+
+    >>> model = build({'type': 'HuggingFaceBaseModel', 'path': 'some/model', 'batch_size': 4}, name='some')
+    >>> model.batch, model.capabilities.score, model.max_seq_len
+    (4, True, None)
+    """
+    return TransformersModel(read_settings(entry, name=name), name=name)
+
+
+class TransformersModel:
+    """A causal language model as a `rolecall.models.base.Model`."""
+
+    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+
+    def __init__(self, settings: Settings, *, name: str, shares: bool = True) -> None:
+        """`shares=False` computes every prompt from its first token, for comparison."""
+        self.name = name
+        self._settings = settings
+        self._place = Place(settings)
+        self._shares = shares
+        self._worker = Worker(name)
+        self._engine: _Engine | None = None
+        self._failure: RolecallError | None = None
+
+    @property
+    def batch(self) -> int:
+        return self._settings.batch_size
+
+    @property
+    def score_batch(self) -> int:
+        """How many requests one call of `score` can carry: what they share is computed once, tails side by side."""
+        return 8 * self._settings.batch_size
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {**self._place.identity, 'engine': 'transformers'}
+
+    @property
+    def max_seq_len(self) -> int | None:
+        return self._place.max_seq_len
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        answering = self._settings.answering(sampling)
+        return await self._in_thread(lambda engine: engine.generated(requests, answering))
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        return await self._in_thread(lambda engine: engine.scored(requests))
+
+    async def forget(self) -> None:
+        """Let go of the last prompt, so that the next call computes everything anew."""
+        await self._in_thread(lambda engine: engine.forget())
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, if it is at hand."""
+        return self._place.tokenizer if self._engine is None else self._engine.encoder.tokenizer
+
+    def count(self, request: Request) -> int | None:
+        if self._engine is not None:
+            return len(self._engine.encoder.prompt(request).ids)
+        tokenizer = self._place.tokenizer
+        return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
+
+    async def close(self) -> None:
+        await self._worker.close(self._let_go)
+
+    async def _in_thread(self, work: Callable[[_Engine], T]) -> T:
+        return await self._worker.run(lambda stopped: self._work(work, stopped))
+
+    def _work(self, work: Callable[[_Engine], T], stopped: Event) -> T:
+        if self._failure is not None:
+            raise self._failure
+        if self._engine is None:
+            try:
+                loaded = self._settings.source.load(self._place.tokenizer)
+            except RolecallError as error:  # what cannot be loaded now cannot be loaded for the next request either
+                self._failure = error
+                raise
+            self._engine = self._around(loaded)
+        self._engine.stopped = stopped
+        return work(self._engine)
+
+    def _let_go(self) -> None:
+        self._engine = None
+        release_memory()
+
+    def _around(self, loaded: Loaded) -> _Engine:
+        settings, limit = self._settings, self.max_seq_len
+        engine = _Engine(
+            self._place.encoder(loaded.tokenizer),
+            Scorer(loaded, room=settings.batch_size * min(limit or _LONGEST, _LONGEST), shares=self._shares),
+            Generator(loaded, rows=settings.batch_size, max_seq_len=limit, shares=self._shares),
+            limit=limit,
+            thinks=settings.chat,
+        )
+        engine.scorer.stopped = engine.generator.stopped = lambda: engine.stopped.is_set()
+        return engine
+
+
+@dataclass(slots=True, eq=False)
+class _Engine:
+    """A loaded model at work. What the other kind of work remembers is let go, so that its memory is free."""
+
+    encoder: Encoder
+    scorer: Scorer
+    generator: Generator
+    limit: int | None
+    thinks: bool
+    stopped: Event = field(default_factory=Event)
+
+    def forget(self) -> None:
+        self.scorer.forget()
+        self.generator.forget()
+
+    def generated(self, requests: Sequence[Request], answering: TransformersAnswering) -> list[Reply]:
+        self.scorer.forget()
+        prompts = [self.encoder.prompt(request) for request in requests]
+        replies = self.generator.generate(prompts, answering)
+        return [thought(reply) for reply in replies] if self.thinks else replies
+
+    def scored(self, requests: Sequence[Request]) -> list[Scored]:
+        self.generator.forget()
+        prompts = [self.encoder.prompt(request) for request in requests]
+        longest = max((len(prompt.ids) for prompt in prompts), default=0)
+        if self.limit is not None and longest > self.limit:
+            raise ModelError(f'a prompt has {longest} tokens, and the model takes {self.limit}.')
+        return self.scorer.score(prompts)

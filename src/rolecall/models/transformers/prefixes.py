@@ -1,0 +1,153 @@
+"""What prompts share: a tree of token ids, and the keys and values of prompts that were computed already.
+
+Prefixes are those of whole prompts' ids. Tokenizing the parts of a prompt apart would move the border between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from rolecall.models.transformers.weights import Loaded, package
+
+__all__ = ['Branch', 'Context', 'Layers', 'alone', 'cache_of', 'common', 'grown', 'layers_of', 'positions', 'tensors']
+
+Ids: TypeAlias = tuple[int, ...]
+Layers: TypeAlias = 'tuple[tuple[Any, Any], ...]'
+"""Keys and values by layer, each a tensor: rows × heads × tokens × width."""
+
+
+@dataclass(eq=False, slots=True)
+class Branch:
+    """The tokens `ids[start:stop]`, which all prompts of this branch have after the same `start` tokens."""
+
+    ids: Ids
+    """The first of its prompts, whole."""
+    start: int
+    stop: int
+    children: list[Branch] = field(default_factory=list)
+    logprobs: list[float | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.logprobs = [None] * (self.stop - self.start)
+
+    @property
+    def fed(self) -> int:
+        """Up to where tokens must be computed: the last token of a prompt predicts nothing that is asked for."""
+        return self.stop if self.children else self.stop - 1
+
+
+def grown(prompts: Iterable[Ids], *, longest: int, start: int = 0) -> list[Branch]:
+    """The tree of different prompts, given in order; no branch is longer than `longest` tokens.
+
+    >>> [trunk] = grown([(1, 2, 3), (1, 2, 4, 5)], longest=100)
+    >>> trunk.ids[: trunk.stop], [branch.ids[branch.start : branch.stop] for branch in trunk.children]
+    ((1, 2), [(3,), (4, 5)])
+    """
+    branches = []
+    for _, group in groupby((ids for ids in prompts if len(ids) > start), key=lambda ids: ids[start]):
+        members = list(group)
+        stop = min(common(members[0], members[-1]), start + longest)
+        branches.append(Branch(members[0], start, stop, grown(members, longest=longest, start=stop)))
+    return branches
+
+
+def alone(prompts: Iterable[Ids]) -> list[Branch]:
+    """Each prompt as a branch of its own: nothing is shared."""
+    return [Branch(ids, 0, len(ids)) for ids in prompts]
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two prompts begin with together.
+
+    >>> common([1, 2, 3], [1, 2, 4])
+    2
+    """
+    low, high = 0, min(len(one), len(other)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle)
+    return low
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """`length` computed tokens: one row of keys and values, from column `left` on."""
+
+    layers: Layers = ()
+    row: int = 0
+    left: int = 0
+    length: int = 0
+
+    def first(self, length: int) -> Context:
+        return Context(self.layers, self.row, self.left, length)
+
+    def copied(self) -> Context:
+        """The same without the rows beside it, whose memory is let go."""
+        stop = self.left + self.length
+        own = (
+            tuple(tensor[self.row : self.row + 1, :, self.left : stop].clone() for tensor in pair)
+            for pair in self.layers
+        )
+        return Context(tuple((keys, values) for keys, values in own), length=self.length)
+
+
+def cache_of(contexts: Sequence[Context]) -> tuple[Any, int]:
+    """A cache with a row for each context, filled up on the left, and its length. All lie in the same tensors."""
+    torch, transformers = package('torch'), package('transformers')
+    cache = transformers.DynamicCache()
+    longest = max(context.length for context in contexts)
+    if not longest:
+        return cache, 0
+    layers = contexts[0].layers
+    if len({(context.row, context.left, context.length) for context in contexts}) == 1:
+        one = contexts[0]
+        for number, pair in enumerate(layers):
+            keys, values = (
+                tensor[one.row : one.row + 1, :, one.left : one.left + longest].expand(len(contexts), -1, -1, -1)
+                for tensor in pair
+            )
+            cache.update(keys, values, number)
+        return cache, longest
+    rows = torch.tensor([[context.row] for context in contexts])
+    ends = torch.tensor([[context.left + context.length] for context in contexts])
+    # What stands before a context's first token is masked: any column may stand there.
+    columns = (ends - longest + torch.arange(longest)).clamp(min=0)
+    for number, (keys, values) in enumerate(layers):
+        rows, columns = rows.to(keys.device), columns.to(keys.device)
+        picked = (tensor.transpose(1, 2)[rows, columns].transpose(1, 2) for tensor in (keys, values))
+        cache.update(*picked, number)
+    return cache, longest
+
+
+def layers_of(cache: Any) -> Layers:
+    """The keys and values in a cache."""
+    if hasattr(cache, 'layers'):
+        return tuple((layer.keys, layer.values) for layer in cache.layers)
+    return tuple(zip(cache.key_cache, cache.value_cache, strict=True))
+
+
+def tensors(rows: Sequence[Sequence[int]], contexts: Sequence[Context], loaded: Loaded) -> dict[str, Any]:
+    """The arguments of a forward pass: rows filled up on the right, after contexts filled up on the left."""
+    torch = package('torch')
+    longest = max(map(len, rows))
+    before = max(context.length for context in contexts)
+    ids = torch.tensor([[*row, *[loaded.pad_id] * (longest - len(row))] for row in rows])
+    starts = torch.tensor([[before - context.length] for context in contexts])
+    ends = torch.tensor([[before + len(row)] for row in rows])
+    columns = torch.arange(before + longest)
+    mask = ((columns >= starts) & (columns < ends)).long()
+    arguments = {
+        'input_ids': ids.to(loaded.device),
+        'attention_mask': mask.to(loaded.device),
+    }
+    if loaded.takes_positions:
+        arguments['position_ids'] = positions(arguments['attention_mask'])[:, before:]
+    return arguments
+
+
+def positions(mask: Any) -> Any:
+    """Where each token stands among those of its own row."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)

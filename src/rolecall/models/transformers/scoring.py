@@ -1,0 +1,230 @@
+"""Log-probabilities of prompt tokens: what prompts share is computed once, within a call and from call to call.
+
+The prompts of a call form a tree (`transformers_prefixes`). Branches of the same depth run side by side, filled up on
+the right, where a causal model does not look; the scores do not depend on who else is in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from rolecall.models.base import ModelError, Scored, Usage
+from rolecall.models.transformers.prefixes import (
+    Branch,
+    Context,
+    Ids,
+    alone,
+    cache_of,
+    common,
+    grown,
+    layers_of,
+    tensors,
+)
+from rolecall.models.transformers.prompts import Prompt
+from rolecall.models.transformers.weights import Loaded, package
+
+__all__ = ['Scorer']
+
+_LOGITS_AT_ONCE = 1 << 26
+_ON_CPU, _ON_CUDA = 2048, 16384
+_IDLE = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """The last prompt, as far as it was computed, with the log-probabilities of its tokens."""
+
+    ids: Ids = ()
+    logprobs: tuple[float | None, ...] = ()
+    context: Context = field(default_factory=Context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """A branch to be computed after a context."""
+
+    branch: Branch
+    context: Context
+
+    @property
+    def tokens(self) -> Ids:
+        return self.branch.ids[self.context.length : self.branch.fed]
+
+    @property
+    def width(self) -> int:
+        return self.branch.fed
+
+
+@dataclass(slots=True, eq=False)
+class Scorer:
+    """Scores prompts with one model. `room` bounds the tokens, cached ones included, that one pass may hold."""
+
+    loaded: Loaded
+    room: int
+    shares: bool = True
+    """False: every prompt is computed from its first token, for comparison."""
+    keeps: bool = True
+    """Whether the last prompt is remembered for the next call."""
+    stopped: Callable[[], bool] = bool
+    computed: int = 0
+    """The tokens computed so far, fillers left out."""
+    _kept: _Kept = field(default_factory=_Kept)
+    _last: tuple[Ids, Context] = field(default=((), Context()))
+    _charged: dict[Ids, int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Let go of the prompt that is remembered."""
+        self._kept = _Kept()
+
+    def score(self, prompts: Sequence[Prompt]) -> list[Scored]:
+        """The log-probabilities of each prompt's tokens, in float32."""
+        different = sorted({prompt.ids for prompt in prompts if prompt.ids})
+        shares = self.shares and self.loaded.shares
+        tree = grown(different, longest=self._at_once) if shares else alone(different)
+        self._last = (prompts[-1].ids if prompts and shares and self.keeps else (), Context())
+        self._charged = dict.fromkeys(different, 0)
+        with package('torch').inference_mode():
+            self._run([_Row(branch, Context()) for branch in tree])
+        found = dict(_collected(tree))
+        last, context = self._last
+        if context.length:
+            self._kept = _Kept(last[: context.length], found[last][: context.length], context.copied())
+        self._last = ((), Context())
+        return [self._scored(prompt, found) for prompt in prompts]
+
+    def _scored(self, prompt: Prompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
+        new = self._charged.get(prompt.ids, 0)
+        self._charged[prompt.ids] = 0  # the same prompt again costs nothing
+        usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
+        return Scored(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage)
+
+    @property
+    def _at_once(self) -> int:
+        return _ON_CUDA if self.loaded.device.type == 'cuda' else _ON_CPU
+
+    def _run(self, rows: Iterable[_Row]) -> None:
+        """Compute branches and, depth first, what grows out of them, so that few contexts are held at a time."""
+        known = [self._after_what_is_known(row) for row in rows]
+        fed = [row for row in known if row.tokens]
+        for row in known:
+            self._charge(row)
+        for batch in self._batches(fed):
+            contexts = self._pass(batch)
+            pairs = zip(batch, contexts, strict=True)
+            self._run([_Row(child, context) for row, context in pairs for child in row.branch.children])
+
+    def _after_what_is_known(self, row: _Row) -> _Row:
+        """The row after the last call's prompt instead, if that goes further; its last common token is fed again."""
+        branch, kept = row.branch, self._kept
+        if not self.loaded.shares or not self.shares:
+            return row
+        known = common(kept.ids, branch.ids[: branch.stop])
+        if known - 1 <= branch.start:
+            return row
+        branch.logprobs[: known - branch.start] = kept.logprobs[branch.start : known]
+        if known == branch.stop and not branch.children:
+            return _Row(branch, kept.context.first(branch.fed))
+        return _Row(branch, kept.context.first(known - 1))
+
+    def _charge(self, row: _Row) -> None:
+        """Put the new tokens of a branch on the bill of its first prompt."""
+        branch = row.branch
+        whole = not row.tokens and row.context.length > branch.start
+        self._charged[branch.ids] += 0 if whole else branch.stop - row.context.length
+        self.computed += len(row.tokens)
+
+    def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+        """Rows of like length whose contexts lie in the same tensors, as many as there is room for."""
+        by_place = sorted(rows, key=lambda row: (id(row.context.layers), -len(row.tokens)))
+        for _, group in groupby(by_place, key=lambda row: id(row.context.layers)):
+            batch: list[_Row] = []
+            for row in group:
+                if batch and not self._fit([*batch, row]):
+                    yield batch
+                    batch = []
+                batch.append(row)
+            yield batch
+
+    def _fit(self, batch: Sequence[_Row]) -> bool:
+        fed = [len(row.tokens) for row in batch]
+        filled = len(batch) * max(fed)
+        held = filled + len(batch) * max(row.context.length for row in batch)
+        # A GPU computes fillers beside tokens for nothing; a CPU pays for them.
+        wasteful = self.loaded.device.type == 'cpu' and filled > 1.2 * sum(fed) + _IDLE
+        return held <= self.room and filled <= self._at_once and not wasteful
+
+    def _pass(self, batch: Sequence[_Row]) -> list[Context]:
+        if self.stopped():
+            raise ModelError('stopped')
+        torch = package('torch')
+        try:
+            return self._forward(batch)
+        except torch.cuda.OutOfMemoryError as error:
+            if len(batch) == 1:
+                raise ModelError(f'out of memory at a prompt of {batch[0].width} tokens: {error}') from error
+        torch.cuda.empty_cache()
+        half = len(batch) // 2
+        # The halves lie in tensors of their own, as if they had been batches from the start.
+        return [*self._pass(batch[:half]), *self._pass(batch[half:])]
+
+    def _forward(self, batch: Sequence[_Row]) -> list[Context]:
+        """Run the model, note the log-probabilities of what follows, and give each row's tokens as a context."""
+        contexts = [row.context for row in batch]
+        arguments = tensors([row.tokens for row in batch], contexts, self.loaded)
+        before, cache = 0, None
+        if self.loaded.shares and self.shares:
+            cache, before = cache_of(contexts)
+            arguments['past_key_values'] = cache
+        logits = self.loaded.model(**arguments, use_cache=cache is not None).logits
+        self._note(batch, logits)
+        if cache is None:
+            return [Context() for _ in batch]
+        layers = layers_of(cache)
+        computed = [
+            Context(layers, number, before - row.context.length, row.branch.fed) for number, row in enumerate(batch)
+        ]
+        last = self._last[0]
+        for row, context in zip(batch, computed, strict=True):
+            if context.length > self._last[1].length and last[: context.length] == row.branch.ids[: context.length]:
+                self._last = (last, context)
+        return computed
+
+    def _note(self, batch: Sequence[_Row], logits: Any) -> None:
+        torch = package('torch')
+        wanted = [(number, *one) for number, row in enumerate(batch) for one in _wanted(row)]
+        if not wanted:
+            return
+        step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
+        rows, places, targets = (
+            torch.tensor([one[part] for one in wanted], device=logits.device) for part in (0, 1, 2)
+        )
+        values: list[float] = []
+        for start in range(0, len(wanted), step):
+            part = slice(start, start + step)
+            scores = logits[rows[part], places[part]].float()
+            picked = scores.gather(-1, targets[part, None])[:, 0] - scores.logsumexp(-1)
+            values += picked.tolist()
+        for (*_, branch, place), value in zip(wanted, values, strict=True):
+            branch.logprobs[place] = value
+
+
+def _wanted(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
+    """Where in a row's output the score of which token stands: place, token, and where it is to be noted."""
+    branch, known = row.branch, row.context.length
+    for place in range(known + 1, branch.stop):
+        yield place - known - 1, branch.ids[place], branch, place - branch.start
+    for child in branch.children:
+        yield branch.stop - known - 1, child.ids[branch.stop], child, 0
+
+
+def _collected(
+    branches: Iterable[Branch], before: tuple[float | None, ...] = ()
+) -> Iterator[tuple[Ids, tuple[float | None, ...]]]:
+    """Every prompt of a tree (and every prefix that is a branching point) with its log-probabilities."""
+    for branch in branches:
+        logprobs = (*before, *branch.logprobs)
+        yield branch.ids[: branch.stop], logprobs
+        yield from _collected(branch.children, logprobs)

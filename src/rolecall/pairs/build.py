@@ -1,0 +1,72 @@
+"""A whole config, understood: every dataset and model, or every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rolecall.config.files import Config, misspelt_lists
+from rolecall.errors import Problem
+from rolecall.pairs.model_entries import Side, build_side
+from rolecall.pairs.tasks import Problems, Task, build_task, collect
+from rolecall.program import compile, compile_labels
+from rolecall.prompts.wording import Mode
+
+__all__ = ['Plan', 'build']
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every dataset and every model of a config."""
+
+    tasks: tuple[Task, ...]
+    sides: tuple[Side, ...]
+
+
+def build(config: Mapping[str, Any]) -> Plan:
+    """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
+
+    >>> plan = build(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
+    >>> [task.abbr for task in plan.tasks]
+    ['demo']
+    """
+    problems = Problems()
+    problems.found += misspelt_lists(config)
+    tasks: list[Task] = []
+    for key in _dataset_keys(config):
+        tasks += collect(config[key], key, problems, build_task)
+    sides = collect(config.get('models'), 'models', problems, build_side)
+    if not tasks and not problems.found:
+        problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
+    for task in tasks:
+        for side in sides:
+            with problems.inside(f'{task.where} × {side.where}'):
+                _check_pair(task, side)
+    if isinstance(config, Config):
+        problems.found = [_with_line(problem, config) for problem in problems.found]
+    problems.refuse()
+    return Plan(tuple(tasks), tuple(sides))
+
+
+def _with_line(problem: Problem, config: Config) -> Problem:
+    """The problem with the file and line of its place (of the dataset's, where a dataset and a model meet)."""
+    place = problem.where.split(' × ')[0]
+    return replace(problem, where=f'{config.nearest(place)}: {problem.where}')
+
+
+def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
+    """`datasets`, or else every list whose name ends in _datasets."""
+    if config.get('datasets') is not None:
+        return ['datasets']
+    return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
+
+
+def _check_pair(task: Task, side: Side) -> None:
+    """Compile without examples: roles without a home, media for a text model, and the like show here."""
+    if task.inferencer.kind == 'label':
+        compile_labels(task.wording, side.renderer, labels=task.labels)
+    else:
+        mode: Mode = 'ppl' if task.inferencer.kind == 'whole' else 'gen'
+        compile(task.wording, side.renderer, mode=mode, label=task.whole_label)

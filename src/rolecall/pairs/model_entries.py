@@ -1,0 +1,116 @@
+"""A model's entry in a config, understood as far as prompts go. No weights, server or key are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import DataError, RenderError
+from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.pairs.kinds import MODEL_KINDS, ModelKind, short_name
+from rolecall.pairs.tasks import Problems
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_template import ChatTemplate
+from rolecall.render.families import meta_template
+from rolecall.render.meta import MetaTemplate
+from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
+from rolecall.tokenizers.folder import tokenizer_settings
+from rolecall.tokenizers.gguf_file import chat_settings
+
+__all__ = ['Side', 'build_side']
+
+_OTHERS = ('fastchat_template',)
+"""Keys of other systems that look like a slip of one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One model of a config: how it is addressed."""
+
+    abbr: str
+    entry: Mapping[str, Any]
+    where: str
+    kind: ModelKind
+    renderer: Renderer
+    meta: MetaTemplate | None = None
+
+
+def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side | None:
+    """Understand one model entry; None if it has problems (which are taken down)."""
+    before = len(problems.found)
+    problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
+    meta = None
+    written = entry.get('meta_template')
+    if written is not None:
+        with problems.inside(f'{where}.meta_template'):
+            meta = MetaTemplate.read(meta_template(written) if isinstance(written, str) else written)
+    kind = _kind(entry, meta)
+    renderer: Renderer
+    if kind == 'api':
+        renderer = ApiRenderer(meta or API_ROLES)
+    elif kind == 'chat' and (template := _chat_template(entry, where, problems)) is not None:
+        renderer = ChatRenderer(template, meta or API_ROLES)
+    elif kind == 'chat':
+        renderer = ApiRenderer(meta or API_ROLES)
+    else:
+        renderer = TextRenderer(meta)
+    if len(problems.found) > before:
+        return None
+    return Side(_abbr(entry), entry, where, kind, renderer, meta)
+
+
+def _abbr(entry: Mapping[str, Any]) -> str:
+    if entry.get('abbr'):
+        return str(entry['abbr'])
+    path = entry.get('path')
+    name = short_name(entry.get('type', 'model'))
+    return f'{name}_{Path(path).name}' if isinstance(path, str) and path not in ('', 'none') else name
+
+
+def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
+    """By the type's name; for a type of the user's own, by what the meta template says."""
+    name = short_name(entry.get('type', ''))
+    if entry.get('chat_template') and MODEL_KINDS.get(name, 'text') == 'text':
+        return 'chat'
+    if name in MODEL_KINDS:
+        return MODEL_KINDS[name]
+    written = entry.get('meta_template')
+    rounds = written.get('round') if isinstance(written, Mapping) else None
+    roles = rounds if isinstance(rounds, (list, tuple)) else ()
+    speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in roles)
+    return 'api' if speaks_api or entry.get('chat') is True or (meta is not None and meta.messages) else 'text'
+
+
+def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> ChatTemplate | None:
+    """The model's own template: given in the entry, or found in its files; None if it is not at hand.
+
+    `chat_template=True` insists on it: then a packaged model is fetched, and not finding one is a problem.
+    """
+    written = entry.get('chat_template')
+    try:
+        if isinstance(written, str):
+            return ChatTemplate(written, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
+        settings = _tokenizer_settings(entry, insist=written is True)
+        if settings.get('chat_template'):
+            return ChatTemplate.from_tokenizer_config(settings)
+    except (RenderError, DataError) as error:
+        problems.add(f'{where}.chat_template', str(error))
+        return None
+    if written is True:
+        what = "the model's own chat template is not at hand."
+        remedy = 'Name a folder with tokenizer_config.json or a .gguf file as path, or give the template itself.'
+        problems.add(f'{where}.chat_template', what, remedy)
+    return None
+
+
+def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[str, Any]:
+    """What a model's files say about its chat template and special tokens; nothing if there are no files."""
+    path = entry.get('tokenizer_path') or entry.get('path')
+    if not isinstance(path, str):
+        return {}
+    weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
+    if weights is not None and weights.suffix == '.gguf':
+        return chat_settings(weights)
+    return tokenizer_settings(path)

@@ -1,0 +1,225 @@
+"""A dataset's entry in a config, understood: its wording, its retriever, and how it is asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rolecall.datasets import Dataset, Reader, open_dataset
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, TEMPLATES, Inferencer, short_name
+from rolecall.prompts.shots import Joints
+from rolecall.prompts.template import Template
+from rolecall.prompts.wording import Wording
+from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
+
+__all__ = ['Problems', 'Task', 'build_task', 'collect', 'placed']
+
+_INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
+T = TypeVar('T')
+
+
+class Problems:
+    """Everything wrong with a config, collected while it is read."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, where: str, what: str, remedy: str = '') -> None:
+        self.found.append(Problem(where, what, remedy))
+
+    @contextmanager
+    def inside(self, where: str) -> Iterator[None]:
+        """Take down the problems of a part, with its place in front, and go on."""
+        try:
+            yield
+        except ConfigError as error:
+            self.found += [problem.inside(where) for problem in error.problems]
+
+    def mapping(self, where: str, value: object) -> Mapping[str, Any]:
+        """The value if it is a mapping; a problem and nothing otherwise."""
+        if isinstance(value, Mapping):
+            return value
+        self.add(where, f'expected a dict, got {type(value).__name__} {value!r:.60}.')
+        return {}
+
+    def unknown_keys(self, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for key in given:
+            if key not in known:
+                self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
+
+    def misspelt_keys(self, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        """Keys that are nearly, but not quite, ones that matter. (A loader or model may take any others.)"""
+        for key in given:
+            if key not in known and (close := difflib.get_close_matches(str(key), known, n=1, cutoff=0.85)):
+                self.add(where, f'unknown key {key!r}.', f"Did you mean '{close[0]}'?")
+
+    def refuse(self) -> None:
+        if self.found:
+            raise ConfigError(self.found)
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put a place in front of the problems that come up inside."""
+    try:
+        yield
+    except ConfigError as error:
+        raise type(error)(problem.inside(where) for problem in error.problems) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One dataset of a config, ready to be compiled for a model."""
+
+    abbr: str
+    entry: Mapping[str, Any]
+    where: str
+    reader: Reader
+    wording: Wording
+    retriever: Retriever
+    inferencer: Inferencer
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels that are weighed against each other."""
+        return self.inferencer.labels or self.wording.prompt.labels
+
+    def open(self, *, base: Path | None = None, data: Mapping[str, str] | None = None) -> Dataset:
+        """The dataset's rows: those of the entry, or of the files given in `data`. Problems come with their place."""
+        with placed(self.where):
+            return open_dataset(self.entry, base=base, data=data)
+
+    @property
+    def whole_label(self) -> Hashable:
+        """The only label of a template whose whole text is weighed; None if there are no labels, or several."""
+        labels = self.wording.prompt.labels
+        return labels[0] if self.inferencer.kind == 'whole' and len(labels) == 1 else None
+
+
+def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task | None:
+    """Understand one dataset entry; None if it has problems (which are taken down)."""
+    before = len(problems.found)
+    problems.misspelt_keys(where, entry, ('reader_cfg', 'infer_cfg', 'eval_cfg'))
+    reader = Reader()
+    if 'reader_cfg' in entry:
+        with problems.inside(f'{where}.reader_cfg'):
+            reader = Reader.from_config(problems.mapping(f'{where}.reader_cfg', entry['reader_cfg']))
+    if 'infer_cfg' not in entry:
+        problems.add(where, 'there is no infer_cfg.', 'It says how the dataset is asked about.')
+        return None
+    infer = problems.mapping(f'{where}.infer_cfg', entry['infer_cfg'])
+    problems.unknown_keys(f'{where}.infer_cfg', infer, _INFER_KEYS)
+    at = f'{where}.infer_cfg'
+    ice = _build_template(infer, 'ice_template', at, problems)
+    prompt = _build_template(infer, 'prompt_template', at, problems)
+    if not infer.get('ice_template') and not infer.get('prompt_template'):
+        problems.add(at, 'there is no prompt_template and no ice_template.', 'Give one.')
+    retriever: Retriever = ZeroRetriever()
+    if 'retriever' in infer:
+        with problems.inside(f'{at}.retriever'):
+            retriever = build_retriever(problems.mapping(f'{at}.retriever', infer['retriever']))
+    inferencer = _build_inferencer(infer.get('inferencer', {'type': 'GenInferencer'}), f'{at}.inferencer', problems)
+    if len(problems.found) > before or inferencer is None:
+        return None
+    joints = Joints(retriever.ice_separator, retriever.ice_eos_token)
+    wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
+    task = Task(_abbr(entry), entry, where, reader, wording, retriever, inferencer)
+    _check_task(task, at, problems)
+    return task if len(problems.found) == before else None
+
+
+def _abbr(entry: Mapping[str, Any]) -> str:
+    if entry.get('abbr'):
+        return str(entry['abbr'])
+    name = '_'.join(str(entry[key]) for key in ('path', 'name') if isinstance(entry.get(key), str))
+    return name.strip('./').replace('/', '_') or short_name(entry.get('type', 'dataset'))
+
+
+def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Problems) -> Template | None:
+    written = infer.get(key)
+    if written is None:
+        return None
+    where = f'{at}.{key}'
+    written = dict(problems.mapping(where, written))
+    if not written:
+        return None
+    name = short_name(written.pop('type', 'PromptTemplate'))
+    if name not in TEMPLATES:
+        problems.add(where, f'unknown template type {name!r}.', did_you_mean(name, TEMPLATES))
+        return None
+    build, known = TEMPLATES[name]
+    problems.unknown_keys(where, written, known)
+    if known[0] not in written:
+        problems.add(where, f'{name} needs a {known[0]}.')
+        return None
+    with problems.inside(where):
+        return build(**{option: written[option] for option in known if option in written})
+    return None
+
+
+def _build_inferencer(written: object, where: str, problems: Problems) -> Inferencer | None:
+    options = dict(problems.mapping(where, written))
+    problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
+    name = short_name(options.pop('type', 'GenInferencer'))
+    if name not in INFERENCERS:
+        problems.add(where, f'unknown inferencer {name!r}.', did_you_mean(name, INFERENCERS))
+        return None
+    with problems.inside(where):
+        return Inferencer.read(name, options)
+    return None
+
+
+def _check_task(task: Task, at: str, problems: Problems) -> None:
+    """What can be said about a dataset before a model is known."""
+    asks = task.inferencer
+    template = task.wording.prompt
+    if asks.kind == 'label' and not task.labels:
+        what = f'{asks.name} weighs labels, and there are none.'
+        problems.add(at, what, 'Give a template for each label, or inferencer=dict(type=PPLInferencer, labels=[…]).')
+        return
+    if asks.kind == 'label' and template.labels:
+        for label in asks.labels:
+            if label not in template.labels:
+                remedy = did_you_mean(label, template.labels)
+                problems.add(f'{at}.inferencer.labels', f'no prompt for the label {label!r}.', remedy)
+    if asks.kind != 'label' and template.labels and task.whole_label is None:
+        what = f'the template has a prompt for each label, but {asks.name} asks with one prompt.'
+        problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
+        return
+    if not _picks_shots(task.retriever):
+        return
+    if task.wording.ice_template is None:
+        what = 'the retriever picks examples, but there is no ice_template to word them.'
+        problems.add(at, what, 'Add an ice_template, or use ZeroRetriever.')
+        return
+    with problems.inside(at):
+        for label in task.labels if asks.kind == 'label' else (task.whole_label,):
+            task.wording.check_place(template.script(label))
+
+
+def _picks_shots(retriever: Retriever) -> bool:
+    fixed: Any = getattr(retriever, 'fix_id_list', None)
+    return bool(fixed) if fixed is not None else not isinstance(retriever, ZeroRetriever)
+
+
+def collect(
+    entries: object, where: str, problems: Problems, build: Callable[[Mapping[str, Any], str, Problems], T | None]
+) -> list[T]:
+    """Understand each entry of a list of dicts."""
+    if entries is None:
+        return []
+    if isinstance(entries, (str, Mapping)) or not isinstance(entries, (list, tuple)):
+        problems.add(where, f'expected a list of dicts, got {type(entries).__name__}.')
+        return []
+    built = []
+    for i, entry in enumerate(entries):
+        if isinstance(entry, Mapping):
+            built.append(build(entry, f'{where}[{i}]', problems))
+        else:
+            problems.add(f'{where}[{i}]', f'expected a dict, got {type(entry).__name__} {entry!r:.60}.')
+    return [one for one in built if one is not None]

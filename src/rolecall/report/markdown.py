@@ -1,0 +1,74 @@
+"""The report as Markdown tables, for issues, notes and pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rolecall.report.source import Run
+from rolecall.report.tally import every_card, not_judged, tally_of
+from rolecall.report.words import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
+from rolecall.views.visible import safe
+
+__all__ = ['report_markdown']
+
+_SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
+_REASONS = 20
+
+
+def report_markdown(run: Run) -> str:
+    """The scores of a run, why rows are missing, and the counts they rest on."""
+    return '\n'.join(_lines(run)) + '\n'
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield f'# {_words(run.title)}'
+    yield ''
+    yield _words(run.created)
+    yield ''
+    tally = tally_of(run.results())
+    cards = every_card(run.scorecards(), tally)
+    grid, digits = grid_of(cards), digits_of(cards)
+    yield from _table(
+        ['dataset', 'metric', *grid.models],
+        [
+            [
+                *line,
+                *(
+                    '' if card is None else f'{score(card, digits[line[1]])} {interval(card, digits[line[1]])}'
+                    for card in (grid.card(line, model) for model in grid.models)
+                ),
+            ]
+            for line in grid.lines
+        ],
+        numbers_from=2,
+    )
+    yield ''
+    yield '## Rows'
+    yield ''
+    yield from _table(
+        ['dataset', 'model', 'metric', 'scored', 'the rest'],
+        [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
+    )
+    reasons = [*not_judged(cards), *tally.why()][:_REASONS]
+    if reasons:
+        yield ''
+        yield '## Why rows are missing'
+        yield ''
+        yield from _table(
+            ['rows', 'outcome', 'reason', 'where'],
+            [[f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), why.reason, why.place] for why in reasons],
+        )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> Iterator[str]:
+    right = len(heads) if numbers_from is None else numbers_from
+    yield f'| {" | ".join(map(_words, heads))} |'
+    yield f'|{"|".join("---" if at < right else "---:" for at in range(len(heads)))}|'
+    for row in rows:
+        yield f'| {" | ".join(map(_words, row))} |'
+
+
+def _words(text: str) -> str:
+    """The text on one line, with nothing in it that Markdown or HTML would act upon."""
+    return _SPECIAL.sub(r'\\\1', safe(' '.join(text.split()))).replace('&', '&amp;')

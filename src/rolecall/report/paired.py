@@ -1,0 +1,276 @@
+"""Whether one run is better than another: the same rows side by side, with a paired test and the rows that flipped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from rolecall.scoring.statistics import (
+    Interval,
+    cluster_sums,
+    mcnemar,
+    mean_interval,
+    paired_difference,
+    sign_flip,
+)
+
+__all__ = ['Comparison', 'Flip', 'Groups', 'Row', 'Versus', 'compare']
+
+_CONFIDENCE = 0.95
+
+Groups = Mapping[str, Sequence[Sequence[int]]]
+"""By dataset, the rows that are counted together."""
+
+
+class Row(Protocol):
+    """What a finished row has to say to be compared."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def row(self) -> int: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def gold(self) -> Any: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def cluster(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A row whose score changed. Different fingerprints mean that something else was sent."""
+
+    row: int
+    before: float
+    after: float
+    fingerprint_a: str
+    fingerprint_b: str
+
+    @property
+    def same_request(self) -> bool:
+        """Whether both runs sent the same."""
+        return self.fingerprint_a == self.fingerprint_b
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """One dataset, A against B. Differences are B − A, on the scale of the rows' scores.
+
+    Where whole groups of rows are compared, a group stands for its rows in every count, under its first row's number.
+    """
+
+    dataset: str
+    model_a: str
+    model_b: str
+    n: int
+    """Rows with a score in both runs; only these are compared."""
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    test: Literal['mcnemar', 'permutation', 'none']
+    clusters: int
+    gained: tuple[Flip, ...]
+    """Rows that B does better, largest change first."""
+    lost: tuple[Flip, ...]
+    only_a: int
+    """Rows with a score in A alone."""
+    only_b: int
+    different_gold: int
+    """Rows left out because the two runs hold them against different gold answers: not the same question."""
+    different_requests: int
+    """Compared rows for which the two runs sent different requests."""
+    grouped: bool = False
+    """Whether groups of rows are compared, each right if all its rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs, dataset by dataset, and what could not be paired."""
+
+    pairs: tuple[Versus, ...]
+    unpaired_a: tuple[tuple[str, str], ...] = ()
+    """(dataset, model) that only A has."""
+    unpaired_b: tuple[tuple[str, str], ...] = ()
+
+
+def compare(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None) -> Comparison:
+    """Compare two runs row by row.
+
+    Datasets are paired by name, models by name or, where each run has one left for a dataset, with each other. `groups`
+    holds the rows that a dataset counts together (the rotations of one question): then these are compared.
+
+    >>> from rolecall.runs.store.results import Result
+    >>> old = [Result('gsm8k', 'm', row, 'ok', score=float(row > 7), fingerprint='x') for row in range(20)]
+    >>> new = [Result('gsm8k', 'm', row, 'ok', score=float(row > 1), fingerprint='y') for row in range(20)]
+    >>> pair = compare(old, new).pairs[0]
+    >>> pair.n, round(pair.difference, 2), round(pair.p, 3), len(pair.gained), len(pair.lost)
+    (20, 0.3, 0.031, 6, 0)
+    """
+    a, b = _by_pair(results_a), _by_pair(results_b)
+    matched = _matched(a, b)
+    return Comparison(
+        pairs=tuple(_versus(one, other, a[one], b[other], (groups or {}).get(one[0], ())) for one, other in matched),
+        unpaired_a=tuple(key for key in a if key not in {one for one, _ in matched}),
+        unpaired_b=tuple(key for key in b if key not in {other for _, other in matched}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that count together, as one row: right if all of them are, without a score if one has none."""
+
+    rows: tuple[Row, ...]
+    whole: bool
+
+    @property
+    def dataset(self) -> str:
+        return self.rows[0].dataset
+
+    @property
+    def model(self) -> str:
+        return self.rows[0].model
+
+    @property
+    def row(self) -> int:
+        return self.rows[0].row
+
+    @property
+    def outcome(self) -> str:
+        return next((row.outcome for row in self.rows if row.outcome != 'ok'), 'ok')
+
+    @property
+    def score(self) -> float | None:
+        if not self.whole or any(row.score is None for row in self.rows):
+            return None
+        return float(all(row.score == 1 for row in self.rows))
+
+    @property
+    def gold(self) -> Any:
+        return [row.gold for row in self.rows]
+
+    @property
+    def fingerprint(self) -> str:
+        return ' '.join(row.fingerprint for row in self.rows)
+
+    @property
+    def cluster(self) -> str | None:
+        return self.rows[0].cluster
+
+
+_Key = tuple[str, str]
+_Rows = Mapping[int, Row]
+
+
+def _in_groups(results: _Rows, groups: Sequence[Sequence[int]]) -> dict[int, Row]:
+    """One row for each group, under the number of its first; rows that belong to none stay as they are."""
+    named = {row for group in groups for row in group}
+    found: dict[int, Row] = {number: result for number, result in results.items() if number not in named}
+    for group in groups:
+        known = tuple(results[row] for row in group if row in results)
+        if known:
+            found[group[0]] = _Group(known, whole=len(known) == len(group))
+    return found
+
+
+def _by_pair(results: Iterable[Row]) -> dict[_Key, dict[int, Row]]:
+    found: dict[_Key, dict[int, Row]] = defaultdict(dict)
+    for result in results:
+        found[result.dataset, result.model][result.row] = result
+    return dict(found)
+
+
+def _matched(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]]:
+    a, b = list(a), list(b)
+    same = [(key, key) for key in a if key in b]
+    rest_a, rest_b = _rest(a, b), _rest(b, a)
+    renamed = [(rest_a[name], rest_b[name]) for name in rest_a if name in rest_b]
+    pairs = dict(same) | {one[0]: other[0] for one, other in renamed if len(one) == len(other) == 1}
+    return [(key, pairs[key]) for key in a if key in pairs]
+
+
+def _rest(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]:
+    left: dict[str, list[_Key]] = defaultdict(list)
+    for key in keys:
+        if key not in others:
+            left[key[0]].append(key)
+    return left
+
+
+def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]]) -> Versus:
+    if groups:
+        a, b = _in_groups(a, groups), _in_groups(b, groups)
+    scored_a = {row for row, result in a.items() if result.score is not None}
+    scored_b = {row for row, result in b.items() if result.score is not None}
+    shared = sorted(scored_a & scored_b)
+    other_question = [row for row in shared if a[row].gold != b[row].gold]
+    rows = [row for row in shared if a[row].gold == b[row].gold]
+    before, after = _scores(a, rows), _scores(b, rows)
+    flips = [
+        Flip(row, one, other, a[row].fingerprint, b[row].fingerprint)
+        for row, one, other in zip(rows, before, after, strict=True)
+        if one != other
+    ]
+    flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
+    gained = tuple(flip for flip in flips if flip.after > flip.before)
+    lost = tuple(flip for flip in flips if flip.after < flip.before)
+    tested = _test(before, after, [a[row].cluster for row in rows], len(gained), len(lost))
+    return Versus(
+        dataset=key_a[0],
+        model_a=key_a[1],
+        model_b=key_b[1],
+        n=len(rows),
+        mean_a=sum(before) / len(rows) if rows else None,
+        mean_b=sum(after) / len(rows) if rows else None,
+        difference=(sum(after) - sum(before)) / len(rows) if rows else None,
+        low=None if tested.interval is None else tested.interval.low,
+        high=None if tested.interval is None else tested.interval.high,
+        p=tested.p,
+        test=tested.name,
+        clusters=tested.clusters,
+        gained=gained,
+        lost=lost,
+        only_a=len(scored_a - scored_b),
+        only_b=len(scored_b - scored_a),
+        different_gold=len(other_question),
+        different_requests=sum(a[row].fingerprint != b[row].fingerprint for row in rows),
+        grouped=bool(groups),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    name: Literal['mcnemar', 'permutation', 'none']
+    p: float | None
+    interval: Interval | None
+    clusters: int
+
+
+def _test(
+    before: Sequence[float], after: Sequence[float], clusters: Sequence[str | None], gained: int, lost: int
+) -> _Tested:
+    """McNemar's test for right and wrong; for other scores, or rows that belong together, permutation and bootstrap."""
+    differences = [other - one for one, other in zip(before, after, strict=True)]
+    sums = cluster_sums(differences, clusters)
+    if not sums:
+        return _Tested('none', None, None, 0)
+    if len(sums) == len(differences) and {*before, *after} <= {0.0, 1.0}:
+        interval = paired_difference(gained, lost, len(differences), confidence=_CONFIDENCE)
+        return _Tested('mcnemar', mcnemar(gained, lost), interval, len(sums))
+    spread = mean_interval(sums, confidence=_CONFIDENCE) if len(sums) > 1 else None
+    return _Tested('permutation', sign_flip([total for total, _ in sums]), spread, len(sums))
+
+
+def _scores(results: _Rows, rows: Iterable[int]) -> list[float]:
+    return [score for row in rows if (score := results[row].score) is not None]

@@ -1,0 +1,139 @@
+"""What one pass over the rows counts: how they ended and why, how long prompts and answers are, how long they took."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
+
+__all__ = ['VERDICTS', 'Pair', 'Tally', 'Why', 'every_card', 'not_judged', 'tally_of', 'verdict_of']
+
+Pair = tuple[str, str]
+"""A dataset and a model."""
+
+VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
+"""What scoring says of a row: right, wrong, something between, or nothing."""
+
+_REASONS_KEPT = 1000
+_REASON = 200
+
+
+def verdict_of(result: Result) -> str:
+    """What scoring says of a row.
+
+    >>> verdict_of(Result('d', 'm', 0, 'ok', correct=True)), verdict_of(Result('d', 'm', 0, 'ok', score=0.4))
+    ('correct', 'scored')
+    """
+    if result.correct is not None:
+        return 'correct' if result.correct else 'wrong'
+    return 'not scored' if result.score is None else 'scored'
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason that rows have no answer, and where it occurs."""
+
+    outcome: str
+    reason: str
+    rows: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def place(self) -> str:
+        """The dataset × model, or how many of them.
+
+        >>> Why('failed', 'HTTP 500', 3, (('gsm8k', 'base'),)).place
+        'gsm8k × base'
+        """
+        return ' × '.join(self.pairs[0]) if len(self.pairs) == 1 else f'{len(self.pairs)} pairs'
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of a run. `measures` has the numbers of each model by what was measured."""
+
+    endings: dict[Pair, Counter[str]] = field(default_factory=dict)
+    """How many rows ended in which verdict (of those that are `ok`) or outcome."""
+    reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
+    measures: dict[str, dict[str, array[float]]] = field(default_factory=dict)
+    rows: int = 0
+
+    def add(self, result: Result, *, prompt_characters: int | None = None) -> None:
+        """Count one row."""
+        pair = (result.dataset, result.model)
+        self.rows += 1
+        self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
+        if result.outcome != 'ok':
+            key = (pair, result.outcome, str(result.reason)[:_REASON])
+            known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
+            self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
+        self._measure('prompt tokens', result.model, result.input_tokens)
+        self._measure('prompt characters', result.model, prompt_characters)
+        self._measure('answer tokens', result.model, result.output_tokens)
+        self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
+        self._measure('seconds', result.model, result.seconds)
+
+    def why(self) -> list[Why]:
+        """What kept rows from an answer, most frequent first."""
+        found: dict[tuple[str, str], dict[Pair, int]] = {}
+        for (pair, outcome, reason), count in self.reasons.items():
+            found.setdefault((outcome, reason), {})[pair] = count
+        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in found.items()]
+        return sorted(whys, key=lambda why: -why.rows)
+
+    def measure(self, *names: str) -> tuple[str, dict[str, array[float]]] | None:
+        """The first of these measures that as many rows have as any other; None if no row has one."""
+        known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
+        best = max(names, key=lambda name: known[name])
+        return (best, self.measures[best]) if known[best] else None
+
+    def _measure(self, name: str, model: str, value: float | None) -> None:
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            self.measures.setdefault(name, {}).setdefault(model, array('d')).append(value)
+
+
+UNFINISHED = 'not finished'
+
+
+def every_card(cards: Sequence[Scorecard], tally: Tally) -> list[Scorecard]:
+    """The scores, and one without a number for each dataset × model that has rows and is not finished."""
+    scored = {(card.dataset, card.model) for card in cards}
+    begun = [(pair, endings) for pair, endings in tally.endings.items() if pair not in scored]
+    return [*cards, *(_unfinished(*pair, endings) for pair, endings in begun)]
+
+
+def _unfinished(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
+    outcomes: Counter[str] = Counter()
+    for ending, rows in endings.items():
+        outcomes['ok' if ending in VERDICTS else ending] += rows
+    return Scorecard(dataset, model, UNFINISHED, None, total=outcomes.total(), outcomes=outcomes)
+
+
+def not_judged(cards: Iterable[Scorecard]) -> list[Why]:
+    """Why answers have no score: the evaluator failed, or a judge said nothing.
+
+    >>> silent = {'not_judged': {'model': 'judge', 'reasons': {'refused': 2}}}
+    >>> [why.rows for why in not_judged([Scorecard('d', 'm', 'accuracy', None, details=silent)])]
+    [2]
+    """
+    found: list[Why] = []
+    for card in cards:
+        place = ((card.dataset, card.model),)
+        if card.error:
+            found.append(Why('not scored', card.error, card.total, place))
+        silent = card.details.get('not_judged', {}).get('reasons', {})
+        found += [Why('not judged', str(reason), rows, place) for reason, rows in silent.items()]
+    return found
+
+
+def tally_of(results: Iterable[Result]) -> Tally:
+    """Everything counted."""
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    return tally

@@ -1,0 +1,288 @@
+"""A config, made ready to run: models built, datasets opened, and everything that could not work refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.files import Config, load_config
+from rolecall.datasets import Dataset, open_dataset
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
+from rolecall.inferencers.asking import Inferencer
+from rolecall.inferencers.build import build_inferencer
+from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling, wrong_stops
+from rolecall.models.backends import build_model
+from rolecall.models.base import Capabilities, Model
+from rolecall.pairs.build import build
+from rolecall.pairs.model_entries import Side
+from rolecall.pairs.pair import Pair, Picking, fitting
+from rolecall.pairs.tasks import Task
+from rolecall.program import DialogueProgram
+from rolecall.prompts.pieces import Row
+from rolecall.prompts.values import text_of
+from rolecall.render.spans import Request
+from rolecall.retrievers import Picked
+from rolecall.runs.client.settings import wrong_pacing
+from rolecall.runs.scores import Scores, build_scores
+
+__all__ = ['Readied', 'Ready', 'make_ready']
+
+_LOOKED_AT = 1000
+_MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One dataset × model, ready to be asked."""
+
+    pair: Pair
+    side: Side
+    model: Model
+    inferencer: Inferencer
+    scores: Scores
+
+    @property
+    def dataset(self) -> str:
+        return self.pair.task.abbr
+
+    def requests(self, row: Row, picked: Picked) -> Iterable[tuple[Hashable, Request]]:
+        """One request, or one for each label."""
+        return self.pair.requests(row, picked)
+
+    def dialogue(self, picked: Picked) -> DialogueProgram:
+        """The requests of a dialogue."""
+        return self.pair.dialogue(picked)
+
+    def answers_at(self, row: Row, picked: Picked) -> Mapping[Hashable, int]:
+        """The character at which each label's answer begins, where the template has a sep_token."""
+        if not getattr(self.pair.task.wording.prompt, 'sep_token', None):
+            return {}
+        found: dict[Hashable, int] = {}
+        for preview in self.pair.previews(0, row, picked):
+            at = 0
+            for span in preview.spans if isinstance(preview.request, str) else ():
+                if span.origin.kind == 'sep' and span.origin.shot is None:
+                    found[preview.label] = at
+                    break
+                at += len(span.text)
+        return found
+
+    def gold(self, row: Row) -> Any:
+        """The row's own answer; of a dialogue that is asked for its last turn only, that turn's."""
+        asks, column = self.pair.task.inferencer, self.pair.task.wording.output_column
+        answer = row.get(column) if column is not None else None
+        only_last = asks.kind == 'dialogue' and asks.infer_mode == 'last'
+        return answer[-1] if only_last and isinstance(answer, (list, tuple)) and answer else answer
+
+    def cluster(self, row: Row) -> str | None:
+        """What rows that belong together share: the column that eval_cfg names as `cluster`."""
+        evaluation = self.pair.task.entry.get('eval_cfg')
+        column = evaluation.get('cluster') if isinstance(evaluation, Mapping) else None
+        return None if column is None or row.get(column) is None else text_of(row[column])
+
+
+@dataclass(frozen=True, slots=True)
+class Readied:
+    """A config, ready: every dataset × model that was picked."""
+
+    config: Mapping[str, Any]
+    pairs: tuple[Ready, ...]
+    limit: int | None
+
+    @property
+    def models(self) -> dict[str, Model]:
+        return {ready.model.name: ready.model for ready in self.pairs}
+
+
+def make_ready(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    limit: int | None = None,
+    data: Mapping[str, str] | None = None,
+) -> Readied:
+    """Build the models and open the datasets of a config. All problems of all pairs are reported together."""
+    loaded = load_config(config) if isinstance(config, (str, Path)) else config
+    plan = build(loaded)
+    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.sides, 'model')]
+    if not plan.sides:
+        problems.append(Problem('models', 'the config has no models, so nobody can be asked.', 'Add models=[dict(…)].'))
+    tasks, sides = fitting(plan.tasks, dataset, 'dataset'), fitting(plan.sides, model, 'model')
+    base = loaded.path.parent if isinstance(loaded, Config) else None
+    models = {side.abbr: _built(side, problems) for side in sides}
+    problems += [problem.inside(task.where) for task in tasks for problem in wrong_repeats(task.entry)]
+    opened = {task.abbr: _opened(task, base, data, problems) for task in tasks}
+    picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
+    pairs: list[Ready] = []
+    for side in sides:
+        for task in tasks:
+            who, rows = models[side.abbr], opened[task.abbr]
+            if who is not None and rows is not None:
+                pair = Pair(task, side, rows, picking=picking[task.abbr])
+                pairs += _ready(pair, side, who, problems, plan.sides, models)
+    if problems:
+        raise ConfigError(problems)
+    return Readied(loaded, tuple(pairs), limit)
+
+
+def _same_names(entries: Sequence[Task] | Sequence[Side], what: str) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for entry in entries:
+        if entry.abbr in seen:
+            told = f'the abbr {entry.abbr!r} is that of {seen[entry.abbr]} too; their results could not be told apart.'
+            yield Problem(entry.where, told, f'Give each {what} an abbr of its own.')
+        seen.setdefault(entry.abbr, entry.where)
+
+
+def _built(side: Side, problems: list[Problem]) -> Model | None:
+    told: list[Problem] = []
+    model = None
+    try:
+        model = build_model(side.entry, name=side.abbr)
+    except ConfigError as error:
+        told = [_at(side.where, problem) for problem in error.problems]
+    except (MissingExtraError, DataError) as error:
+        told = [Problem(side.where, str(error))]
+    known = {problem.where.rpartition('.')[2] for problem in told}
+    told += [wrong.inside(side.where) for wrong in wrong_pacing(side.entry) if wrong.where not in known]
+    problems += told
+    return model
+
+
+def _at(where: str, problem: Problem) -> Problem:
+    """The problem, with whose it is."""
+    return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
+
+
+def _opened(task: Task, base: Path | None, data: Mapping[str, str] | None, problems: list[Problem]) -> Dataset | None:
+    entry = {key: value for key, value in task.entry.items() if key != 'lint'}
+    try:
+        return open_dataset(entry, base=base, data=data)
+    except ConfigError as error:
+        problems += [problem.inside(task.where) for problem in error.problems]
+    except (MissingExtraError, DataError) as error:
+        problems.append(Problem(task.where, str(error)))
+    return None
+
+
+def _ready(
+    pair: Pair,
+    side: Side,
+    model: Model,
+    problems: list[Problem],
+    sides: Sequence[Side],
+    models: Mapping[str, Model | None],
+) -> Iterator[Ready]:
+    """The pair, ready; nothing where it could not work."""
+    task = pair.task
+    where = f'{task.where} × {side.where}'
+    try:
+        scores = build_scores(task, side, sides, models)
+        inferencer = build_inferencer(
+            task.inferencer.name,
+            task.inferencer.options,
+            entry=side.entry,
+            max_seq_len=model.max_seq_len,
+            infer_mode=task.inferencer.infer_mode,
+            samples=_repeats(task),
+            extract=scores.extract,
+        )
+    except ConfigError as error:
+        problems += [_at(where, problem) for problem in error.problems]
+        return
+    except MissingExtraError as error:
+        problems.append(Problem(where, str(error)))
+        return
+    judge = scores.judge
+    if judge is not None and all(judge.entry is not one.entry for one in sides):
+        at = f'{where}: eval_cfg.evaluator.judge_cfg'
+        wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
+        problems += [problem.inside(at) for problem in wrong]
+    problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
+    lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))
+    problems += [Problem(where, what, remedy) for what, remedy in lacking]
+    if not lacking:
+        yield Ready(pair, side, model, inferencer, scores)
+
+
+def _wrong_cluster(pair: Pair) -> Iterator[Problem]:
+    evaluation = pair.task.entry.get('eval_cfg')
+    column = evaluation.get('cluster') if isinstance(evaluation, Mapping) else None
+    if column is None:
+        return
+    try:
+        seen = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
+    except DataError:
+        return
+    if seen and not any(column in columns for columns in seen):
+        yield Problem('eval_cfg.cluster', f'no row has the column {column!r}.', did_you_mean(column, seen[0]))
+
+
+def _repeats(task: Task) -> int | None:
+    """How often each row is asked, where the dataset says so (`n`)."""
+    repeats = task.entry.get('n')
+    return repeats if isinstance(repeats, int) and repeats > 1 else None
+
+
+_NEEDS = {
+    'generate': ('asks for answers, and {model} cannot generate.', 'Use a model that can.'),
+    'score': (
+        'weighs prompts, and {model} gives no log-probabilities of a prompt.',
+        "Use a local model, or a server that gives them (score='echo' or 'prompt_logprobs'); or use GenInferencer.",
+    ),
+}
+
+
+def _lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: str) -> Iterator[tuple[str, str]]:
+    """What the pair needs and the model lacks."""
+    name = pair.task.inferencer.name
+    for need in inferencer.needs:
+        if not getattr(can, need):
+            what, remedy = _NEEDS[need]
+            yield f'{name} {what.format(model=model)}', remedy
+    request = _first_request(pair)
+    if pair.task.inferencer.prefill and not can.prefill:
+        yield f'prefill=True begins the answer, and {model} cannot go on from there.', 'Leave prefill out.'
+    if not isinstance(request, list) or not request or not isinstance(request[0], Mapping):
+        if name == 'CLPInferencer' or request is None or not can.chat or isinstance(request, list):
+            return
+        yield (
+            f'{model} takes messages, and its entry makes a text.',
+            "Give it a meta template with api_role, or ask for completions with endpoint='completions'.",
+        )
+        return
+    if name == 'CLPInferencer':
+        yield (
+            'CLPInferencer appends choices to a text, and this model is sent messages.',
+            'Use a model that takes texts.',
+        )
+    if not can.chat:
+        yield f'{model} takes texts, and its entry makes messages.', 'Give it a meta_template, or a chat_template.'
+    messages = [message for message in request if isinstance(message, Mapping)]
+    if not can.system and any(message.get('role') == 'system' for message in messages):
+        yield f'{model} has no system role.', "Add fallback_role='HUMAN' to the SYSTEM speech."
+    if not can.media and any(_has_media(message) for message in messages):
+        yield f'{model} takes no pictures, sound or film.', 'Use a model that does.'
+
+
+def _has_media(message: Mapping[str, Any]) -> bool:
+    content = message.get('content')
+    return isinstance(content, (list, tuple)) and any(part.get('type') in _MEDIA for part in content)
+
+
+def _first_request(pair: Pair) -> Request | None:
+    """The first row's request without examples; None where that row cannot be worded or read."""
+    none = Picked(())
+    try:
+        for row in islice(pair.data.test, 1):
+            if pair.task.inferencer.kind == 'dialogue':
+                dialogue = pair.dialogue(none)
+                return dialogue(row, dialogue.asked(row)[0], [''] * len(dialogue.asked(row)))
+            return next((request for _, request in pair.requests(row, none)), None)
+    except (RenderError, DataError):
+        pass
+    return None

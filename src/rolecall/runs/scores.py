@@ -1,0 +1,121 @@
+"""From the results of a dataset × model to its scores, through the room of scoring."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
+from rolecall.models.base import Model
+from rolecall.pairs.model_entries import Side
+from rolecall.pairs.tasks import Task
+from rolecall.prompts.pieces import Row
+from rolecall.render.families import meta_template
+from rolecall.runs.judge import Judge, find_judge
+from rolecall.runs.store.results import Result
+from rolecall.scoring.evaluate import Scorable, Scorer, Verdict, build_scorer
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.usercode import ScoringError
+
+__all__ = ['Scores', 'build_scores']
+
+_NO_ANSWER = 'no answer was found in the reply.'
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How a dataset × model is scored."""
+
+    scorer: Scorer
+    judge: Judge | None = None
+
+    def extract(self, reply: str) -> Any:
+        """The answer in a reply; None if there is none."""
+        return self.scorer.extracted(reply)
+
+    async def of(self, results: Sequence[Result], rows: Iterable[Row]) -> tuple[list[Result], Scorecard]:
+        """The results as they were scored, and the score. `rows` are the dataset's, from the first on.
+
+        What keeps these rows from being scored (an evaluator that raises) is the scorecard's `error`: other datasets
+        are not concerned.
+        """
+        values = dict(zip(range(results[-1].row + 1), rows, strict=False))
+        scorable = [_scorable(result, values.get(result.row, {})) for result in results]
+        ask = self.scorer.asks and self.judge is not None
+        try:
+            scored = await self.scorer.judged(scorable) if ask else self.scorer.score(scorable)
+        except (ScoringError, MissingExtraError) as error:
+            return _unscored(results, self.scorer, error)
+        marked = [_marked(result, verdict) for result, verdict in zip(results, scored.verdicts, strict=True)]
+        return marked, scored.scorecard(results[0].dataset, results[0].model)
+
+
+def build_scores(task: Task, side: Side, sides: Sequence[Side], models: Mapping[str, Model | None]) -> Scores:
+    """The scoring that a dataset's `eval_cfg` describes, for one model."""
+    written = task.entry.get('eval_cfg')
+    if written is not None and not isinstance(written, Mapping):
+        named = f'eval_cfg=dict(evaluator={written!r})' if isinstance(written, str) else "eval_cfg=dict(evaluator='…')"
+        raise ConfigError(Problem('eval_cfg', f'expected a dict, got {written!r:.60}.', f'Write {named}.'))
+    evaluation = {key: value for key, value in (written or {}).items() if key != 'cluster'}
+    own = side.entry.get('pred_postprocessor')
+    if isinstance(own, Mapping) and 'type' in own:
+        evaluation.setdefault('model_postprocessor', own)
+    try:
+        judge = find_judge(evaluation.get('evaluator'), sides, models)
+        scorer = build_scorer(
+            evaluation,
+            output_column=task.wording.output_column,
+            judge=judge,
+            turns=task.inferencer.kind == 'dialogue' and task.inferencer.infer_mode != 'last',
+            role_marks=_role_marks(side, evaluation.get('pred_role')),
+        )
+    except ConfigError as error:
+        raise ConfigError(map(_in_eval_cfg, error.problems)) from error
+    return Scores(scorer, judge)
+
+
+def _in_eval_cfg(problem: Problem) -> Problem:
+    return problem if problem.where.startswith('eval_cfg') else problem.inside('eval_cfg')
+
+
+def _role_marks(side: Side, role: object) -> Mapping[str, Any] | None:
+    """What the model's meta template puts around a role."""
+    written = side.entry.get('meta_template')
+    meta = meta_template(written) if isinstance(written, str) else written
+    rounds = meta.get('round') if isinstance(meta, Mapping) and role is not None else None
+    return next((one for one in rounds or () if isinstance(one, Mapping) and one.get('role') == role), None)
+
+
+def _scorable(result: Result, values: Row) -> Scorable:
+    outcome = 'ok' if result.outcome == 'unparsed' else result.outcome
+    return Scorable(result.row, outcome, result.prediction, result.gold, values, result.cluster, result.details)
+
+
+def _marked(result: Result, verdict: Verdict) -> Result:
+    read = verdict.outcome in ('ok', 'unparsed')
+    nothing = _NO_ANSWER if verdict.outcome == 'unparsed' else ''
+    return replace(
+        result,
+        outcome=verdict.outcome,
+        reason=(verdict.reason or nothing) if read else result.reason,
+        extracted=verdict.extracted,
+        score=verdict.score,
+        correct=verdict.correct,
+    )
+
+
+def _unscored(results: Sequence[Result], scorer: Scorer, error: RolecallError) -> tuple[list[Result], Scorecard]:
+    """The results without scores, and the scorecard that says why."""
+    plain = [_marked(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in results]
+    first = plain[0]
+    return plain, Scorecard(
+        dataset=first.dataset,
+        model=first.model,
+        metric=scorer.metric.name if scorer.metric else '',
+        value=None,
+        total=len(plain),
+        outcomes=Counter(result.outcome for result in plain),
+        details={'error': f'{first.dataset} × {first.model} could not be scored: {error}'},
+    )

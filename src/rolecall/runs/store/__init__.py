@@ -1,0 +1,1 @@
+"""A run directory: one SQLite file, written in groups and never half."""

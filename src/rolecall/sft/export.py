@@ -1,0 +1,370 @@
+"""Fine-tuning data from what is asked anyway: rows and a prompter, or a dataset and a model, as lessons on lines.
+
+A lesson begins with exactly the request that inference sends. Where that cannot be, the row is refused, not bent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from rolecall.datasets import Row, first
+from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, did_you_mean
+from rolecall.models.transformers.prompts import Encoder
+from rolecall.pairs.model_entries import Side
+from rolecall.pairs.pair import Pair
+from rolecall.pairs.tasks import placed
+from rolecall.program.answering import MessagesRenderer
+from rolecall.prompters import Prompter
+from rolecall.prompts.values import text_of
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
+from rolecall.render.spans import Span
+from rolecall.sft.lessons import (
+    Lesson,
+    MessagesLesson,
+    Stretch,
+    TextLesson,
+    UntrainableError,
+    as_text,
+    messages_lesson,
+    text_lesson,
+)
+from rolecall.sft.training import Aim, DialogueTraining, LabelTraining, Training, end_of_turn
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = [
+    'Columns',
+    'Form',
+    'Given',
+    'Report',
+    'entries',
+    'of_pair',
+    'of_prompter',
+    'prompter_encoder',
+    'side_encoder',
+]
+
+Form = Literal['messages', 'text', 'tokens']
+"""Messages as OpenAI takes them, a text with the stretches that are trained on, or token ids with labels."""
+
+Given = tuple[str, Callable[[], Lesson]]
+"""Where a row stands, and how its lesson is made."""
+
+IGNORED = -100
+"""The label of a token that is not trained on."""
+_KEPT = 64
+
+
+@dataclass(slots=True)
+class Report:
+    """What happened on the way: counted, with one case of each kind."""
+
+    lessons: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    cases: dict[str, str] = field(default_factory=dict)
+    leads: Counter[str] = field(default_factory=Counter)
+    endless: int = 0
+    """Lessons in which nothing ends the answer."""
+    straddling: int = 0
+    """Tokens with characters of the answer and of its surroundings."""
+    shifted: int = 0
+    """Lessons whose request has other tokens when the answer follows."""
+
+    def leave_out(self, where: str, error: RenderError | PrompterError) -> None:
+        """Count a row that gives no lesson."""
+        reason = error.reason if isinstance(error, UntrainableError) else _REFUSED[isinstance(error, PrompterError)]
+        self.left_out[reason] += 1
+        self.cases.setdefault(reason, f'{where}: {error}')
+
+    def remarks(self) -> Iterator[str]:
+        """What a user should know, in sentences."""
+        for reason, count in self.left_out.most_common():
+            yield f'{_counted(count)} left out: {reason}. The first: {self.cases[reason]}'
+        for lead, count in self.leads.most_common(3):
+            yield f'{_counted(count)}: the model side puts {lead!r:.60} between request and answer; it is trained on.'
+        if self.endless:
+            what = 'nothing ends the answer, so a model does not learn where to stop. Name an end: --end'
+            yield f'{_counted(self.endless)}: {what}'
+        if self.straddling:
+            yield f'{_counted(self.straddling, "token")} over the boundary of an answer: not trained on.'
+        if self.shifted:
+            yield f'{_counted(self.shifted)}: the request has other tokens when its answer follows.'
+
+
+_REFUSED = {False: 'the row cannot become a request', True: 'the prompter cannot word the row'}
+
+
+def _counted(count: int, noun: str = 'row') -> str:
+    return f'{count:,} {noun}{"" if count == 1 else "s"}'
+
+
+def entries(
+    given: Iterable[Given], report: Report, *, encoder: Encoder | None = None, skip: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The lessons as lines of a training file: token ids with an `encoder`, otherwise messages or texts.
+
+    A row that gives no lesson is an error, unless it is to be skipped; then it is counted.
+    """
+    for where, teach in given:
+        try:
+            entry = _entry(teach(), report, encoder)
+        except (RenderError, PrompterError) as error:
+            if not skip:
+                raise RenderError(f'{where}: {error}') from error
+            report.leave_out(where, error)
+            continue
+        report.lessons += 1
+        yield entry
+
+
+def _entry(lesson: Lesson, report: Report, encoder: Encoder | None) -> dict[str, Any]:
+    if isinstance(lesson, MessagesLesson):
+        return _messages_entry(lesson)
+    entry = _text_entry(lesson) if encoder is None else _tokens_entry(lesson, encoder, report)
+    report.endless += not lesson.ending
+    if lesson.lead.strip():
+        report.leads[lesson.lead] += 1
+    return entry
+
+
+def _messages_entry(lesson: MessagesLesson) -> dict[str, Any]:
+    """An assistant's message that is not trained on has no weight, as OpenAI's form has it."""
+    messages = [
+        {**message, 'weight': 0} if message['role'] == 'assistant' and i not in lesson.trained else dict(message)
+        for i, message in enumerate(lesson.messages)
+    ]
+    return {'messages': messages, 'tools': list(lesson.tools)} if lesson.tools else {'messages': messages}
+
+
+def _text_entry(lesson: TextLesson) -> dict[str, Any]:
+    return {'text': lesson.text, 'spans': [list(stretch) for stretch in lesson.stretches]}
+
+
+def _tokens_entry(lesson: TextLesson, encoder: Encoder, report: Report) -> dict[str, Any]:
+    for token in encoder.tokenizer.special_tokens:
+        if any(token in words for words in lesson.data):
+            raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
+    whole = encoder.prompt(lesson.text)
+    trained, straddling = trained_tokens(whole.ids, whole.offsets, lesson.stretches, encoder.tokenizer)
+    if not any(trained):
+        raise UntrainableError('no token lies inside the answer')
+    asked = encoder.prompt(lesson.asked).ids
+    report.straddling += straddling
+    report.shifted += whole.ids[: len(asked)] != asked
+    labels = [number if chosen else IGNORED for number, chosen in zip(whole.ids, trained, strict=True)]
+    return {'input_ids': list(whole.ids), 'labels': labels}
+
+
+def trained_tokens(
+    ids: Sequence[int], offsets: Sequence[Stretch], stretches: Sequence[Stretch], tokenizer: Tokenizer
+) -> tuple[list[bool], int]:
+    """Which tokens are trained on, and how many are not because they reach over the boundary of an answer.
+
+    A token without characters goes with the character it is a part of, or with the word it was put in front of.
+    """
+    inside: list[bool | None] = []
+    straddling = 0
+    rest = iter(stretches)
+    first, last = next(rest, (0, 0))
+    for start, stop in offsets:
+        while start >= last > 0 and (following := next(rest, None)) is not None:
+            first, last = following
+        if start == stop:
+            inside.append(None)
+            continue
+        within = first <= start and stop <= last
+        straddling += not within and start < last and first < stop
+        inside.append(within)
+    for i, decided in enumerate(inside):
+        if decided is None and i and '<0x' in tokenizer.pieces([ids[i]])[0]:
+            inside[i] = inside[i - 1]
+    for i in reversed(range(len(inside))):
+        if inside[i] is None:
+            inside[i] = offsets[i][0] > 0 and i + 1 < len(inside) and inside[i + 1]
+    return list(map(bool, inside)), straddling
+
+
+# A dataset of a config and a model.
+
+
+def of_pair(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
+    """The lessons of one dataset × model. Rows, examples and requests are those of the pair."""
+    make = _training(pair, _side_for(pair.side, form), aim or Aim())
+    kept: dict[tuple[int, ...], Callable[[Row], Lesson]] = {}
+    for number, row, picked in pair.rows(limit):
+        if picked.ids not in kept:
+            if len(kept) >= _KEPT:
+                kept.clear()
+            kept[picked.ids] = make([pair.data.train[i] for i in picked.ids])
+        yield f'{pair.task.abbr}, row {number}', _taught(kept[picked.ids], row)
+
+
+def _taught(training: Callable[[Row], Lesson], row: Row) -> Callable[[], Lesson]:
+    return lambda: training(row)
+
+
+def _training(pair: Pair, side: Renderer, aim: Aim) -> Callable[[Sequence[Row]], Callable[[Row], Lesson]]:
+    """How rows with some examples become lessons."""
+    task, asks = pair.task, pair.task.inferencer
+
+    def make(shots: Sequence[Row]) -> Callable[[Row], Lesson]:
+        with placed(task.where):
+            if asks.kind == 'dialogue':
+                return DialogueTraining(
+                    task.wording, side, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
+                )
+            if asks.kind == 'label':
+                return LabelTraining(task.wording, side, labels=task.labels, shots=shots, aim=aim)
+            return Training(task.wording, side, shots=shots, prefill=asks.prefill, aim=aim)
+
+    if asks.kind == 'whole':
+        what = f'{asks.name} weighs whole texts: there is no answer to train on.'
+        raise ConfigError(Problem(f'{task.where}.infer_cfg.inferencer', what, 'Use GenInferencer, or another dataset.'))
+    return make
+
+
+def _side_for(side: Side | None, form: Form) -> Renderer:
+    """The model side that gives what the form wants."""
+    if side is None:
+        raise ConfigError(Problem('models', 'the config has no models, so nobody can be trained.'))
+    if form == 'messages':
+        if isinstance(side.renderer, TextRenderer):
+            what = f'{side.abbr} is sent a text, not messages.'
+            raise ConfigError(Problem(side.where, what, 'Use --form text or --form tokens, or a chat model.'))
+        return MessagesRenderer(side.renderer)
+    if isinstance(side.renderer, ApiRenderer):
+        what = f'{side.abbr} is sent messages, and no chat template is at hand that makes a text of them.'
+        remedy = 'Use --form messages, or give the model a chat_template or the folder of its tokenizer.'
+        raise ConfigError(Problem(side.where, what, remedy))
+    return side.renderer
+
+
+def side_encoder(side: Side, tokenizer: Tokenizer) -> Encoder:
+    """How a model's texts become token ids: with a BOS, unless its chat template writes that."""
+    return Encoder(tokenizer, begins=side.kind == 'text')
+
+
+# Rows and a prompter.
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a row are what. The slots of a prompter are columns of their own names."""
+
+    answer: str
+    input: str | None = None
+    """None: `input`, if there is such a column."""
+    history: str | None = None
+    tools: str | None = None
+
+
+def of_prompter(
+    prompter: Prompter,
+    rows: Iterable[Row],
+    columns: Columns,
+    *,
+    form: Form,
+    aim: Aim | None = None,
+    limit: int | None = None,
+) -> Iterator[Given]:
+    """The lessons of rows that a prompter words.
+
+    >>> from rolecall import ChatPrompter
+    >>> chat = ChatPrompter('Add.', system='').bind({'soh': '<u>', 'soa': '<a>', 'eoa': '</a>'}, system='')
+    >>> rows = [{'input': '1+1', 'sum': 2}]
+    >>> list(entries(of_prompter(chat, rows, Columns(answer='sum'), form='text'), Report()))
+    [{'text': 'Add.\\n\\n\\n\\n\\n<u>\\n1+1\\n<a>\\n2</a>', 'spans': [[21, 26]]}]
+    """
+    if columns.answer in prompter.slots or columns.answer == (columns.input or 'input'):
+        raise PrompterError(f'the answer column {columns.answer!r} is what the prompter asks with: it would be shown.')
+    quiet = replace(prompter, show=False)
+    for number, row in enumerate(rows if limit is None else first(rows, limit)):
+        yield f'row {number}', _worded(quiet, row, columns, form, aim or Aim())
+
+
+def _worded(prompter: Prompter, row: Row, columns: Columns, form: Form, aim: Aim) -> Callable[[], Lesson]:
+    def teach() -> Lesson:
+        _check_columns(row, columns)
+        answer = text_of(row[columns.answer])
+        if not answer.strip():
+            raise UntrainableError('there is no answer', f'column {columns.answer!r} is empty')
+        asked = (
+            _input(prompter, row, columns),
+            row[columns.history] if columns.history else None,
+            row[columns.tools] if columns.tools else None,
+        )
+        return (_messages if form == 'messages' else _text)(prompter, asked, answer, aim)
+
+    return teach
+
+
+def _check_columns(row: Row, columns: Columns) -> None:
+    """Refuse a row without a column that was named: what it holds would be lost."""
+    for name in (columns.answer, columns.input, columns.history, columns.tools):
+        if name is not None and name not in row:
+            raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
+
+
+def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
+    """The row as a prompter's input: its slots, and what the user says."""
+    given = {slot: row[slot] for slot in prompter.slots if slot in row}
+    spoken = columns.input or 'input'
+    is_slot = 'input' in prompter.slots
+    takes_input = '{input}' in prompter.template or is_slot
+    if columns.input is not None and not takes_input:
+        raise PrompterError(f'the prompter has no place for the column {columns.input!r}: its slots take columns.')
+    if takes_input and spoken in row:
+        given['input'] = row[spoken]
+    elif takes_input and not prompter.slots:
+        raise PrompterError(f'the row has no column {spoken!r} for the input. It has: {", ".join(map(str, row))}.')
+    return given
+
+
+def _messages(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> MessagesLesson:
+    request = prompter.generate_prompt(*asked, return_dict=True)
+    told = prompter.generate_prompt(*asked, answer, return_dict=True)
+    if request.get('tools') != told.get('tools'):
+        raise UntrainableError('the tools are not those that inference sends')
+    answers = [(request['messages'], told['messages'])]
+    return messages_lesson(answers, all_answers=aim.all_answers, tools=request.get('tools') or ())
+
+
+def _text(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> TextLesson:
+    request = as_text(prompter.generate_prompt(*asked))
+    whole = prompter.trace(*asked, answer)
+    text = as_text(whole.request)
+    stop = _end_of_label(whole.spans) or _end_of_words(answer, text, request)
+    earlier = _is_reply if aim.all_answers else None
+    model: Any = prompter.model
+    return text_lesson([(request, text[:stop])], whole, earlier=earlier, end=aim.end, eos=end_of_turn(model))
+
+
+def _is_reply(span: Span) -> bool:
+    return span.origin.kind == 'reply'
+
+
+def _end_of_label(spans: Sequence[Span]) -> int:
+    """Where the answer ends by its origin; 0 if that is not known."""
+    at = stop = 0
+    for span in spans:
+        at += len(span.text)
+        if span.origin.kind == 'label' and span.text:
+            stop = at
+    return stop
+
+
+def _end_of_words(answer: str, text: str, request: str) -> int:
+    """Where the answer ends if it follows the request: for chat templates that look into contents, and hide origins."""
+    words = answer.strip()
+    after = text.removeprefix(request).lstrip()
+    if not text.startswith(request) or not after.startswith(words):
+        raise UntrainableError('it cannot be told where the answer stands in the text of the chat template')
+    return len(text) - len(after) + len(words)
+
+
+def prompter_encoder(prompter: Prompter, tokenizer: Tokenizer) -> Encoder:
+    """How a prompter's texts become token ids: with a BOS, unless a chat template writes that."""
+    return Encoder(tokenizer, begins=not isinstance(prompter.model, ChatRenderer))

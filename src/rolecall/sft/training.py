@@ -1,0 +1,311 @@
+"""Programs that give lessons in place of requests: the row's own answer stands where the model would answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rolecall.errors import Problem, RenderError, TemplateError
+from rolecall.program.answering import MessagesRenderer, answered, roles_of
+from rolecall.program.compiled import Program, Trace, compile, compile_labels, render_with
+from rolecall.program.dialogue import DialogueProgram, InferMode
+from rolecall.prompts.pieces import Origin, Pieces, Row, relabel
+from rolecall.prompts.script import Aside, Item, Script, Turn
+from rolecall.prompts.values import text_of
+from rolecall.prompts.wording import Wording
+from rolecall.render.chat import ChatRenderer
+from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
+from rolecall.render.spans import Message, Request, Span, texts_of
+from rolecall.sft.lessons import Answer, Lesson, Stretch, UntrainableError, as_text, messages_lesson, text_lesson
+
+__all__ = ['Aim', 'DialogueTraining', 'LabelTraining', 'Training', 'end_of_turn']
+
+_NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')
+_LETTERS = re.compile(r'[A-Za-z0-9_]+\Z')
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is trained on: the answer alone or those of examples as well, and what ends it if nothing else does."""
+
+    all_answers: bool = False
+    end: str = ''
+
+
+_ANSWER = Aim()
+
+
+class Training:
+    """The training form of a program: `training(row)` begins with what `compile(…)(row)` sends, and goes on to the end
+    of the row's answer.
+
+    >>> from rolecall import MetaTemplate, PromptTemplate
+    >>> wording = Wording(PromptTemplate(dict(round=[
+    ...     dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')])), output_column='a')
+    >>> chatty = TextRenderer(MetaTemplate.read(dict(round=[
+    ...     dict(role='HUMAN', begin='<H>', end='</H>'), dict(role='BOT', begin='<B>', end='</B>', generate=True)])))
+    >>> lesson = Training(wording, chatty)({'q': '1+1=?', 'a': 2})
+    >>> lesson.text, lesson.asked, lesson.stretches
+    ('<H>1+1=?</H><B>2</B>', '<H>1+1=?</H><B>', ((15, 20),))
+    """
+
+    def __init__(
+        self,
+        wording: Wording,
+        renderer: Renderer | None = None,
+        *,
+        shots: Sequence[Row] = (),
+        prefill: bool = False,
+        aim: Aim = _ANSWER,
+    ) -> None:
+        side = renderer or TextRenderer()
+        self._teacher = _Teacher(side, _output_column(wording), aim, prefill)
+        told = wording.placed(answered(wording.script(None, 'gen'), self._teacher.column, side), shots)
+        self._asked = compile(wording, side, mode='gen', shots=shots, prefill=prefill)
+        self._told = Program(told, render_with(side, 'gen', prefill=True))
+        self._whole = Program(told, render_with(side, 'ppl'))
+        self._refuse_media = _media_refusal(side, told)
+        meta = roles_of(side)
+        self._may_stop_early = meta is not None and sum(role.generate for role in meta.roles.values()) > 1
+
+    def __call__(self, row: Row) -> Lesson:
+        """The lesson of one row."""
+        _check_answers([row.get(self._teacher.column)], self._teacher.column)
+        self._refuse_media(row)
+        told = _continued(self._told, row)
+        if self._may_stop_early and not _ends_with_answer(told, text_of(row[self._teacher.column])):
+            raise UntrainableError(
+                'inference asks for something before the answer',
+                'several roles of the model generate, and the one with the answer is not the first',
+            )
+        return self._teacher.lesson([(self._asked(row), told)], lambda: self._trace(row))
+
+    def _trace(self, row: Row) -> Trace:
+        script = self._whole.script
+        if not (script.raw and self._teacher.aim.all_answers):
+            return self._whole.trace(row)
+        return Program(_with_speakers(script.bind(row)), render_with(self._teacher.side, 'ppl')).trace({})
+
+
+class DialogueTraining:
+    """The training form of a dialogue: one lesson with every answer of the row, each as it would be asked for."""
+
+    def __init__(
+        self,
+        wording: Wording,
+        renderer: Renderer | None = None,
+        *,
+        infer_mode: InferMode = 'every',
+        shots: Sequence[Row] = (),
+        prefill: bool = False,
+        aim: Aim = _ANSWER,
+    ) -> None:
+        side = renderer or TextRenderer()
+        self._teacher = _Teacher(side, _output_column(wording), aim, prefill)
+        mode: InferMode = 'every' if infer_mode == 'every' else 'every_with_gt'
+        self._dialogue = DialogueProgram(wording, side, infer_mode=mode, shots=shots, prefill=prefill)
+
+    def __call__(self, row: Row) -> Lesson:
+        """The lesson of one row."""
+        side, column = self._teacher.side, self._teacher.column
+        length = self._dialogue.length(row)
+        given = row.get(column)
+        _check_answers(given if isinstance(given, (list, tuple)) else [given], column)
+        answers: list[Answer] = []
+        replies: list[str] = []
+        told = Script(())
+        for turn in range(length):
+            told = self._dialogue.answered(row, turn, replies)
+            _media_refusal(side, told)({})
+            asked = self._dialogue(row, turn, replies)
+            answers.append((asked, _continued(Program(told, render_with(side, 'gen', prefill=True)), {})))
+            replies.append(self._dialogue.reply(row, turn))
+        return self._teacher.lesson(answers, lambda: Program(told, render_with(side, 'ppl')).trace({}))
+
+
+class LabelTraining:
+    """The training form of prompts by label: the one that is weighed for the row's own label.
+
+    What is trained on begins where the model speaks; where nobody does, at the `sep_token`, at the label, or where the
+    prompts for the labels begin to differ.
+    """
+
+    def __init__(
+        self,
+        wording: Wording,
+        renderer: Renderer | None = None,
+        *,
+        labels: Sequence[Hashable] = (),
+        shots: Sequence[Row] = (),
+        aim: Aim = _ANSWER,
+    ) -> None:
+        self._teacher = _Teacher(renderer or TextRenderer(), _output_column(wording), aim)
+        self._programs = compile_labels(wording, self._teacher.side, labels=labels, shots=shots)
+
+    def __call__(self, row: Row) -> Lesson:
+        """The lesson of one row."""
+        column = self._teacher.column
+        _check_answers([row.get(column)], column)
+        program = self._programs[self._label(row[column])]
+        _media_refusal(self._teacher.side, program.script)(row)
+        whole = program.trace(row)
+        if _takes_messages(self._teacher.side):
+            return self._teacher.lesson([(whole.request[:-1], whole.request)], lambda: whole)
+        text = as_text(whole.request)
+        start, stop = self._answer_in(whole.spans, [str(prompt(row)) for prompt in self._programs.values()])
+        return self._teacher.lesson([(text[:start], text[:stop])], lambda: whole)
+
+    def _label(self, value: object) -> Hashable:
+        alike = [label for label in self._programs if text_of(label) == text_of(value)]
+        if not alike:
+            known = ', '.join(map(repr, self._programs))
+            raise UntrainableError('the answer is none of the labels', f'{value!r:.60}; they are {known}')
+        return next((label for label in alike if type(label) is type(value)), alike[0])
+
+    def _answer_in(self, spans: Sequence[Span], prompts: Sequence[str]) -> Stretch:
+        """Where the answer stands in a prompt that is weighed."""
+        said = [(at, span) for at, span in _placed(spans) if span.origin.kind not in _NOT_SAID and span.text]
+        if not said:
+            raise UntrainableError('it cannot be told where the answer stands in the text of the chat template')
+        stop = said[-1][0] + len(said[-1][1].text)
+        is_spoken = _speeches_of(self._teacher.side)
+        if is_spoken and is_spoken(said[-1][1]):
+            first = len(said) - 1
+            while first and is_spoken(said[first - 1][1]) and _meet(said[first - 1], said[first]):
+                first -= 1
+            return said[first][0], stop
+        for kind in ('sep', 'label'):
+            found = [at for at, span in _placed(spans) if span.origin.kind == kind and span.origin.shot is None]
+            if found:
+                return found[0], stop
+        shared = prompts[0][: _shared_length(prompts)]
+        return len(_LETTERS.sub('', shared)), stop
+
+
+def end_of_turn(renderer: Renderer) -> str:
+    """The token that ends a turn in a chat template's text, if it names one."""
+    if not isinstance(renderer, ChatRenderer):
+        return ''
+    template = renderer.template
+    return template.eos_token or str(template.tokens.get('eos_token') or '')
+
+
+@dataclass(frozen=True, slots=True)
+class _Teacher:
+    """What makes a lesson of rendered prompts: for which model side, of which column, with which aim."""
+
+    side: Renderer
+    column: str
+    aim: Aim
+    prefilled: bool = False
+
+    def lesson(self, answers: Sequence[Answer], whole: Callable[[], Trace]) -> Lesson:
+        if _takes_messages(self.side):
+            return messages_lesson(answers, all_answers=self.aim.all_answers, prefilled=self.prefilled)
+        earlier = self._is_answer if self.aim.all_answers else None
+        return text_lesson(answers, whole(), earlier=earlier, end=self.aim.end, eos=end_of_turn(self.side))
+
+    def _is_answer(self, span: Span) -> bool:
+        """Whether a span is an answer: what the model says, or the answer of an example that is a string."""
+        is_spoken = _speeches_of(self.side)
+        if is_spoken is not None and span.origin.role:
+            return is_spoken(span)
+        return span.origin.kind == 'field' and span.origin.name == self.column and span.origin.shot is not None
+
+
+def _takes_messages(side: Renderer) -> bool:
+    return isinstance(side, (ApiRenderer, MessagesRenderer))
+
+
+def _speeches_of(side: Renderer) -> Callable[[Span], bool] | None:
+    """Tells whether a span is said by the model; None where nobody in particular speaks."""
+    meta = roles_of(side)
+    if meta is None:
+        return None
+    names = {'assistant', *(role.name for role in meta.roles.values() if role.generate)}
+    return lambda span: span.origin.kind not in _NOT_SAID and (span.origin.fallback or span.origin.role) in names
+
+
+def _output_column(wording: Wording) -> str:
+    if wording.output_column is None:
+        what = 'there is no output_column, so there is no answer to train on.'
+        raise TemplateError(Problem('reader_cfg', what, 'Name the column of the answer.'))
+    return wording.output_column
+
+
+def _check_answers(values: Sequence[object], column: str) -> None:
+    for turn, value in enumerate(values):
+        if not text_of(value).strip():
+            where = f' at turn {turn}' if len(values) > 1 else ''
+            raise UntrainableError('there is no answer', f'column {column!r} is empty{where}')
+
+
+def _continued(program: Program, row: Row) -> Request:
+    """The request with the answer, unless the chat template does not leave the answer as it is."""
+    try:
+        return program(row)
+    except RenderError as error:
+        raise UntrainableError(str(error).rstrip('.')) from error
+
+
+def _ends_with_answer(told: Request, answer: str) -> bool:
+    *_, last = texts_of(told).values()
+    return answer.strip() in last[-len(answer) - 200 :]
+
+
+def _with_speakers(script: Script) -> Script:
+    """Raw messages whose words say who speaks them, as those of other templates do."""
+    return replace(script, items=tuple(map(_with_speaker, script.items)))
+
+
+def _with_speaker(item: Item) -> Item:
+    if not isinstance(item, Turn) or not isinstance(item.content, tuple):
+        return item
+    role = item.role
+
+    def spoken(origin: Origin) -> Origin:
+        return replace(origin, role=role)
+
+    words: Pieces = relabel(item.content, spoken)
+    return replace(item, content=words)
+
+
+def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
+    """Refuses rows with pictures, sound or film in them, where the lesson is a text."""
+    if not isinstance(side, ChatRenderer) or all(map(_is_text, script.items)):
+        return lambda row: None
+    messages = Program(script, render_with(MessagesRenderer(side), 'ppl'))
+
+    def refuse(row: Row) -> None:
+        if any(isinstance(entry, Mapping) and _has_media(entry) for entry in messages(row)):
+            raise UntrainableError('the prompt has pictures, sound or film in it, which a text cannot hold')
+
+    return refuse
+
+
+def _is_text(item: Item) -> bool:
+    return isinstance(item, Aside) or (isinstance(item, Turn) and isinstance(item.content, tuple))
+
+
+def _has_media(message: Message) -> bool:
+    content = message.get('content')
+    return isinstance(content, (list, tuple)) and any(part.get('type') != 'text' for part in content)
+
+
+def _placed(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+    """Each span with its first character."""
+    at = 0
+    for span in spans:
+        yield at, span
+        at += len(span.text)
+
+
+def _meet(one: tuple[int, Span], other: tuple[int, Span]) -> bool:
+    return one[0] + len(one[1].text) == other[0]
+
+
+def _shared_length(texts: Sequence[str]) -> int:
+    """How many characters all texts begin with."""
+    shortest = min(map(len, texts))
+    return next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)

@@ -1,0 +1,180 @@
+"""Tokenizers run by the `tokenizers` package: a Hugging Face tokenizer.json, or the vocabulary in a GGUF file."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from rolecall.errors import DataError
+from rolecall.tokenizers import gguf as gguf_tokenizer
+from rolecall.tokenizers.packages import refusals, tokenizers_package
+from rolecall.tokenizers.text import BYTE_OF, BYTE_TOKEN, Offset, readable, side_by_side, whole
+
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ['FastTokenizer']
+
+Spelling: TypeAlias = Literal['bytes', 'spaces', 'plain']
+"""How a vocabulary writes its tokens: bytes as letters (GPT-2), `▁` for a space (SentencePiece), or as they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class FastTokenizer:
+    """A tokenizer run by the `tokenizers` package."""
+
+    name: str
+    inner: tokenizers.Tokenizer = field(repr=False)
+    spelling: Spelling
+    bos_id: int | None
+    adds_bos: bool
+    eos_id: int | None
+    special_tokens: Mapping[str, int] = field(repr=False)
+
+    @classmethod
+    def from_gguf(cls, path: str | Path) -> FastTokenizer:
+        """The tokenizer inside a GGUF file, giving the ids that llama.cpp gives."""
+        vocabulary = gguf_tokenizer.read_vocabulary(path)
+        return cls(
+            name=str(path),
+            inner=gguf_tokenizer.build(vocabulary),
+            spelling='spaces' if vocabulary.model == 'llama' else 'bytes',
+            bos_id=vocabulary.bos_id,
+            adds_bos=vocabulary.adds_bos,
+            eos_id=vocabulary.eos_id,
+            special_tokens=vocabulary.special,
+        )
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> FastTokenizer:
+        """A Hugging Face `tokenizer.json`, with the `tokenizer_config.json` beside it if there is one."""
+        path = Path(path)
+        package = tokenizers_package()
+        content = _read_json(path)
+        beside = path.with_name('tokenizer_config.json')
+        config = _read_json(beside) if beside.is_file() else {}
+        put_first = _put_first(content.get('post_processor'))
+        # Ids and offsets of the text alone: nothing cut, padded or put around it.
+        bare = content | {'truncation': None, 'padding': None, 'post_processor': None}
+        with refusals(path):
+            inner = package.Tokenizer.from_str(json.dumps(bare))
+        adds_bos = _rebuilt_adds_bos(config)
+        bos = _token_text(config.get('bos_token'))
+        bos_id = inner.token_to_id(put_first or bos or '')
+        eos = _token_text(config.get('eos_token'))
+        return cls(
+            name=str(path),
+            inner=inner,
+            spelling=_spelling(content.get('decoder')),
+            bos_id=bos_id,
+            adds_bos=bos_id is not None and (put_first is not None if adds_bos is None else adds_bos),
+            eos_id=inner.token_to_id(eos) if eos else None,
+            special_tokens={
+                token.content: number for number, token in inner.get_added_tokens_decoder().items() if token.special
+            },
+        )
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        ids: list[int] = (self.inner if special else self._plain).encode(whole(text), add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        if self.spelling != 'bytes':
+            return str(self.inner.decode(list(ids), skip_special_tokens=False))
+        return b''.join(map(self._bytes, ids)).decode(errors='replace')
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [readable(self._bytes(number)) for number in ids]
+
+    def offsets(self, text: str) -> list[Offset]:
+        encoding = self.inner.encode(whole(text), add_special_tokens=False)
+        ranges: list[tuple[int, int]] = encoding.offsets
+        following = [*(start for start, _ in ranges[1:]), len(text)]
+        # A fragment of a character keeps the character; anything else that shares one was made up before it.
+        stops = [
+            stop if self.spelling == 'bytes' or BYTE_TOKEN.fullmatch(token) else min(stop, after)
+            for (_, stop), after, token in zip(ranges, following, encoding.tokens, strict=False)
+        ]
+        return side_by_side(encoding.ids, stops, len(text))
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
+    @cached_property
+    def _plain(self) -> tokenizers.Tokenizer:
+        """The same tokenizer, to which special tokens are text."""
+        plain = copy.deepcopy(self.inner)
+        plain.encode_special_tokens = True
+        return plain
+
+    @cached_property
+    def _added(self) -> Mapping[int, str]:
+        return {number: token.content for number, token in self.inner.get_added_tokens_decoder().items()}
+
+    def _bytes(self, number: int) -> bytes:
+        if number in self._added:
+            return self._added[number].encode()
+        token = self.inner.id_to_token(number)
+        if token is None:
+            return f'<{number}>'.encode()
+        if self.spelling == 'bytes':
+            return b''.join(BYTE_OF.get(letter) or letter.encode() for letter in token)
+        return (token.replace('▁', ' ') if self.spelling == 'spaces' else token).encode()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f'{path}: cannot be read: {error.strerror or error}') from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f'{path}: is not valid JSON: {error}') from error
+    if not isinstance(content, dict):
+        raise DataError(f'{path}: is not a JSON object')
+    return content
+
+
+def _token_text(token: object) -> str | None:
+    """A token of `tokenizer_config.json`: a string, or an object with its content."""
+    text = token.get('content') if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) and text else None
+
+
+_REBUILD = frozenset(('Llama', 'CodeLlama', 'Gemma', 'Cohere'))
+"""Tokenizer classes that put BOS by `add_bos_token` (by default, yes), whatever tokenizer.json says."""
+
+
+def _rebuilt_adds_bos(config: Mapping[str, Any]) -> bool | None:
+    family = str(config.get('tokenizer_class', '')).removesuffix('Fast').removesuffix('Tokenizer')
+    if family not in _REBUILD:
+        return None
+    flag = config.get('add_bos_token')
+    return flag if isinstance(flag, bool) else True
+
+
+def _put_first(processor: object) -> str | None:
+    """The special token that a post-processor puts before a text."""
+    match processor:
+        case {'type': 'Sequence', 'processors': [*steps]}:
+            return next((token for step in steps if (token := _put_first(step)) is not None), None)
+        case {'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': str(token)}}, *_]}:
+            return token
+        case {'type': 'BertProcessing' | 'RobertaProcessing', 'cls': [str(token), *_]}:
+            return token
+    return None
+
+
+def _spelling(decoder: object) -> Spelling:
+    match decoder:
+        case {'type': 'ByteLevel'}:
+            return 'bytes'
+        case {'type': 'Metaspace'} | {'type': 'Replace', 'pattern': {'String': '▁'}}:
+            return 'spaces'
+        case {'type': 'Sequence', 'decoders': [*steps]}:
+            return next((found for step in steps if (found := _spelling(step)) != 'plain'), 'plain')
+    return 'plain'

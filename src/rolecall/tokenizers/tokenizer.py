@@ -1,0 +1,186 @@
+"""Text to token ids and back, as the model itself does it: tokenizer.json, tiktoken or the vocabulary in a GGUF file.
+
+`load_tokenizer` takes what the user names; `find_tokenizer` takes a model entry of a config and never downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from rolecall.errors import DataError, MissingExtraError
+from rolecall.models.pull import PACKAGED, kept_path
+from rolecall.tokenizers.fast import FastTokenizer
+from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_at_hand
+from rolecall.tokenizers.text import Offset
+
+__all__ = ['FastTokenizer', 'Offset', 'TiktokenTokenizer', 'Tokenizer', 'find_tokenizer', 'load_tokenizer']
+
+_TIKTOKEN = 'tiktoken:'
+_LOCAL_KEYS = ('tokenizer_path', 'tokenizer', 'path', 'model')
+_HUB_NAME = re.compile(r'[\w.-]+(/[\w.-]+)?')
+_FIRST_SHARD = re.compile(r'-0*1-of-\d+\.gguf$')
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """A model's tokenizer.
+
+    `adds_bos` says whether the model's own tokenizer puts `bos_id` first by default; nothing here ever adds it.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bos_id(self) -> int | None: ...
+    @property
+    def adds_bos(self) -> bool: ...
+    @property
+    def eos_id(self) -> int | None: ...
+    @property
+    def special_tokens(self) -> Mapping[str, int]: ...
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """The ids of a text. `special`: '<|im_end|>' in it is that token, as in a templated prompt; else plain text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, special tokens included."""
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """What each token shows; bytes that are no whole character are written <0xE4>."""
+
+    def offsets(self, text: str) -> list[Offset]:
+        """The ids of `encode(text)`, each with the characters it stands for.
+
+        The ranges follow each other without gap or overlap and cover the text. Of a character that is split over
+        several tokens the first has it and the others are empty (start == stop), as is a token for a space that is not
+        in the text. Characters that became no token belong to the token after them (or, at the end, to the last one).
+        """
+
+    def count(self, text: str) -> int:
+        """How many tokens a text is."""
+
+
+def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
+    """The tokenizer that a folder, a file, a name or a model entry means.
+
+    A folder with a tokenizer.json or a .gguf file in it, such a file, a hub model that is in the local cache, or
+    `tiktoken:NAME` (an encoding, or an OpenAI model).
+
+    >>> load_tokenizer('no/such/folder')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: no/such/folder: no tokenizer is here.
+    Name a folder with tokenizer.json or a .gguf file in it, such a file, or 'tiktoken:NAME'.
+    """
+    if isinstance(source, Mapping):
+        found = find_tokenizer(source)
+        if found is None:
+            raise _nothing_at(
+                ', '.join(f'{key}={source[key]!r}' for key in _LOCAL_KEYS if key in source) or 'the entry'
+            )
+        return found
+    name = str(source)
+    if name.startswith(_TIKTOKEN):
+        return TiktokenTokenizer.named(name.removeprefix(_TIKTOKEN))
+    file = _tokenizer_file(name)
+    if file is None:
+        raise _nothing_at(name)
+    return _opened(file)
+
+
+def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
+    """The tokenizer of a model entry if it is on this machine, else None. Nothing is downloaded.
+
+    Looks at `tokenizer_path`, `tokenizer`, `path` and `model` for files, then for the name of an OpenAI model in
+    `model` (and, in an entry whose type says OpenAI, in the others).
+    A tokenizer that is there but broken is a `DataError`.
+
+    >>> find_tokenizer({'type': 'HuggingFaceCausalLM', 'path': 'none'}) is None
+    True
+    """
+    given = entry.get('tokenizer')
+    if isinstance(given, Tokenizer):
+        return given
+    for name in _names(entry, _LOCAL_KEYS):
+        file = None if name.startswith(_TIKTOKEN) else _tokenizer_file(name)
+        if file is not None:
+            return _opened(file)
+    for name in _openai_names(entry):
+        found = _kept_encoding(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _names(entry: Mapping[str, object], keys: Iterable[str]) -> Iterator[str]:
+    for key in keys:
+        value = entry.get(key)
+        if isinstance(value, str | Path) and str(value):
+            yield str(value)
+
+
+def _openai_names(entry: Mapping[str, object]) -> Iterator[str]:
+    kind = entry.get('type')
+    openai = 'openai' in getattr(kind, '__name__', str(kind)).lower()
+    for name in _names(entry, _LOCAL_KEYS):
+        if name.startswith(_TIKTOKEN):
+            yield name.removeprefix(_TIKTOKEN)
+    yield from _names(entry, _LOCAL_KEYS if openai else ('model',))
+
+
+def _kept_encoding(name: str) -> TiktokenTokenizer | None:
+    try:
+        encoding = encoding_name(name)
+    except MissingExtraError:
+        return None
+    return TiktokenTokenizer.named(encoding) if encoding is not None and is_at_hand(encoding) else None
+
+
+def _tokenizer_file(name: str) -> Path | None:
+    if name in PACKAGED:
+        return kept_path(name)
+    path = os.path.expanduser(name)
+    if os.path.isfile(path):
+        return Path(path) if path.endswith(('.json', '.gguf')) else None
+    folder = Path(path) if os.path.isdir(path) else _hub_snapshot(name)
+    if folder is None:
+        return None
+    file = folder / 'tokenizer.json'
+    return file if file.is_file() else _gguf_in(folder)
+
+
+def _gguf_in(folder: Path) -> Path | None:
+    files = sorted(file for file in folder.glob('*.gguf') if not file.name.startswith('mmproj'))
+    if len(files) > 1:
+        files = [file for file in files if _FIRST_SHARD.search(file.name)] or files
+    if len(files) > 1:
+        raise DataError(f'{folder}: has several models ({", ".join(file.name for file in files)}). Name one file.')
+    return files[0] if files else None
+
+
+def _hub_snapshot(name: str) -> Path | None:
+    """The folder of a hub model in the local cache."""
+    if not _HUB_NAME.fullmatch(name):
+        return None
+    home = os.environ.get('HF_HOME') or os.path.expanduser('~/.cache/huggingface')
+    model = Path(os.environ.get('HF_HUB_CACHE') or f'{home}/hub', f'models--{name.replace("/", "--")}')
+    try:
+        revision = (model / 'refs' / 'main').read_text(encoding='utf-8').strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    folder = model / 'snapshots' / revision
+    return folder if folder.is_dir() else None
+
+
+def _opened(file: Path) -> FastTokenizer:
+    return FastTokenizer.from_gguf(file) if file.suffix == '.gguf' else FastTokenizer.from_json(file)
+
+
+def _nothing_at(name: str) -> DataError:
+    return DataError(
+        f'{name}: no tokenizer is here.\n'
+        "Name a folder with tokenizer.json or a .gguf file in it, such a file, or 'tiktoken:NAME'."
+    )
