@@ -102,7 +102,7 @@ CANNOT = {
 
 def pair_of(written: dict[str, Any]) -> Pair:
     plan = build(written)
-    return Pair(plan.tasks[0], plan.sides[0], plan.tasks[0].open())
+    return Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
 
 
 def lessons(written: dict[str, Any], form: Form = 'text', **aim: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from rolecall import ChatPrompter
 from rolecall.models.transformers.prompts import Encoder
 from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair, preview
-from rolecall.sft.export import Columns, Report, entries, of_pair, of_prompter, prompter_encoder, side_encoder
+from rolecall.sft.export import Columns, Report, entries, entry_encoder, of_pair, of_prompter, prompter_encoder
 from rolecall.sft.training import Aim
 
 tokenizers = pytest.importorskip('tokenizers')
@@ -49,10 +49,10 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple[list[dict[str, Any]], Report]:
     plan = build(written)
-    pair = Pair(plan.tasks[0], plan.sides[0], plan.tasks[0].open())
+    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     report = Report()
     given_rows = of_pair(pair, form='tokens', aim=Aim(**aim))
-    return list(entries(given_rows, report, encoder=side_encoder(plan.sides[0], tokenizer))), report
+    return list(entries(given_rows, report, encoder=entry_encoder(plan.model_entries[0], tokenizer))), report
 
 
 def labelled(entry: dict[str, Any], tokenizer: Tokenizer) -> str:

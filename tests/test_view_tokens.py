@@ -54,7 +54,7 @@ def pair(model, *, shots=0, template='</E>Q: {q}'):
         ],
     }
     plan = build(config)
-    return Pair(plan.tasks[0], plan.sides[0], open_dataset(plan.tasks[0].entry))
+    return Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
 
 
 def counted(of, tokenizer):

@@ -15,7 +15,7 @@ from rolecall.models.backends import BACKENDS
 from rolecall.models.entries import EntryReader, type_name
 from rolecall.models.openai.messages import written
 from rolecall.models.openai.settings import Settings, read_settings
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task
 from rolecall.render.spans import Request
@@ -27,15 +27,15 @@ _LENGTHS = {'max_out_len': 'max_tokens', 'min_out_len': 'min_tokens'}
 _PASSED_ON = ('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format')
 
 
-def batch_entries(pair: Pair, side: Side, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
+def batch_entries(pair: Pair, model_entry: ModelEntry, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """The batch entries of one dataset × model."""
-    body, settings = sent_with(pair.task, side)
+    body, settings = sent_with(pair.task, model_entry)
     weighs = pair.mode == 'ppl'
     for number, row, picked in pair.rows(limit):
         try:
             for part, request in _requests(pair, row, picked):
-                name = custom_id(pair.task.abbr, side.abbr, number, part)
-                entry = _entry(name, request, body, weighs=weighs, finished=side.kind == 'chat')
+                name = custom_id(pair.task.abbr, model_entry.abbr, number, part)
+                entry = _entry(name, request, body, weighs=weighs, finished=model_entry.kind == 'chat')
                 yield entry if settings is None else {**entry, 'body': _as_sent(entry['body'], settings)}
         except RenderError as error:
             raise RenderError(f'{pair.task.abbr}, row {number}: {error}') from error
@@ -46,11 +46,17 @@ def remarks(pair: Pair) -> Iterator[str]:
     asks = pair.task.inferencer
     if asks.kind == 'dialogue' and asks.infer_mode == 'every':
         yield f"{pair.task.abbr}: only the first turn; later turns need the model's own replies (infer_mode='every')."
-    if asks.prefill and pair.side is not None and pair.side.kind == 'api' and not pair.side.entry.get('prefill'):
+    if (
+        asks.prefill
+        and pair.model_entry is not None
+        and pair.model_entry.kind == 'api'
+        and not pair.model_entry.entry.get('prefill')
+    ):
         what = 'prefill=True begins the answer, and the entry does not say that the server can go on from there.'
-        yield f'{pair.task.abbr} × {pair.side.abbr}: {what}'
-    if pair.mode == 'ppl' and pair.side is not None and pair.side.kind == 'api':
-        yield f'{pair.task.abbr} × {pair.side.abbr}: weighing prompts needs a server that echoes them with logprobs.'
+        yield f'{pair.task.abbr} × {pair.model_entry.abbr}: {what}'
+    if pair.mode == 'ppl' and pair.model_entry is not None and pair.model_entry.kind == 'api':
+        what = 'weighing prompts needs a server that echoes them with logprobs.'
+        yield f'{pair.task.abbr} × {pair.model_entry.abbr}: {what}'
 
 
 def custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
@@ -63,21 +69,21 @@ def custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
     return '|'.join(word.replace('%', '%25').replace('|', '%7C') for word in words)
 
 
-def sent_with(task: Task, side: Side) -> tuple[dict[str, Any], Settings | None]:
+def sent_with(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], Settings | None]:
     """What goes with every request: the model's name, the length of the answer, and how it is sampled.
 
     For a model behind OpenAI's protocol it is what a run sends, and how its entry is understood comes with it; for
     others, it is the same in that protocol's words.
     """
-    entry, sampling = side.entry, sampling_of(task.inferencer.options, side.entry)
+    entry, sampling = model_entry.entry, sampling_of(task.inferencer.options, model_entry.entry)
     if BACKENDS.get(type_name(entry)) == 'rolecall.models.openai.model':
-        reader = EntryReader(entry, side.abbr)
+        reader = EntryReader(entry, model_entry.abbr)
         settings, _ = read_settings(entry, reader)
         reader.finish()
         body = settings.body(sampling)
-        return body | {'model': body['model'] or side.abbr}, settings
+        return body | {'model': body['model'] or model_entry.abbr}, settings
     named = [entry.get(key) for key in ('model', 'path')]
-    model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), side.abbr)
+    model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), model_entry.abbr)
     asked = sampling.as_dict()
     lengths = {new: asked.pop(old) for old, new in _LENGTHS.items() if old in asked}
     said = {name: value for name in _PASSED_ON if (value := stated(name, entry)) is not None}

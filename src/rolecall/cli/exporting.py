@@ -49,8 +49,8 @@ def _entries(
     for pair in pairs:
         for remark in remarks(pair):
             print(f'rolecall: {remark}', file=sys.stderr)
-        if pair.side is not None:
-            yield from batch_entries(pair, pair.side, limit=limit)
+        if pair.model_entry is not None:
+            yield from batch_entries(pair, pair.model_entry, limit=limit)
 
 
 def _refuse(task: Task, error: RolecallError) -> None:
@@ -58,14 +58,14 @@ def _refuse(task: Task, error: RolecallError) -> None:
 
 
 def _refuse_without_models(chosen: Chosen) -> None:
-    if None in chosen.sides:
+    if None in chosen.model_entries:
         raise ConfigError(Problem('models', 'the config has no models, so there is nobody to send to.'))
 
 
 def _refuse_same_names(chosen: Chosen) -> None:
     """Requests are told apart by the abbrs of dataset and model."""
     datasets = Counter(task.abbr for task in chosen.tasks)
-    models = Counter(side.abbr for side in chosen.sides if side is not None)
+    models = Counter(model_entry.abbr for model_entry in chosen.model_entries if model_entry is not None)
     if twice := [abbr for counts in (datasets, models) for abbr, count in counts.items() if count > 1]:
         what = f'the same abbr twice ({", ".join(twice)}), so requests could not be told apart.'
         raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))

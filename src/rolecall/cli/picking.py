@@ -12,14 +12,14 @@ from typing import TypeVar
 from rolecall.datasets.rows import skipped
 from rolecall.errors import DataError, RolecallError
 from rolecall.pairs.build import Plan
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, Preview, fitting
 from rolecall.pairs.tasks import Task
 from rolecall.views.facts import counted
 
 __all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
 
-_Named = TypeVar('_Named', Task, Side)
+_Named = TypeVar('_Named', Task, ModelEntry)
 Ask = Callable[[str], str]
 Say = Callable[[str], object]
 
@@ -33,26 +33,26 @@ class Chosen:
     """Some datasets and some models of a plan; every dataset meets every model."""
 
     tasks: tuple[Task, ...]
-    sides: tuple[Side | None, ...]
+    model_entries: tuple[ModelEntry | None, ...]
 
     @property
     def pairs(self) -> int:
         """How many datasets × models this is."""
-        return len(self.tasks) * len(self.sides)
+        return len(self.tasks) * len(self.model_entries)
 
 
 def choose(plan: Plan, *, dataset: str | None = None, model: str | None = None) -> Chosen:
     """The datasets and models whose abbr fits the patterns. A config without models is shown as the dataset has it."""
     tasks = fitting(plan.tasks, dataset, 'dataset')
-    sides: Sequence[Side | None] = fitting(plan.sides, model, 'model')
-    return Chosen(tuple(tasks), tuple(sides) or (None,))
+    model_entries: Sequence[ModelEntry | None] = fitting(plan.model_entries, model, 'model')
+    return Chosen(tuple(tasks), tuple(model_entries) or (None,))
 
 
 def choose_by_menu(chosen: Chosen, *, ask: Ask, say: Say) -> Chosen:
     """Let the user narrow a choice down, first by dataset, then by model."""
     tasks = _from_menu(chosen.tasks, 'dataset', ask, say)
-    sides = [side for side in chosen.sides if side is not None]
-    return Chosen(tuple(tasks), tuple(_from_menu(sides, 'model', ask, say)) or (None,))
+    model_entries = [model_entry for model_entry in chosen.model_entries if model_entry is not None]
+    return Chosen(tuple(tasks), tuple(_from_menu(model_entries, 'model', ask, say)) or (None,))
 
 
 def _from_menu(named: Sequence[_Named], what: str, ask: Ask, say: Say) -> list[_Named]:
@@ -88,9 +88,9 @@ def opened(
         except RolecallError as error:
             failed(task, error)
             continue
-        picking = Picking(task, rows, keeps=len(chosen.sides) > 1)
-        for side in chosen.sides:
-            yield Pair(task, side, rows, picking=picking)
+        picking = Picking(task, rows, keeps=len(chosen.model_entries) > 1)
+        for model_entry in chosen.model_entries:
+            yield Pair(task, model_entry, rows, picking=picking)
         if count := skipped(rows.test):
             said = f"{task.abbr}: {counted(count, 'malformed line')} left out, since the entry says on_error='skip'."
             print(f'rolecall: {said}', file=sys.stderr)

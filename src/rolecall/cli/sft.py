@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rolecall.cli.picking import Chosen
     from rolecall.models.transformers.prompts import Encoder
-    from rolecall.pairs.model_entries import Side
+    from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
     from rolecall.sft.export import Given
     from rolecall.sft.training import Aim
@@ -122,7 +122,7 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
     from rolecall.cli.picking import choose
     from rolecall.cli.sources import open_source
-    from rolecall.sft.export import side_encoder
+    from rolecall.sft.export import entry_encoder
 
     source = open_source(
         arguments.source,
@@ -132,12 +132,16 @@ def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder 
         api=arguments.api,
     )
     chosen = choose(source.plan, dataset=arguments.dataset, model=arguments.model)
-    side = _only_side(chosen)
-    given = _lessons(arguments, chosen.tasks, side, source.base)
-    return given, side_encoder(side, _tokenizer(arguments, side.entry)) if arguments.form == 'tokens' else None
+    model_entry = _only_model_entry(chosen)
+    given = _lessons(arguments, chosen.tasks, model_entry, source.base)
+    return given, entry_encoder(
+        model_entry, _tokenizer(arguments, model_entry.entry)
+    ) if arguments.form == 'tokens' else None
 
 
-def _lessons(arguments: argparse.Namespace, tasks: Sequence[Task], side: Side, base: Path | None) -> Iterator[Given]:
+def _lessons(
+    arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, base: Path | None
+) -> Iterator[Given]:
     from dataclasses import replace
 
     from rolecall.pairs.pair import Pair
@@ -147,20 +151,22 @@ def _lessons(arguments: argparse.Namespace, tasks: Sequence[Task], side: Side, b
         rows = task.open(base=base, data=dict(arguments.data) or None)
         if arguments.split == 'train':
             rows = replace(rows, test=rows.train)
-        yield from of_pair(Pair(task, side, rows), form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+        yield from of_pair(
+            Pair(task, model_entry, rows), form=arguments.form, aim=_aim(arguments), limit=arguments.limit
+        )
 
 
-def _only_side(chosen: Chosen) -> Side:
+def _only_model_entry(chosen: Chosen) -> ModelEntry:
     """The model that is trained. Texts and tokens of two models do not belong into one file."""
     from rolecall.errors import ConfigError, Problem
 
-    side = chosen.sides[0]
-    if side is None:
+    model_entry = chosen.model_entries[0]
+    if model_entry is None:
         raise ConfigError(Problem('models', 'the config has no models, so nobody can be trained.'))
-    if len(chosen.sides) > 1:
-        names = ', '.join(one.abbr for one in chosen.sides if one is not None)
+    if len(chosen.model_entries) > 1:
+        names = ', '.join(one.abbr for one in chosen.model_entries if one is not None)
         raise ConfigError(Problem('models', f'there are several: {names}.', 'Pick the one that is trained: --model'))
-    return side
+    return model_entry
 
 
 def _tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Tokenizer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rolecall.cli.picking import Chosen, choose, opened, wanted
 from rolecall.cli.sources import Source
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
 from rolecall.views.shapes import Shape
@@ -95,25 +95,25 @@ class _Tokenizers:
         self._read: dict[str, Tokenizer] = {}
 
     def of(self, pair: Pair) -> Tokenizer:
-        key = pair.side.where if pair.side and self._named is None else ''
+        key = pair.model_entry.where if pair.model_entry and self._named is None else ''
         if key not in self._read:
-            self._read[key] = _tokenizer(pair.side, self._named)
+            self._read[key] = _tokenizer(pair.model_entry, self._named)
         return self._read[key]
 
 
-def _tokenizer(side: Side | None, named: str | None) -> Tokenizer:
+def _tokenizer(model_entry: ModelEntry | None, named: str | None) -> Tokenizer:
     from rolecall.tokenizers.tokenizer import find_tokenizer, load_tokenizer
 
     if named is not None:
         return load_tokenizer(named)
-    if side is None:
+    if model_entry is None:
         what = 'the config has no model, so there is no tokenizer.'
         raise ConfigError(Problem('models', what, 'Name one with --tokenizer.'))
-    found = find_tokenizer(side.entry)
+    found = find_tokenizer(model_entry.entry)
     if found is None:
         remedy = 'Name one with --tokenizer: a tokenizer.json, a model folder, a .gguf file, or tiktoken:NAME.'
         what = "the model's tokenizer is not on this machine."
-        raise ConfigError(Problem(f'{side.where} ({side.abbr})', what, remedy))
+        raise ConfigError(Problem(f'{model_entry.where} ({model_entry.abbr})', what, remedy))
     return found
 
 
@@ -122,7 +122,7 @@ Sides = tuple[tuple[Source, Chosen], tuple[Source, Chosen]]
 
 def sides_of_diff(source: Source, names: tuple[str, str], wish: Wish) -> Sides:
     """Two models for the same datasets, or two datasets for the same models, by their abbrs."""
-    models = {side.abbr for side in source.plan.sides}
+    models = {model_entry.abbr for model_entry in source.plan.model_entries}
     datasets = {task.abbr for task in source.plan.tasks}
     if set(names) <= models:
         left, right = (choose(source.plan, dataset=wish.dataset, model=_exactly(name)) for name in names)

@@ -15,10 +15,10 @@ from rolecall.retrievers import Picked
 
 __all__ = [
     'Ask',
+    'CutSide',
     'Dialogue',
     'Inferencer',
     'Room',
-    'Side',
     'Words',
     'common_length',
     'first_fault',
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 T = TypeVar('T')
-Side = Literal['left', 'middle', 'right']
+CutSide = Literal['left', 'middle', 'right']
 """Where a prompt that does not fit is cut, if that is asked for."""
 
 
@@ -86,7 +86,7 @@ class Room:
 
     max_seq_len: int | None = None
     reserved: int = 0
-    truncate: Side | None = None
+    truncate: CutSide | None = None
     """Where to cut what does not fit even without examples; None: it is `too_long`."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.inferencers.asking import Room, Side, common_length
+from rolecall.inferencers.asking import CutSide, Room, common_length
 from rolecall.render.spans import Message, Request
 from rolecall.retrievers import Picked
 
@@ -137,7 +137,7 @@ class _Shared:
         longest = max(lengths, key=lambda i: lengths[i])
         return cls(requests, lengths[longest], 'characters', longest)
 
-    def cut(self, amount: int, side: Side) -> list[Request]:
+    def cut(self, amount: int, side: CutSide) -> list[Request]:
         keep = self.length - amount
         left = {'left': 0, 'right': keep, 'middle': (keep + 1) // 2}[side]
         right = left + amount

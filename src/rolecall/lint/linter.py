@@ -18,7 +18,7 @@ from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject,
 from rolecall.lint.tally import Tally, worst_first
 from rolecall.pairs.build import build
 from rolecall.pairs.kinds import short_name
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, fitting
 from rolecall.pairs.tasks import Task
 from rolecall.render.chat import ChatRenderer
@@ -62,27 +62,29 @@ def lint_config(
     config = load_config(config) if isinstance(config, (str, Path)) else config
     plan = build(config)
     tasks = fitting(plan.tasks, dataset, 'dataset')
-    sides = fitting(plan.sides, model, 'model')
-    silenced = _Silence.read(config, tasks, sides, {silence} if isinstance(silence, str) else silence)
+    model_entries = fitting(plan.model_entries, model, 'model')
+    silenced = _Silence.read(config, tasks, model_entries, {silence} if isinstance(silence, str) else silence)
     base = config.path.parent if isinstance(config, Config) else None
-    models = [_model_subject(side, _namesakes(side, plan.sides)) for side in sides]
+    models = [_model_subject(model_entry, _namesakes(model_entry, plan.model_entries)) for model_entry in model_entries]
     findings: list[Finding] = []
-    for side, subject in zip(sides, models, strict=True):
-        findings += _without_rows(Tally.of(subject, RULES.values(), silence=silenced.of(side)))
+    for model_entry, subject in zip(model_entries, models, strict=True):
+        findings += _without_rows(Tally.of(subject, RULES.values(), silence=silenced.of(model_entry)))
     count = _Count(progress)
     for task in tasks:
         opened = _open(task, base, data or {})
         subject = _dataset_subject(task, opened, _namesakes(task, plan.tasks))
         tally = Tally.of(subject, RULES.values(), silence=silenced.of(task))
         pairs = [
-            Tally.of(_pair_subject(subject, on, task, side), RULES.values(), silence=silenced.of(task, side))
-            for side, on in zip(sides, models, strict=True)
+            Tally.of(
+                _pair_subject(subject, on, task, model_entry), RULES.values(), silence=silenced.of(task, model_entry)
+            )
+            for model_entry, on in zip(model_entries, models, strict=True)
         ]
         for one in (tally, *pairs):
             one.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
-            tally.look_back(_look_at_rows(tally, pairs, task, sides, opened, limit, count))
+            tally.look_back(_look_at_rows(tally, pairs, task, model_entries, opened, limit, count))
         for one in (tally, *pairs):
             findings += one.findings()
     return worst_first(findings)
@@ -97,7 +99,7 @@ def _look_at_rows(
     tally: Tally,
     pairs: Sequence[Tally],
     task: Task,
-    sides: Sequence[Side],
+    model_entries: Sequence[ModelEntry],
     data: Dataset,
     limit: int | None,
     count: _Count,
@@ -107,7 +109,7 @@ def _look_at_rows(
     unpicked = ''
     try:
         spoken = Pair(task, None, data)
-        sent = [Pair(task, side, data) for side in sides]
+        sent = [Pair(task, model_entry, data) for model_entry in model_entries]
         for number, row, picked in spoken.rows(limit):
             columns |= dict.fromkeys(row)
             shots = tuple(data.train[i] for i in picked.ids)
@@ -145,7 +147,7 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
         found = prompts(picked)
     except (ConfigError, DataError, RenderError) as error:
         return replace(asked, failed=str(error))
-    if pair.side is None:
+    if pair.model_entry is None:
         return replace(asked, spoken=found)
     return replace(asked, sent=found, with_shots=lambda n: prompts(Picked(picked.ids[:n])))
 
@@ -181,17 +183,21 @@ class _Silence:
 
     @classmethod
     def read(
-        cls, config: Mapping[str, Any], tasks: Sequence[Task], sides: Sequence[Side], silence: Collection[str]
+        cls,
+        config: Mapping[str, Any],
+        tasks: Sequence[Task],
+        model_entries: Sequence[ModelEntry],
+        silence: Collection[str],
     ) -> _Silence:
         problems: list[Problem] = []
         named = {'silence': _known(silence, 'silence', problems), 'lint': _silenced(config, 'lint', problems)}
-        entries: list[Task | Side] = [*tasks, *sides]
+        entries: list[Task | ModelEntry] = [*tasks, *model_entries]
         by_place = {one.where: _silenced(one.entry, f'{one.where}.lint', problems) for one in entries}
         if problems:
             raise ConfigError(problems)
         return cls(named['silence'] | named['lint'], by_place)
 
-    def of(self, *entries: Task | Side) -> frozenset[str]:
+    def of(self, *entries: Task | ModelEntry) -> frozenset[str]:
         return self.everywhere.union(*(self.by_place[entry.where] for entry in entries))
 
 
@@ -222,7 +228,7 @@ def _known(rules: Collection[str], where: str, problems: list[Problem]) -> froze
     return frozenset(rules)
 
 
-def _namesakes(one: Task | Side, all_of_them: Sequence[Task | Side]) -> tuple[str, ...]:
+def _namesakes(one: Task | ModelEntry, all_of_them: Sequence[Task | ModelEntry]) -> tuple[str, ...]:
     """Every place where the abbr is used, if it is used more than once and this is the first."""
     places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
     return places if len(places) > 1 and places[0] == one.where else ()
@@ -264,33 +270,33 @@ def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ..
     )
 
 
-def _model_subject(side: Side, namesakes: tuple[str, ...]) -> Subject:
-    tokenizer, missing = _tokenizer(side.entry)
+def _model_subject(model_entry: ModelEntry, namesakes: tuple[str, ...]) -> Subject:
+    tokenizer, missing = _tokenizer(model_entry.entry)
     return Subject(
         level='model',
-        where=side.abbr,
+        where=model_entry.abbr,
         namesakes=namesakes,
-        takes=side.kind,
-        meta=side.meta,
-        chat_template=side.renderer.template if isinstance(side.renderer, ChatRenderer) else None,
+        takes=model_entry.kind,
+        meta=model_entry.meta,
+        chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,
         tokenizer=tokenizer,
         tokenizer_missing=missing,
     )
 
 
-def _pair_subject(dataset: Subject, model: Subject, task: Task, side: Side) -> Subject:
+def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: ModelEntry) -> Subject:
     """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
     options = task.inferencer.options
     return replace(
         dataset,
         level='pair',
-        where=f'{task.abbr} × {side.abbr}',
+        where=f'{task.abbr} × {model_entry.abbr}',
         takes=model.takes,
         meta=model.meta,
         chat_template=model.chat_template,
         tokenizer=model.tokenizer,
-        max_seq_len=_number(options, ('max_seq_len',)) or _number(side.entry, ('max_seq_len',)),
-        max_out_len=_number(options, _REPLY_LENGTHS) or _number(side.entry, _REPLY_LENGTHS),
+        max_seq_len=_number(options, ('max_seq_len',)) or _number(model_entry.entry, ('max_seq_len',)),
+        max_out_len=_number(options, _REPLY_LENGTHS) or _number(model_entry.entry, _REPLY_LENGTHS),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rolecall.config.files import Config, misspelt_lists
 from rolecall.errors import Problem
-from rolecall.pairs.model_entries import Side, build_side
+from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Problems, Task, build_task, collect
 from rolecall.program import compile, compile_labels
 from rolecall.prompts.wording import Mode
@@ -21,7 +21,7 @@ class Plan:
     """Every dataset and every model of a config."""
 
     tasks: tuple[Task, ...]
-    sides: tuple[Side, ...]
+    model_entries: tuple[ModelEntry, ...]
 
 
 def build(config: Mapping[str, Any]) -> Plan:
@@ -37,17 +37,17 @@ def build(config: Mapping[str, Any]) -> Plan:
     tasks: list[Task] = []
     for key in _dataset_keys(config):
         tasks += collect(config[key], key, problems, build_task)
-    sides = collect(config.get('models'), 'models', problems, build_side)
+    model_entries = collect(config.get('models'), 'models', problems, build_model_entry)
     if not tasks and not problems.found:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
     for task in tasks:
-        for side in sides:
-            with problems.inside(f'{task.where} × {side.where}'):
-                _check_pair(task, side)
+        for model_entry in model_entries:
+            with problems.inside(f'{task.where} × {model_entry.where}'):
+                _check_pair(task, model_entry)
     if isinstance(config, Config):
         problems.found = [_with_line(problem, config) for problem in problems.found]
     problems.refuse()
-    return Plan(tuple(tasks), tuple(sides))
+    return Plan(tuple(tasks), tuple(model_entries))
 
 
 def _with_line(problem: Problem, config: Config) -> Problem:
@@ -63,10 +63,10 @@ def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
     return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
 
 
-def _check_pair(task: Task, side: Side) -> None:
+def _check_pair(task: Task, model_entry: ModelEntry) -> None:
     """Compile without examples: roles without a home, media for a text model, and the like show here."""
     if task.inferencer.kind == 'label':
-        compile_labels(task.wording, side.renderer, labels=task.labels)
+        compile_labels(task.wording, model_entry.renderer, labels=task.labels)
     else:
         mode: Mode = 'ppl' if task.inferencer.kind == 'whole' else 'gen'
-        compile(task.wording, side.renderer, mode=mode, label=task.whole_label)
+        compile(task.wording, model_entry.renderer, mode=mode, label=task.whole_label)

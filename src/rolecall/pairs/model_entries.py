@@ -19,14 +19,14 @@ from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRend
 from rolecall.tokenizers.folder import tokenizer_settings
 from rolecall.tokenizers.gguf_file import chat_settings
 
-__all__ = ['Side', 'build_side']
+__all__ = ['ModelEntry', 'build_model_entry']
 
 _OTHERS = ('fastchat_template',)
 """Keys of other systems that look like a slip of one of ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ModelEntry:
     """One model of a config: how it is addressed."""
 
     abbr: str
@@ -37,7 +37,7 @@ class Side:
     meta: MetaTemplate | None = None
 
 
-def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side | None:
+def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
     problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
@@ -58,7 +58,7 @@ def build_side(entry: Mapping[str, Any], where: str, problems: Problems) -> Side
         renderer = TextRenderer(meta)
     if len(problems.found) > before:
         return None
-    return Side(_abbr(entry), entry, where, kind, renderer, meta)
+    return ModelEntry(_abbr(entry), entry, where, kind, renderer, meta)
 
 
 def _abbr(entry: Mapping[str, Any]) -> str:

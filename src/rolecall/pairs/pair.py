@@ -13,7 +13,7 @@ from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.pairs.build import build
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task, placed
 from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile, compile_labels
 from rolecall.prompts.prompt_list import PromptList
@@ -79,12 +79,12 @@ def preview(
     loaded = _loaded(config)
     base = loaded.path.parent if isinstance(loaded, Config) else None
     plan = build(loaded)
-    sides: Sequence[Side | None] = fitting(plan.sides, model, 'model') or [None]
+    model_entries: Sequence[ModelEntry | None] = fitting(plan.model_entries, model, 'model') or [None]
     for task in fitting(plan.tasks, dataset, 'dataset'):
         rows = task.open(base=base, data=data)
-        picking = Picking(task, rows, keeps=len(sides) > 1)
-        for side in sides:
-            pair = Pair(task, side, rows, picking=picking)
+        picking = Picking(task, rows, keeps=len(model_entries) > 1)
+        for model_entry in model_entries:
+            pair = Pair(task, model_entry, rows, picking=picking)
             for number, row, picked in pair.rows(limit):
                 yield from pair.previews(number, row, picked, replies=replies)
 
@@ -121,12 +121,14 @@ class Picking:
 class Pair:
     """One dataset × one model, compiled. Whoever shows, exports or sends requests takes them from here."""
 
-    def __init__(self, task: Task, side: Side | None, data: Dataset, *, picking: Picking | None = None) -> None:
+    def __init__(
+        self, task: Task, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
+    ) -> None:
         self.task = task
-        self.side = side
+        self.model_entry = model_entry
         self.data = data
         self._picking = picking or Picking(task, data, keeps=False)
-        self._renderer: Renderer = side.renderer if side else DatasetRenderer()
+        self._renderer: Renderer = model_entry.renderer if model_entry else DatasetRenderer()
         self._compiled: dict[tuple[int, ...], dict[Hashable, Program] | DialogueProgram] = {}
         self._varying = self._compile_varying() if self._examples_vary else {}
         self._needed = self._needed_columns()
@@ -261,13 +263,13 @@ class Pair:
     ) -> Preview:
         return Preview(
             dataset=self.task.abbr,
-            model=self.side.abbr if self.side else None,
+            model=self.model_entry.abbr if self.model_entry else None,
             row=number,
             mode=self.mode,
             label=label,
             turn=turn,
             prompt=prompt,
-            request=trace.request if self.side else None,
+            request=trace.request if self.model_entry else None,
             spans=trace.spans,
             notes=trace.notes,
             shots=picked.ids,
@@ -277,7 +279,7 @@ class Pair:
 
 
 _KEPT = 64
-_Named = TypeVar('_Named', Task, Side)
+_Named = TypeVar('_Named', Task, ModelEntry)
 
 
 def _reply(replies: Sequence[str] | None, turn: int) -> str:

@@ -33,7 +33,7 @@ class ConfigPreviews:
         self._data = data
         self._limit = limit
         self._tasks = {task.abbr: task for task in plan.tasks}
-        self._sides = {side.abbr: side for side in plan.sides}
+        self._model_entries = {model_entry.abbr: model_entry for model_entry in plan.model_entries}
         self._datasets: dict[str, Dataset] = {}
         self._pairs: dict[tuple[str, str], _Rows] = {}
         self.problems: dict[tuple[str, str], str] = {}
@@ -41,7 +41,7 @@ class ConfigPreviews:
     def __call__(self, result: Result) -> list[Preview]:
         """What the config words for this row; nothing if it no longer has the row."""
         key = (result.dataset, result.model)
-        if key in self.problems or result.dataset not in self._tasks or result.model not in self._sides:
+        if key in self.problems or result.dataset not in self._tasks or result.model not in self._model_entries:
             return []
         try:
             if key not in self._pairs:
@@ -55,7 +55,7 @@ class ConfigPreviews:
         task = self._tasks[dataset]
         if dataset not in self._datasets:
             self._datasets[dataset] = open_dataset(task.entry, base=self._base, data=self._data)
-        return Pair(task, self._sides[model], self._datasets[dataset])
+        return Pair(task, self._model_entries[model], self._datasets[dataset])
 
 
 class _Rows:

@@ -11,7 +11,7 @@ from rolecall.inferencers.sampling import sampling_of
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, ModelError
 from rolecall.pairs.kinds import TEMPLATES, short_name
-from rolecall.pairs.model_entries import Side, build_side
+from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Problems
 from rolecall.program import compile  # noqa: A004  # the word for it
 from rolecall.prompts.wording import Wording
@@ -26,9 +26,9 @@ _WHERE = 'eval_cfg.evaluator'
 class Judge:
     """Says what it thinks of an answer. It can be asked once it has an `asking`; why it could not say is kept."""
 
-    def __init__(self, wording: Wording, side: Side, model: Model) -> None:
+    def __init__(self, wording: Wording, model_entry: ModelEntry, model: Model) -> None:
         self.model = model
-        self.entry = side.entry
+        self.entry = model_entry.entry
         self.asking: Asking | None = None
         self.rerun: Collection[str] = ()
         """Outcomes after which it is asked again; otherwise what is known stays as it is."""
@@ -36,8 +36,8 @@ class Judge:
         """Why it said nothing, and how often."""
         self.broken: str | None = None
         """Why nothing more can be asked of it in this run."""
-        self._program = compile(wording, side.renderer)
-        self._sampling = sampling_of({}, side.entry)
+        self._program = compile(wording, model_entry.renderer)
+        self._sampling = sampling_of({}, model_entry.entry)
 
     async def __call__(self, values: Mapping[str, Any]) -> str:
         """The judge's words; `ModelError` where there are none."""
@@ -64,7 +64,9 @@ class Judge:
         return reply.text
 
 
-def find_judge(evaluator: object, sides: Sequence[Side], models: Mapping[str, Model | None]) -> Judge | None:
+def find_judge(
+    evaluator: object, model_entries: Sequence[ModelEntry], models: Mapping[str, Model | None]
+) -> Judge | None:
     """The judge that an evaluator's entry describes; None if it describes none.
 
     `judge_cfg` is a model entry, or the abbr of a model of the config; left out or empty, the config's only model.
@@ -73,8 +75,8 @@ def find_judge(evaluator: object, sides: Sequence[Side], models: Mapping[str, Mo
     if found is None:
         return None
     wording = Wording(prompt_template=_template(found['prompt_template']))
-    side, model = _seat(found.get('judge_cfg') or {}, sides, models)
-    return None if model is None else Judge(wording, side, model)
+    model_entry, model = _seat(found.get('judge_cfg') or {}, model_entries, models)
+    return None if model is None else Judge(wording, model_entry, model)
 
 
 def _with_template(entry: object) -> Iterator[Mapping[str, Any]]:
@@ -99,19 +101,25 @@ def _template(written: Mapping[str, Any]) -> Any:
         raise ConfigError(problem.inside(where) for problem in error.problems) from error
 
 
-def _seat(judge: object, sides: Sequence[Side], models: Mapping[str, Model | None]) -> tuple[Side, Model | None]:
+def _seat(
+    judge: object, model_entries: Sequence[ModelEntry], models: Mapping[str, Model | None]
+) -> tuple[ModelEntry, Model | None]:
     where = f'{_WHERE}.judge_cfg'
     if isinstance(judge, Mapping) and 'type' in judge:
         problems = Problems()
-        side = build_side({'abbr': 'judge', **judge}, where, problems)
+        model_entry = build_model_entry({'abbr': 'judge', **judge}, where, problems)
         problems.refuse()
-        if side is not None:
-            return side, build_model(side.entry, name=side.abbr)
+        if model_entry is not None:
+            return model_entry, build_model(model_entry.entry, name=model_entry.abbr)
     named = judge if isinstance(judge, str) else judge.get('abbr') if isinstance(judge, Mapping) else None
-    fits = [side for side in sides if named is None or side.abbr == named]
+    fits = [model_entry for model_entry in model_entries if named is None or model_entry.abbr == named]
     if len(fits) != 1:
         what = f'no model {named!r} in the config.' if named else 'which model is the judge is not said.'
-        remedy = did_you_mean(named, [side.abbr for side in sides]) if named else "Name one: judge_cfg='its abbr'."
+        remedy = (
+            did_you_mean(named, [model_entry.abbr for model_entry in model_entries])
+            if named
+            else "Name one: judge_cfg='its abbr'."
+        )
         raise ConfigError(Problem(where, what, remedy))
     if fits[0].abbr not in models:
         return fits[0], build_model(fits[0].entry, name=fits[0].abbr)

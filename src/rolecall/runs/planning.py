@@ -240,7 +240,7 @@ def _priced(ready: Ready, plan: PlannedPair) -> PlannedPair:
     sampling: Sampling | None = getattr(ready.inferencer, 'sampling', None)
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
     plan = replace(plan, output_tokens=out)
-    price = ready.side.entry.get('price')
+    price = ready.model_entry.entry.get('price')
     if not isinstance(price, Mapping) or plan.input_tokens is None:
         return plan
     left = 1 - plan.cached / plan.requests if plan.requests else 0.0

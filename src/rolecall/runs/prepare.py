@@ -17,7 +17,7 @@ from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling, wrong_s
 from rolecall.models.backends import build_model
 from rolecall.models.base import Capabilities, Model
 from rolecall.pairs.build import build
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, fitting
 from rolecall.pairs.tasks import Task
 from rolecall.program import DialogueProgram
@@ -39,7 +39,7 @@ class Ready:
     """One dataset × model, ready to be asked."""
 
     pair: Pair
-    side: Side
+    model_entry: ModelEntry
     model: Model
     inferencer: Inferencer
     scores: Scores
@@ -108,28 +108,28 @@ def make_ready(
     """Build the models and open the datasets of a config. All problems of all pairs are reported together."""
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
     plan = build(loaded)
-    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.sides, 'model')]
-    if not plan.sides:
+    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
+    if not plan.model_entries:
         problems.append(Problem('models', 'the config has no models, so nobody can be asked.', 'Add models=[dict(…)].'))
-    tasks, sides = fitting(plan.tasks, dataset, 'dataset'), fitting(plan.sides, model, 'model')
+    tasks, model_entries = fitting(plan.tasks, dataset, 'dataset'), fitting(plan.model_entries, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
-    models = {side.abbr: _built(side, problems) for side in sides}
+    models = {model_entry.abbr: _built(model_entry, problems) for model_entry in model_entries}
     problems += [problem.inside(task.where) for task in tasks for problem in wrong_repeats(task.entry)]
     opened = {task.abbr: _opened(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
     pairs: list[Ready] = []
-    for side in sides:
+    for model_entry in model_entries:
         for task in tasks:
-            who, rows = models[side.abbr], opened[task.abbr]
+            who, rows = models[model_entry.abbr], opened[task.abbr]
             if who is not None and rows is not None:
-                pair = Pair(task, side, rows, picking=picking[task.abbr])
-                pairs += _ready(pair, side, who, problems, plan.sides, models)
+                pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
+                pairs += _ready(pair, model_entry, who, problems, plan.model_entries, models)
     if problems:
         raise ConfigError(problems)
     return Readied(loaded, tuple(pairs), limit)
 
 
-def _same_names(entries: Sequence[Task] | Sequence[Side], what: str) -> Iterator[Problem]:
+def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for entry in entries:
         if entry.abbr in seen:
@@ -138,17 +138,17 @@ def _same_names(entries: Sequence[Task] | Sequence[Side], what: str) -> Iterator
         seen.setdefault(entry.abbr, entry.where)
 
 
-def _built(side: Side, problems: list[Problem]) -> Model | None:
+def _built(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     told: list[Problem] = []
     model = None
     try:
-        model = build_model(side.entry, name=side.abbr)
+        model = build_model(model_entry.entry, name=model_entry.abbr)
     except ConfigError as error:
-        told = [_at(side.where, problem) for problem in error.problems]
+        told = [_at(model_entry.where, problem) for problem in error.problems]
     except (MissingExtraError, DataError) as error:
-        told = [Problem(side.where, str(error))]
+        told = [Problem(model_entry.where, str(error))]
     known = {problem.where.rpartition('.')[2] for problem in told}
-    told += [wrong.inside(side.where) for wrong in wrong_pacing(side.entry) if wrong.where not in known]
+    told += [wrong.inside(model_entry.where) for wrong in wrong_pacing(model_entry.entry) if wrong.where not in known]
     problems += told
     return model
 
@@ -171,21 +171,21 @@ def _opened(task: Task, base: Path | None, data: Mapping[str, str] | None, probl
 
 def _ready(
     pair: Pair,
-    side: Side,
+    model_entry: ModelEntry,
     model: Model,
     problems: list[Problem],
-    sides: Sequence[Side],
+    model_entries: Sequence[ModelEntry],
     models: Mapping[str, Model | None],
 ) -> Iterator[Ready]:
     """The pair, ready; nothing where it could not work."""
     task = pair.task
-    where = f'{task.where} × {side.where}'
+    where = f'{task.where} × {model_entry.where}'
     try:
-        scores = build_scores(task, side, sides, models)
+        scores = build_scores(task, model_entry, model_entries, models)
         inferencer = build_inferencer(
             task.inferencer.name,
             task.inferencer.options,
-            entry=side.entry,
+            entry=model_entry.entry,
             max_seq_len=model.max_seq_len,
             infer_mode=task.inferencer.infer_mode,
             samples=_repeats(task),
@@ -198,7 +198,7 @@ def _ready(
         problems.append(Problem(where, str(error)))
         return
     judge = scores.judge
-    if judge is not None and all(judge.entry is not one.entry for one in sides):
+    if judge is not None and all(judge.entry is not one.entry for one in model_entries):
         at = f'{where}: eval_cfg.evaluator.judge_cfg'
         wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
@@ -206,7 +206,7 @@ def _ready(
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if not lacking:
-        yield Ready(pair, side, model, inferencer, scores)
+        yield Ready(pair, model_entry, model, inferencer, scores)
 
 
 def _wrong_cluster(pair: Pair) -> Iterator[Problem]:

@@ -145,7 +145,7 @@ class _Run:
         self.engine = Engine(store, rerun=rerun, watcher=watcher, done=self._score)
 
     async def main(self) -> None:
-        entries = {ready.model.name: ready.side.entry for ready in self._readied.pairs}
+        entries = {ready.model.name: ready.model_entry.entry for ready in self._readied.pairs}
         lanes = {name: _lane(model, entries[name]) for name, model in self._readied.models.items()}
         judges = self._seat_judges(lanes)
         try:

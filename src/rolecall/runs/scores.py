@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
 from rolecall.models.base import Model
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.render.families import meta_template
@@ -52,24 +52,26 @@ class Scores:
         return marked, scored.scorecard(results[0].dataset, results[0].model)
 
 
-def build_scores(task: Task, side: Side, sides: Sequence[Side], models: Mapping[str, Model | None]) -> Scores:
+def build_scores(
+    task: Task, model_entry: ModelEntry, model_entries: Sequence[ModelEntry], models: Mapping[str, Model | None]
+) -> Scores:
     """The scoring that a dataset's `eval_cfg` describes, for one model."""
     written = task.entry.get('eval_cfg')
     if written is not None and not isinstance(written, Mapping):
         named = f'eval_cfg=dict(evaluator={written!r})' if isinstance(written, str) else "eval_cfg=dict(evaluator='…')"
         raise ConfigError(Problem('eval_cfg', f'expected a dict, got {written!r:.60}.', f'Write {named}.'))
     evaluation = {key: value for key, value in (written or {}).items() if key != 'cluster'}
-    own = side.entry.get('pred_postprocessor')
+    own = model_entry.entry.get('pred_postprocessor')
     if isinstance(own, Mapping) and 'type' in own:
         evaluation.setdefault('model_postprocessor', own)
     try:
-        judge = find_judge(evaluation.get('evaluator'), sides, models)
+        judge = find_judge(evaluation.get('evaluator'), model_entries, models)
         scorer = build_scorer(
             evaluation,
             output_column=task.wording.output_column,
             judge=judge,
             turns=task.inferencer.kind == 'dialogue' and task.inferencer.infer_mode != 'last',
-            role_marks=_role_marks(side, evaluation.get('pred_role')),
+            role_marks=_role_marks(model_entry, evaluation.get('pred_role')),
         )
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
@@ -80,9 +82,9 @@ def _in_eval_cfg(problem: Problem) -> Problem:
     return problem if problem.where.startswith('eval_cfg') else problem.inside('eval_cfg')
 
 
-def _role_marks(side: Side, role: object) -> Mapping[str, Any] | None:
+def _role_marks(model_entry: ModelEntry, role: object) -> Mapping[str, Any] | None:
     """What the model's meta template puts around a role."""
-    written = side.entry.get('meta_template')
+    written = model_entry.entry.get('meta_template')
     meta = meta_template(written) if isinstance(written, str) else written
     rounds = meta.get('round') if isinstance(meta, Mapping) and role is not None else None
     return next((one for one in rounds or () if isinstance(one, Mapping) and one.get('role') == role), None)

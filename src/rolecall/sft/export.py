@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rolecall.datasets import Row, first
 from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, did_you_mean
 from rolecall.models.transformers.prompts import Encoder
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import placed
 from rolecall.program.answering import MessagesRenderer
@@ -41,10 +41,10 @@ __all__ = [
     'Given',
     'Report',
     'entries',
+    'entry_encoder',
     'of_pair',
     'of_prompter',
     'prompter_encoder',
-    'side_encoder',
 ]
 
 Form = Literal['messages', 'text', 'tokens']
@@ -192,7 +192,7 @@ def trained_tokens(
 
 def of_pair(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
     """The lessons of one dataset × model. Rows, examples and requests are those of the pair."""
-    make = _training(pair, _side_for(pair.side, form), aim or Aim())
+    make = _training(pair, _renderer_for(pair.model_entry, form), aim or Aim())
     kept: dict[tuple[int, ...], Callable[[Row], Lesson]] = {}
     for number, row, picked in pair.rows(limit):
         if picked.ids not in kept:
@@ -206,7 +206,7 @@ def _taught(training: Callable[[Row], Lesson], row: Row) -> Callable[[], Lesson]
     return lambda: training(row)
 
 
-def _training(pair: Pair, side: Renderer, aim: Aim) -> Callable[[Sequence[Row]], Callable[[Row], Lesson]]:
+def _training(pair: Pair, renderer: Renderer, aim: Aim) -> Callable[[Sequence[Row]], Callable[[Row], Lesson]]:
     """How rows with some examples become lessons."""
     task, asks = pair.task, pair.task.inferencer
 
@@ -214,11 +214,11 @@ def _training(pair: Pair, side: Renderer, aim: Aim) -> Callable[[Sequence[Row]],
         with placed(task.where):
             if asks.kind == 'dialogue':
                 return DialogueTraining(
-                    task.wording, side, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
+                    task.wording, renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
                 )
             if asks.kind == 'label':
-                return LabelTraining(task.wording, side, labels=task.labels, shots=shots, aim=aim)
-            return Training(task.wording, side, shots=shots, prefill=asks.prefill, aim=aim)
+                return LabelTraining(task.wording, renderer, labels=task.labels, shots=shots, aim=aim)
+            return Training(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
 
     if asks.kind == 'whole':
         what = f'{asks.name} weighs whole texts: there is no answer to train on.'
@@ -226,25 +226,25 @@ def _training(pair: Pair, side: Renderer, aim: Aim) -> Callable[[Sequence[Row]],
     return make
 
 
-def _side_for(side: Side | None, form: Form) -> Renderer:
+def _renderer_for(model_entry: ModelEntry | None, form: Form) -> Renderer:
     """The model side that gives what the form wants."""
-    if side is None:
+    if model_entry is None:
         raise ConfigError(Problem('models', 'the config has no models, so nobody can be trained.'))
     if form == 'messages':
-        if isinstance(side.renderer, TextRenderer):
-            what = f'{side.abbr} is sent a text, not messages.'
-            raise ConfigError(Problem(side.where, what, 'Use --form text or --form tokens, or a chat model.'))
-        return MessagesRenderer(side.renderer)
-    if isinstance(side.renderer, ApiRenderer):
-        what = f'{side.abbr} is sent messages, and no chat template is at hand that makes a text of them.'
+        if isinstance(model_entry.renderer, TextRenderer):
+            what = f'{model_entry.abbr} is sent a text, not messages.'
+            raise ConfigError(Problem(model_entry.where, what, 'Use --form text or --form tokens, or a chat model.'))
+        return MessagesRenderer(model_entry.renderer)
+    if isinstance(model_entry.renderer, ApiRenderer):
+        what = f'{model_entry.abbr} is sent messages, and no chat template is at hand that makes a text of them.'
         remedy = 'Use --form messages, or give the model a chat_template or the folder of its tokenizer.'
-        raise ConfigError(Problem(side.where, what, remedy))
-    return side.renderer
+        raise ConfigError(Problem(model_entry.where, what, remedy))
+    return model_entry.renderer
 
 
-def side_encoder(side: Side, tokenizer: Tokenizer) -> Encoder:
+def entry_encoder(model_entry: ModelEntry, tokenizer: Tokenizer) -> Encoder:
     """How a model's texts become token ids: with a BOS, unless its chat template writes that."""
-    return Encoder(tokenizer, begins=side.kind == 'text')
+    return Encoder(tokenizer, begins=model_entry.kind == 'text')
 
 
 # Rows and a prompter.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rolecall.pairs.model_entries import Side
+from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Origin
@@ -141,10 +141,10 @@ class Counted:
             yield f'{number:>6} {token.id:>7} {label_of(token.origin).ljust(width)}{mark}│{token.shown()}'
 
 
-def room_of(task: Task, side: Side) -> Room | None:
+def room_of(task: Task, model_entry: ModelEntry) -> Room | None:
     """The limit that a config sets; the dataset's `max_out_len` goes before the model's."""
-    context = side.entry.get('max_seq_len')
-    answer = task.inferencer.options.get('max_out_len', side.entry.get('max_out_len', 0))
+    context = model_entry.entry.get('max_seq_len')
+    answer = task.inferencer.options.get('max_out_len', model_entry.entry.get('max_out_len', 0))
     return Room(context, answer) if isinstance(context, int) and isinstance(answer, int) else None
 
 
@@ -152,9 +152,9 @@ def count_tokens(
     pair: Pair, preview: Preview, tokenizer: Tokenizer, *, replies: Sequence[str] | None = None
 ) -> Counted:
     """The tokens of a request, and how many of its shots fit into the context."""
-    side = pair.side
-    room = room_of(pair.task, side) if side else None
-    begins = side is not None and side.kind == 'text'
+    model_entry = pair.model_entry
+    room = room_of(pair.task, model_entry) if model_entry else None
+    begins = model_entry is not None and model_entry.kind == 'text'
     tokens = tuple(tokens_of(preview.spans, tokenizer, with_bos=begins))
 
     def count(shots: int) -> int:
