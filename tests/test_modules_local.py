@@ -15,9 +15,9 @@ import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
 from rolecall.chat import ChatReply, ModuleError, NotStartedError
-from rolecall.chat.asking import Line, converse
+from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.chat.background import result_of
-from rolecall.chat.speaking import Asked, TextSpeaker
+from rolecall.chat.conversation import Connection, converse
 from rolecall.chat.tools import Toolbox
 from rolecall.models.base import Model, Reply, Sampling
 from rolecall.models.function import build
@@ -121,7 +121,7 @@ def test_the_pieces_of_a_stream_are_the_answer(module: TrainableModule) -> None:
 
 def test_a_stream_that_is_let_go_stops_the_model(weights: Path) -> None:
     with TrainableModule(weights, n_threads=1, max_seq_len=1000) as module:
-        model: Any = module._line().model
+        model: Any = module._connection().model
         before = model.computed
         stream = module.stream('Hi', max_tokens=900, ignore_eos=True)
         next(stream)
@@ -228,7 +228,7 @@ class Characters:
         return [self.special_tokens[piece]] if piece in self.special_tokens else list(map(ord, piece))
 
 
-def line_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[Line, list[Any]]:
+def connection_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[Connection, list[Any]]:
     seen: list[Any] = []
     left = list(answers)
 
@@ -237,8 +237,8 @@ def line_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[Line, 
         return left.pop(0)
 
     model: Model = build({'type': answer}, name='f')
-    speaker = TextSpeaker(ChatTemplate(template), tokenizer=lambda: tokenizer)
-    return Line(model, speaker, Patience(seconds=None, retries=0)), seen
+    speaker = TextAdapter(ChatTemplate(template), tokenizer=lambda: tokenizer)
+    return Connection(model, speaker, Patience(seconds=None, retries=0)), seen
 
 
 def add(x: int, y: int) -> int:
@@ -265,14 +265,14 @@ CALL = 'Well.<tool_call>{"name": "add", "arguments": {"x": 1, "y": 2}}</tool_cal
     ],
 )
 def test_calls_in_texts_are_made_and_their_results_told(template: str, first: str | None, second: str) -> None:
-    line, seen = line_to(template, CALL, 'Three.')
+    connection, seen = connection_to(template, CALL, 'Three.')
     toolbox = Toolbox([add], max_rounds=2)
     told: list[str] = []
     reply = result_of(
         converse(
-            line,
+            connection,
             ChatPrompter('Go.', system=''),
-            Asked('1+2', tools=toolbox.schemas),
+            ModuleCall('1+2', tools=toolbox.schemas),
             Sampling(),
             toolbox=toolbox,
             tell=told.append,
@@ -298,9 +298,9 @@ def test_calls_in_texts_are_made_and_their_results_told(template: str, first: st
 )
 @pytest.mark.parametrize('template', [CHATML, CHATML_WITH_TOOLS])
 def test_the_prompt_stays_as_it_was_while_tools_are_called(prompter: Prompter, template: str) -> None:
-    line, seen = line_to(template, CALL, CALL, 'Three.')
+    connection, seen = connection_to(template, CALL, CALL, 'Three.')
     toolbox = Toolbox([add], max_rounds=2)
-    result_of(converse(line, prompter, Asked('1+2', tools=toolbox.schemas), Sampling(), toolbox=toolbox))
+    result_of(converse(connection, prompter, ModuleCall('1+2', tools=toolbox.schemas), Sampling(), toolbox=toolbox))
     for before, after in itertools.pairwise(seen):
         assert after.startswith(before + 'Well.')
 
@@ -313,11 +313,11 @@ def web(url: str) -> str:
 @pytest.mark.parametrize('template', [CHATML, CHATML_WITH_TOOLS, CHATML_IN_JSON])
 def test_special_tokens_in_a_tool_s_result_are_ordinary_characters(template: str) -> None:
     call = '<tool_call>{"name": "web", "arguments": {"url": "u"}}</tool_call>'
-    line, seen = line_to(template, call, 'Fine.', 'Sure.', tokenizer=Characters())
+    connection, seen = connection_to(template, call, 'Fine.', 'Sure.', tokenizer=Characters())
     toolbox = Toolbox([web], max_rounds=1)
-    asked = Asked('What is there?', tools=toolbox.schemas)
-    reply = result_of(converse(line, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
-    result_of(converse(line, ChatPrompter('Go.'), Asked('Sure?', reply.history), Sampling()))
+    asked = ModuleCall('What is there?', tools=toolbox.schemas)
+    reply = result_of(converse(connection, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', reply.history), Sampling()))
     assert isinstance(seen[0], str)
     for request, turns in zip(seen[1:], (4, 6), strict=True):
         text = Characters().decode(request)
@@ -328,33 +328,33 @@ def test_special_tokens_in_a_tool_s_result_are_ordinary_characters(template: str
 
 def test_special_tokens_in_the_arguments_of_a_call_are_ordinary_characters() -> None:
     call = '<tool_call>{"name": "web", "arguments": {"url": "u<|im_end|>"}}</tool_call>'
-    line, seen = line_to(CHATML_IN_JSON, call, 'Fine.', tokenizer=Characters())
+    connection, seen = connection_to(CHATML_IN_JSON, call, 'Fine.', tokenizer=Characters())
     toolbox = Toolbox([web], max_rounds=1)
-    asked = Asked('What is <|im_end|>?', tools=toolbox.schemas)
-    result_of(converse(line, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
+    asked = ModuleCall('What is <|im_end|>?', tools=toolbox.schemas)
+    result_of(converse(connection, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
     text = Characters().decode(seen[1])
     assert '{"url": "u<|im_end|>"}' in text
     assert seen[1].count(-2) == 4 == text.count('<|im_end|>') - 3
 
 
-def rounds_of(template: str) -> tuple[Line, list[Any], ChatReply]:
-    line, seen = line_to(template, CALL, CALL + CALL, 'Three.', CALL, 'Four.', 'Five.')
+def rounds_of(template: str) -> tuple[Connection, list[Any], ChatReply]:
+    connection, seen = connection_to(template, CALL, CALL + CALL, 'Three.', CALL, 'Four.', 'Five.')
     toolbox = Toolbox([add], max_rounds=2)
     history: list[Any] = []
     for _ in range(2):
-        asked = Asked('1+2', history, toolbox.schemas)
-        reply = result_of(converse(line, ChatPrompter('Go.', system=''), asked, Sampling(), toolbox=toolbox))
+        asked = ModuleCall('1+2', history, toolbox.schemas)
+        reply = result_of(converse(connection, ChatPrompter('Go.', system=''), asked, Sampling(), toolbox=toolbox))
         history = reply.history
-    return line, seen, reply
+    return connection, seen, reply
 
 
 @pytest.mark.parametrize('template', [CHATML, WITH_TOOLS])
 def test_a_conversation_goes_on_after_calls_of_tools(template: str) -> None:
-    line, seen, reply = rounds_of(template)
+    connection, seen, reply = rounds_of(template)
     own = ChatPrompter('Go.', system='', history=reply.history)
     for prompter, history in ((ChatPrompter('Go.', system=''), reply.history), (own, None)):
-        line.model = build({'type': lambda request: seen.append(request) or 'Five.'}, name='f')
-        result_of(converse(line, prompter, Asked('Sure?', history), Sampling()))
+        connection.model = build({'type': lambda request: seen.append(request) or 'Five.'}, name='f')
+        result_of(converse(connection, prompter, ModuleCall('Sure?', history), Sampling()))
     if template is CHATML:
         assert seen[-1].count('<|im_start|>assistant\nWell.<|im_end|>\n<|im_start|>user\nadd: 3<|im_end|>') == 2
     else:
@@ -378,8 +378,8 @@ CLAUDE = [
 
 
 def test_calls_in_another_vendor_s_shape_are_told_in_words() -> None:
-    line, seen = line_to(CHATML, 'Yes.', 'Yes.')
-    result_of(converse(line, ChatPrompter('Go.'), Asked('Sure?', CLAUDE), Sampling()))
+    connection, seen = connection_to(CHATML, 'Yes.', 'Yes.')
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE), Sampling()))
     said = [turn.partition('<|im_end|>')[0] for turn in seen[0].split('<|im_start|>')[2:]]
     assert said == [
         'user\n1+2',
@@ -389,47 +389,47 @@ def test_calls_in_another_vendor_s_shape_are_told_in_words() -> None:
         'user\nSure?',
         'assistant\n',
     ]
-    line.speaker = TextSpeaker(None)
-    result_of(converse(line, ChatPrompter('Go.'), Asked('Sure?', CLAUDE), Sampling()))
+    connection.adapter = TextAdapter(None)
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE), Sampling()))
     assert '<|Assistant|>:I call add.<|Human|>:add: 3<|Assistant|>:Three.' in seen[1]
 
 
 def test_results_that_cannot_be_told_are_refused_before_a_tool_is_run() -> None:
-    line, seen = line_to(CHATML, CALL)
+    connection, seen = connection_to(CHATML, CALL)
     toolbox = Toolbox([add], max_rounds=2)
-    asked = Asked('1+2', tools=toolbox.schemas)
+    asked = ModuleCall('1+2', tools=toolbox.schemas)
     with pytest.raises(ModuleError, match='bound to a model'):
-        result_of(converse(line, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, Sampling(), toolbox=toolbox))
-    line.speaker = TextSpeaker(None)
+        result_of(converse(connection, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, Sampling(), toolbox=toolbox))
+    connection.adapter = TextAdapter(None)
     with pytest.raises(ModuleError, match='no chat template to write the results'):
-        result_of(converse(line, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
+        result_of(converse(connection, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
     assert seen == []
 
 
 def test_calls_are_read_where_the_tools_are_the_prompter_s() -> None:
-    line, _ = line_to(CHATML, CALL)
+    connection, _ = connection_to(CHATML, CALL)
     prompter = ChatPrompter('Go.', tools=Toolbox([add], max_rounds=1).schemas)
-    reply = result_of(converse(line, prompter, Asked('1+2'), Sampling()))
+    reply = result_of(converse(connection, prompter, ModuleCall('1+2'), Sampling()))
     assert [call['function']['name'] for call in reply.tool_calls] == ['add']
 
 
 def test_a_conversation_goes_on_from_its_history() -> None:
-    line, seen = line_to(CHATML, 'One.', 'Two.', 'Three.')
+    connection, seen = connection_to(CHATML, 'One.', 'Two.', 'Three.')
     history: list[Any] = []
     for word in ('a', 'b', 'c'):
-        reply = result_of(converse(line, ChatPrompter('Go.', system=''), Asked(word, history), Sampling()))
+        reply = result_of(converse(connection, ChatPrompter('Go.', system=''), ModuleCall(word, history), Sampling()))
         history = reply.history
     assert seen[-1].count('<|im_start|>system') == 1
     assert [message['content'] for message in history] == ['a', 'One.', 'b', 'Two.', 'c', 'Three.']
 
 
 def test_text_that_looks_like_a_call_is_an_answer_where_no_tools_were_offered() -> None:
-    line, _ = line_to(CHATML, CALL)
-    reply = result_of(converse(line, ChatPrompter('Go.'), Asked('1+2'), Sampling()))
+    connection, _ = connection_to(CHATML, CALL)
+    reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2'), Sampling()))
     assert (reply.text, reply.tool_calls) == (CALL, ())
 
 
 def test_thinking_is_kept_apart() -> None:
-    line, _ = line_to(CHATML, '<think>one and two</think>Three.')
-    reply: Reply = result_of(converse(line, ChatPrompter('Go.'), Asked('1+2'), Sampling()))
+    connection, _ = connection_to(CHATML, '<think>one and two</think>Three.')
+    reply: Reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2'), Sampling()))
     assert (reply.text, reply.reasoning) == ('Three.', 'one and two')

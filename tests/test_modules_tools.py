@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.chat import ModuleError, background, tool_schema
-from rolecall.chat.calling import calls_in
 from rolecall.chat.hints import BadValueError, schema_of, value_of
-from rolecall.chat.telling import AnswerTeller
+from rolecall.chat.streaming import AnswerFilter
+from rolecall.chat.tool_calls import calls_in
 from rolecall.chat.tools import Tool, Toolbox
 from rolecall.models.base import Reply
 from rolecall.models.llama.writing import LlamaAnswering, Writing
@@ -358,7 +358,7 @@ def test_pieces_join_to_the_answer_without_its_thoughts(
     text = f'{opening}{thought}{closing}{answer}'
     whole = split_reasoning(text).answer
     told: list[str] = []
-    teller = AnswerTeller(told.append)
+    teller = AnswerFilter(told.append)
     for piece in pieces_of(text, cuts):
         teller.take(piece)
     teller.finish(Reply(whole))
@@ -566,7 +566,7 @@ def test_a_loop_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> N
 def test_work_beside_the_loop_may_wait_for_any_number_of_others() -> None:
     def nested(depth: int) -> int:
         async def level() -> int:
-            return await background.beside(lambda: nested(depth - 1))
+            return await background.run_in_thread(lambda: nested(depth - 1))
 
         return 0 if depth == 0 else 1 + background.result_of(level())
 

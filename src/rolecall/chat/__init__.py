@@ -1,12 +1,12 @@
 """Chat modules: a prompter and a model behind one call, the same for services, servers and models on this machine."""
 
-from rolecall.chat.chat import ChatModule
-from rolecall.chat.errors import ModuleError, NoAnswerError, NotStartedError, ToolRoundsError
+from rolecall.chat.chat_reply import ChatReply
 from rolecall.chat.local import TrainableModule
+from rolecall.chat.module import ChatModule
+from rolecall.chat.module_errors import ModuleError, NoAnswerError, NotStartedError, ToolRoundsError
 from rolecall.chat.online import OnlineChatModule
-from rolecall.chat.replies import ChatReply
-from rolecall.chat.sources import SOURCES, Source
-from rolecall.chat.streams import AsyncStream, Stream
+from rolecall.chat.sources import SOURCES, ChatSource
+from rolecall.chat.streaming import AsyncStream, Stream
 from rolecall.chat.tools import tool_schema
 
 __all__ = [
@@ -14,11 +14,11 @@ __all__ = [
     'AsyncStream',
     'ChatModule',
     'ChatReply',
+    'ChatSource',
     'ModuleError',
     'NoAnswerError',
     'NotStartedError',
     'OnlineChatModule',
-    'Source',
     'Stream',
     'ToolRoundsError',
     'TrainableModule',

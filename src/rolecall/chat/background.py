@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from rolecall.chat.errors import ModuleError
+from rolecall.chat.module_errors import ModuleError
 
-__all__ = ['beside', 'finish', 'result_of', 'submit']
+__all__ = ['finish', 'result_of', 'run_in_thread', 'submit']
 
 T = TypeVar('T')
 _STARTING = threading.Lock()
@@ -74,7 +74,7 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def beside(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """What some work of the user's gives, in a thread of its own: it may wait, also for other modules."""
     given: Future[T] = Future()
     given.set_running_or_notify_cancel()
@@ -88,7 +88,7 @@ async def beside(work: Callable[[], T]) -> T:
         else:
             given.set_result(result)
 
-    threading.Thread(target=run, name='rolecall-beside', daemon=True).start()
+    threading.Thread(target=run, name='rolecall-thread', daemon=True).start()
     return await asyncio.wrap_future(given)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from rolecall.chat.errors import ModuleError
+from rolecall.chat.module_errors import ModuleError
 
 __all__ = ['BadValueError', 'hints_of', 'schema_of', 'value_of']
 
@@ -120,7 +120,7 @@ def value_of(value: Any, hint: Any, where: str) -> Any:
         return _record(value, hint, found, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(_one_of(value, tuple(member.value for member in hint), where))
-    return _contained(value, getattr(origin or hint, '__name__', ''), arguments, where)
+    return _container_value(value, getattr(origin or hint, '__name__', ''), arguments, where)
 
 
 def _plain(value: Any, kind: Any, where: str) -> Any:
@@ -164,7 +164,7 @@ def _record(value: Any, hint: Any, found: Mapping[str, tuple[Any, bool]], where:
     return hint(**{name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()})
 
 
-def _contained(value: Any, name: str, arguments: tuple[Any, ...], where: str) -> Any:
+def _container_value(value: Any, name: str, arguments: tuple[Any, ...], where: str) -> Any:
     make: Callable[[Any], Any] | None = tuple if name == 'tuple' else list if name in _LISTS else None
     if name in _SETS:
         make = frozenset if name == 'frozenset' else set

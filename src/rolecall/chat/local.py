@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Literal
 
-from rolecall.chat.asking import Line
+from rolecall.chat.adapters import TextAdapter
 from rolecall.chat.background import finish, result_of
-from rolecall.chat.chat import ChatModule, M
-from rolecall.chat.errors import ModuleError, NotStartedError
-from rolecall.chat.speaking import TextSpeaker
+from rolecall.chat.conversation import Connection
+from rolecall.chat.module import ChatModule, M
+from rolecall.chat.module_errors import ModuleError, NotStartedError
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, Sampling
@@ -56,7 +56,7 @@ class TrainableModule(ChatModule):
 
     >>> TrainableModule('smollm2')('Hello')
     Traceback (most recent call last):
-    rolecall.chat.errors.NotStartedError: 'smollm2' is not started: call start(), or use `with module:`.
+    rolecall.chat.module_errors.NotStartedError: 'smollm2' is not started: call start(), or use `with module:`.
     """
 
     def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
@@ -68,47 +68,47 @@ class TrainableModule(ChatModule):
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         self.model = str(model)
-        self._served = _Served(self.model, engine or _engine_for(self.model), entry)
+        self._local = _LocalModel(self.model, engine or _engine_for(self.model), entry)
 
     @property
     def engine(self) -> Engine:
         """What runs the model."""
-        return self._served.engine
+        return self._local.engine
 
     @property
     def started(self) -> bool:
         """Whether it can be called."""
-        return self._served.line is not None
+        return self._local.line is not None
 
     def start(self: M) -> M:
         """Load the model, and wait until it answers. A model that is started already is left as it is."""
-        self._served.start()  # type: ignore[attr-defined]  # M is bound to the base, which has no model of its own
+        self._local.start()  # type: ignore[attr-defined]  # M is bound to the base, which has no model of its own
         return self
 
     def stop(self) -> None:
         """End the calls under way and give the memory back. It may be started again."""
-        self._served.stop()
+        self._local.stop()
 
     def __repr__(self) -> str:
         return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
 
-    def _line(self) -> Line:
-        line = self._served.line
+    def _connection(self) -> Connection:
+        line = self._local.line
         if line is None:
             raise NotStartedError(f'{self.model!r} is not started: call start(), or use `with module:`.')
         return line
 
 
-class _Served:
+class _LocalModel:
     """A model in this process, shared by all modules that were made of one."""
 
     def __init__(self, path: str, engine: Engine, options: Mapping[str, Any]) -> None:
         self.engine = engine
-        self.line: Line | None = None
+        self.line: Connection | None = None
         self._path = path
         self._options = options
         self._changing = RLock()
-        self._on_exit: weakref.finalize[..., _Served] | None = None
+        self._on_exit: weakref.finalize[..., _LocalModel] | None = None
 
     def start(self) -> None:
         with self._changing:
@@ -122,7 +122,7 @@ class _Served:
             model = self._begin(template, guess=True)
             found = template or _template_in_folder(self._folder())  # a model of the hub is here only now
             if found is not None:
-                self.line = Line(model, _speaker(model, found), _PATIENCE)
+                self.line = Connection(model, _adapter(model, found), _PATIENCE)
             elif template is None:
                 self.stop()
                 self._begin(None)
@@ -143,7 +143,7 @@ class _Served:
         except BaseException:
             result_of(model.close())
             raise
-        self.line = Line(model, _speaker(model, template), _PATIENCE)
+        self.line = Connection(model, _adapter(model, template), _PATIENCE)
         self._on_exit = weakref.finalize(self, _close, model)
         return model
 
@@ -156,8 +156,8 @@ class _Served:
         return None if found is None else Path(found.name).parent
 
 
-def _speaker(model: Model, template: ChatTemplate | None) -> TextSpeaker:
-    return TextSpeaker(template, tokenizer=lambda: getattr(model, 'tokenizer', None))
+def _adapter(model: Model, template: ChatTemplate | None) -> TextAdapter:
+    return TextAdapter(template, tokenizer=lambda: getattr(model, 'tokenizer', None))
 
 
 def _close(model: Model) -> None:

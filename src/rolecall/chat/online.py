@@ -6,12 +6,12 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.chat.asking import Line
+from rolecall.chat.adapters import AnthropicAdapter, OpenAIAdapter
 from rolecall.chat.background import finish, result_of
-from rolecall.chat.chat import ChatModule
-from rolecall.chat.errors import ModuleError
-from rolecall.chat.sources import Source, find_source
-from rolecall.chat.speaking import AnthropicSpeaker, OpenAISpeaker
+from rolecall.chat.conversation import Connection
+from rolecall.chat.module import ChatModule
+from rolecall.chat.module_errors import ModuleError
+from rolecall.chat.sources import ChatSource, find_source
 from rolecall.models.anthropic import model as anthropic
 from rolecall.models.base import Model
 from rolecall.models.entries import EntryReader
@@ -63,19 +63,19 @@ class OnlineChatModule(ChatModule):
             source = None
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
             raise ModuleError(f'base_url is the URL of a server, or None for the usual one; got {base_url!r:.60}.')
-        found = Source('custom', base_url) if source is None and base_url is not None else find_source(source)
+        found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
-        entry |= _addressed(found, model, base_url, api_key)
+        entry |= _address(found, model, base_url, api_key)
         if stream:
             entry['stream'] = True
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
         timeout = options.get('timeout') or 600.0
         patience = Patience(seconds=timeout, retries=retries, when_busy=2 * retries)
-        speaker = AnthropicSpeaker() if found.anthropic else OpenAISpeaker()
+        adapter = AnthropicAdapter() if found.anthropic else OpenAIAdapter()
         self.source = found.name
         self.model = str(entry.get('model') or '')
-        self._shared = Line(built, speaker, patience)
+        self._shared = Connection(built, adapter, patience)
         weakref.finalize(self._shared, _close, built)
 
     @property
@@ -90,7 +90,7 @@ class OnlineChatModule(ChatModule):
     def __repr__(self) -> str:
         return f'OnlineChatModule(source={self.source!r}, model={self.model!r}, base_url={self.base_url!r})'
 
-    def _line(self) -> Line:
+    def _connection(self) -> Connection:
         return self._shared
 
 
@@ -98,8 +98,8 @@ def _close(model: Model) -> None:
     finish(model.close())
 
 
-def _addressed(
-    source: Source, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
+def _address(
+    source: ChatSource, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
 ) -> dict[str, Any]:
     """The part of a model entry that says where the model is."""
     name = model or source.model
@@ -112,7 +112,7 @@ def _addressed(
     return entry if key is None else entry | {'key': key}
 
 
-def _key_of(source: Source) -> str | None:
+def _key_of(source: ChatSource) -> str | None:
     """The variable that holds the key; '' where none is sent, so that no key goes to a server it is not for."""
     if not source.keys:
         return ''

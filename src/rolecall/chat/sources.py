@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rolecall.chat.errors import ModuleError
+from rolecall.chat.module_errors import ModuleError
 from rolecall.errors import did_you_mean
 
-__all__ = ['ALIASES', 'SOURCES', 'Source', 'find_source']
+__all__ = ['ALIASES', 'SOURCES', 'ChatSource', 'find_source']
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChatSource:
     """One service."""
 
     name: str
@@ -36,54 +36,56 @@ class Source:
         return next((name for name in self.variables if os.environ.get(name)), None)
 
 
-SOURCES: Mapping[str, Source] = {
+SOURCES: Mapping[str, ChatSource] = {
     one.name: one
     for one in (
-        Source('openai', None, 'gpt-4o-mini', ('OPENAI_API_KEY',)),
-        Source('anthropic', None, 'claude-sonnet-4-5', ('ANTHROPIC_API_KEY', 'CLAUDE_API_KEY'), anthropic=True),
-        Source('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', ('DEEPSEEK_API_KEY',)),
-        Source(
+        ChatSource('openai', None, 'gpt-4o-mini', ('OPENAI_API_KEY',)),
+        ChatSource('anthropic', None, 'claude-sonnet-4-5', ('ANTHROPIC_API_KEY', 'CLAUDE_API_KEY'), anthropic=True),
+        ChatSource('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', ('DEEPSEEK_API_KEY',)),
+        ChatSource(
             'qwen',
             'https://dashscope.aliyuncs.com/compatible-mode/v1',
             'qwen-plus',
             ('DASHSCOPE_API_KEY', 'QWEN_API_KEY'),
         ),
-        Source(
+        ChatSource(
             'glm',
             'https://open.bigmodel.cn/api/paas/v4',
             'glm-4-plus',
             ('ZHIPUAI_API_KEY', 'ZAI_API_KEY', 'GLM_API_KEY'),
         ),
-        Source('kimi', 'https://api.moonshot.cn/v1', 'moonshot-v1-8k', ('MOONSHOT_API_KEY', 'KIMI_API_KEY')),
-        Source(
+        ChatSource('kimi', 'https://api.moonshot.cn/v1', 'moonshot-v1-8k', ('MOONSHOT_API_KEY', 'KIMI_API_KEY')),
+        ChatSource(
             'doubao',
             'https://ark.cn-beijing.volces.com/api/v3',
             'doubao-1-5-pro-32k-250115',
             ('ARK_API_KEY', 'DOUBAO_API_KEY'),
         ),
-        Source('siliconflow', 'https://api.siliconflow.cn/v1', 'Qwen/Qwen2.5-7B-Instruct', ('SILICONFLOW_API_KEY',)),
-        Source('minimax', 'https://api.minimax.chat/v1', 'MiniMax-Text-01', ('MINIMAX_API_KEY',)),
-        Source('sensenova', 'https://api.sensenova.cn/compatible-mode/v1', 'SenseChat-5', ('SENSENOVA_API_KEY',)),
-        Source('ppio', 'https://api.ppinfra.com/v3/openai', 'deepseek/deepseek-v3', ('PPIO_API_KEY',)),
-        Source('aiping', 'https://aiping.cn/api/v1', 'DeepSeek-V3', ('AIPING_API_KEY',)),
-        Source('openrouter', 'https://openrouter.ai/api/v1', 'openai/gpt-4o-mini', ('OPENROUTER_API_KEY',)),
-        Source(
+        ChatSource(
+            'siliconflow', 'https://api.siliconflow.cn/v1', 'Qwen/Qwen2.5-7B-Instruct', ('SILICONFLOW_API_KEY',)
+        ),
+        ChatSource('minimax', 'https://api.minimax.chat/v1', 'MiniMax-Text-01', ('MINIMAX_API_KEY',)),
+        ChatSource('sensenova', 'https://api.sensenova.cn/compatible-mode/v1', 'SenseChat-5', ('SENSENOVA_API_KEY',)),
+        ChatSource('ppio', 'https://api.ppinfra.com/v3/openai', 'deepseek/deepseek-v3', ('PPIO_API_KEY',)),
+        ChatSource('aiping', 'https://aiping.cn/api/v1', 'DeepSeek-V3', ('AIPING_API_KEY',)),
+        ChatSource('openrouter', 'https://openrouter.ai/api/v1', 'openai/gpt-4o-mini', ('OPENROUTER_API_KEY',)),
+        ChatSource(
             'gemini',
             'https://generativelanguage.googleapis.com/v1beta/openai',
             'gemini-2.0-flash',
             ('GEMINI_API_KEY', 'GOOGLE_API_KEY'),
         ),
-        Source('mistral', 'https://api.mistral.ai/v1', 'mistral-small-latest', ('MISTRAL_API_KEY',)),
-        Source('groq', 'https://api.groq.com/openai/v1', 'llama-3.1-8b-instant', ('GROQ_API_KEY',)),
-        Source(
+        ChatSource('mistral', 'https://api.mistral.ai/v1', 'mistral-small-latest', ('MISTRAL_API_KEY',)),
+        ChatSource('groq', 'https://api.groq.com/openai/v1', 'llama-3.1-8b-instant', ('GROQ_API_KEY',)),
+        ChatSource(
             'together', 'https://api.together.xyz/v1', 'meta-llama/Llama-3.3-70B-Instruct-Turbo', ('TOGETHER_API_KEY',)
         ),
-        Source('xai', 'https://api.x.ai/v1', 'grok-3-mini', ('XAI_API_KEY',)),
-        Source('ollama', 'http://localhost:11434/v1'),
-        Source('vllm', 'http://localhost:8000/v1'),
-        Source('sglang', 'http://localhost:30000/v1'),
-        Source('llamacpp', 'http://localhost:8080/v1'),
-        Source('lmstudio', 'http://localhost:1234/v1'),
+        ChatSource('xai', 'https://api.x.ai/v1', 'grok-3-mini', ('XAI_API_KEY',)),
+        ChatSource('ollama', 'http://localhost:11434/v1'),
+        ChatSource('vllm', 'http://localhost:8000/v1'),
+        ChatSource('sglang', 'http://localhost:30000/v1'),
+        ChatSource('llamacpp', 'http://localhost:8080/v1'),
+        ChatSource('lmstudio', 'http://localhost:1234/v1'),
     )
 }
 """Every service, those with a key in the order in which one is looked for."""
@@ -101,14 +103,14 @@ ALIASES: Mapping[str, str] = {
 }
 
 
-def find_source(name: str | None) -> Source:
+def find_source(name: str | None) -> ChatSource:
     """The service of that name; without a name, the first whose key is in the environment.
 
     >>> find_source('claude').name, find_source('DeepSeek').base_url
     ('anthropic', 'https://api.deepseek.com/v1')
     >>> find_source('opnai')
     Traceback (most recent call last):
-    rolecall.chat.errors.ModuleError: there is no source 'opnai'. Did you mean 'openai'?
+    rolecall.chat.module_errors.ModuleError: there is no source 'opnai'. Did you mean 'openai'?
     """
     if name is None:
         found = next((source for source in SOURCES.values() if source.variable), None)

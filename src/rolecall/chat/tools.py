@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from rolecall.chat.background import beside
-from rolecall.chat.errors import ModuleError, words_of
+from rolecall.chat.background import run_in_thread
+from rolecall.chat.chat_reply import Message
 from rolecall.chat.hints import BadValueError, hints_of, schema_of, value_of
-from rolecall.chat.replies import Message
+from rolecall.chat.module_errors import ModuleError, describe_error
 from rolecall.errors import did_you_mean
 from rolecall.prompts.values import text_of
 
@@ -174,21 +174,21 @@ class Toolbox:
             return f'Error: there is no tool {name!r}. {did_you_mean(name, self._tools)}'
         given, function = called.get('arguments'), tool.function
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
-            work = _awaited(tool, given)
+            work = _await_tool(tool, given)
             if home is None or home is asyncio.get_running_loop():
                 return await work
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
-        return await beside(lambda: _called(tool, given))
+        return await run_in_thread(lambda: _call_tool(tool, given))
 
 
-def _called(tool: Tool, given: Any) -> str:
+def _call_tool(tool: Tool, given: Any) -> str:
     try:
         return text_of(tool.function(**tool.arguments(given)))
     except BaseException as error:  # the user's own code may raise anything, also sys.exit(); the model is told
-        return _told(error)
+        return _describe_failure(error)
 
 
-async def _awaited(tool: Tool, given: Any) -> str:
+async def _await_tool(tool: Tool, given: Any) -> str:
     try:
         return text_of(await tool.function(**tool.arguments(given)))
     except (asyncio.CancelledError, GeneratorExit):
@@ -196,13 +196,13 @@ async def _awaited(tool: Tool, given: Any) -> str:
     except BaseException as error:  # likewise
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
-        return _told(error)
+        return _describe_failure(error)
 
 
-def _told(error: BaseException) -> str:
+def _describe_failure(error: BaseException) -> str:
     if isinstance(error, BadValueError):
         return f'Error: {error}.'
-    return f'Error: {words_of(error)}'
+    return f'Error: {describe_error(error)}'
 
 
 def _is_json(value: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from rolecall.errors import RolecallError
 from rolecall.models.base import Reply
 
-__all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError', 'words_of']
+__all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError', 'describe_error']
 
 
 class ModuleError(RolecallError):
@@ -42,10 +42,10 @@ class ToolRoundsError(ModuleError):
         self.said = tuple(said)
 
 
-def words_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error of somebody's code in one line.
 
-    >>> words_of(SystemExit(3))
+    >>> describe_error(SystemExit(3))
     'SystemExit: 3'
     """
     try:

@@ -13,7 +13,7 @@ from rolecall.prompters.frame import fields_of
 from rolecall.prompters.sharing import copied
 from rolecall.render.spans import Request
 
-__all__ = ['ChatReply', 'Message', 'spoken', 'total']
+__all__ = ['ChatReply', 'Message', 'read_user_messages', 'sum_usage']
 
 Message = Mapping[str, Any]
 
@@ -43,15 +43,15 @@ class ChatReply(Reply):
     ) -> ChatReply:
         """A model's reply, with what led to it."""
         given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
-        told = (*said, answer_of(reply))
+        told = (*said, as_message(reply))
         return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before))
 
 
-def spoken(prompter: Prompter, given: Any) -> list[Message]:
+def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
     """What the user says in the input of a call, as that prompter reads it; of slots alone, their values.
 
     >>> from rolecall import ChatPrompter
-    >>> spoken(ChatPrompter('You are a {role}.'), {'role': 'pirate', 'input': 'Ahoy?'})
+    >>> read_user_messages(ChatPrompter('You are a {role}.'), {'role': 'pirate', 'input': 'Ahoy?'})
     [{'role': 'user', 'content': 'Ahoy?'}]
     """
     takes_input = 'input' in {*fields_of(prompter.template), *prompter.messages_only}
@@ -59,16 +59,16 @@ def spoken(prompter: Prompter, given: Any) -> list[Message]:
     return list(reader.spoken(given))
 
 
-def answer_of(reply: Reply) -> Message:
+def as_message(reply: Reply) -> Message:
     """The reply as a message of the assistant."""
     calls = [dict(call) for call in reply.tool_calls]
     return {'role': 'assistant', 'content': reply.text, **({'tool_calls': calls} if calls else {})}
 
 
-def total(usages: Sequence[Usage]) -> Usage:
+def sum_usage(usages: Sequence[Usage]) -> Usage:
     """What several calls cost together.
 
-    >>> total([Usage(10, 2), Usage(14, 3)])
+    >>> sum_usage([Usage(10, 2), Usage(14, 3)])
     Usage(input_tokens=24, output_tokens=5, cached_tokens=None, seconds=None)
     """
     sums = {}

@@ -11,13 +11,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from rolecall.chat.asking import Line, converse, read_sampling
+from rolecall.chat.adapters import ModuleCall
 from rolecall.chat.background import result_of, submit
-from rolecall.chat.errors import ModuleError, NoAnswerError
-from rolecall.chat.replies import ChatReply
-from rolecall.chat.speaking import Asked
-from rolecall.chat.streams import AsyncStream, Stream
-from rolecall.chat.telling import Tell
+from rolecall.chat.chat_reply import ChatReply
+from rolecall.chat.conversation import Connection, converse, read_sampling
+from rolecall.chat.module_errors import ModuleError, NoAnswerError
+from rolecall.chat.streaming import AsyncStream, Stream, Tell
 from rolecall.chat.tools import Toolbox, tool_schema
 from rolecall.models.base import Reply
 from rolecall.prompters.base import Prompter
@@ -38,7 +37,7 @@ class ChatModule:
         self._prompter: Prompter = EmptyPrompter()
         self._toolbox: Toolbox | None = None
 
-    def _line(self) -> Line:
+    def _connection(self) -> Connection:
         """The way to the model."""
         raise NotImplementedError
 
@@ -102,7 +101,7 @@ class ChatModule:
         **sampling: Any,
     ) -> Stream:
         """The pieces of the answer as they come; `.reply` of the iterator is the whole."""
-        begin = self._beginning(given, history, tools, sampling)
+        begin = self._prepare_stream(given, history, tools, sampling)
         return Stream(lambda tell: begin(tell, None))
 
     async def acall(
@@ -140,7 +139,7 @@ class ChatModule:
         **sampling: Any,
     ) -> AsyncStream:
         """The pieces of the answer as they come, for `async for`."""
-        return AsyncStream(self._beginning(given, history, tools, sampling))
+        return AsyncStream(self._prepare_stream(given, history, tools, sampling))
 
     def __enter__(self: M) -> M:
         return self.start()
@@ -156,10 +155,10 @@ class ChatModule:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def _beginning(
+    def _prepare_stream(
         self, given: Any, history: Sequence[Any] | None, tools: Tools | None, sampling: Mapping[str, Any]
     ) -> Callable[[Tell, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
-        self._line()  # a call that cannot be made is told here, not at the first piece
+        self._connection()  # a call that cannot be made is told here, not at the first piece
         read_sampling({**self._defaults, **sampling})
         return lambda tell, home: self._conversation(given, history, tools, sampling, tell=tell, home=home)
 
@@ -173,12 +172,12 @@ class ChatModule:
         tell: Tell | None = None,
         home: asyncio.AbstractEventLoop | None = None,
     ) -> ChatReply:
-        line, offered = self._line(), self._offered(tools)
+        line, offered = self._connection(), self._describe_tools(tools)
         return await line.hold(
             converse(
                 line,
                 self._prompter,
-                Asked(given, history, offered or None),
+                ModuleCall(given, history, offered or None),
                 read_sampling({**self._defaults, **sampling}),
                 toolbox=self._toolbox,
                 tell=tell,
@@ -186,7 +185,7 @@ class ChatModule:
             )
         )
 
-    def _offered(self, tools: Tools | None) -> list[Mapping[str, Any]]:
+    def _describe_tools(self, tools: Tools | None) -> list[Mapping[str, Any]]:
         """The tools of a call; functions are described, others are taken as they are."""
         if tools and self._toolbox is not None:
             raise ModuleError('the module has tools already; they cannot be given again with a call.')

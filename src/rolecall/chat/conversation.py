@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, cast
 
-from rolecall.chat.errors import ModuleError, ToolRoundsError
-from rolecall.chat.hooks import hooked
-from rolecall.chat.replies import ChatReply, Message, answer_of, spoken, total
-from rolecall.chat.speaking import Asked, Speaker
-from rolecall.chat.telling import Tell, Telling
+from rolecall.chat.adapters import Adapter, ModuleCall
+from rolecall.chat.background import run_in_thread
+from rolecall.chat.chat_reply import ChatReply, Message, as_message, read_user_messages, sum_usage
+from rolecall.chat.module_errors import ModuleError, ToolRoundsError, describe_error
+from rolecall.chat.streaming import StreamedCall, Tell
 from rolecall.chat.tools import Toolbox
+from rolecall.errors import PrompterError, RolecallError
 from rolecall.models.base import Model, ModelError, Reply, Sampling
 from rolecall.models.entries import EntryReader
-from rolecall.prompters.base import Prompter
+from rolecall.prompters.base import Hook, Prompter
 from rolecall.prompters.sharing import copied
 from rolecall.render.spans import Request
 from rolecall.runs.client.client import BrokenError, Call, Patience, SingleLane
 from rolecall.runs.client.limiter import Limits
 
-__all__ = ['Line', 'converse', 'read_sampling']
+__all__ = ['Connection', 'converse', 'read_sampling']
 
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
@@ -41,14 +43,14 @@ _ONE = Limits(start=1, most=1)
 
 
 @dataclass(eq=False)
-class Line:
+class Connection:
     """The way to one model: who answers, how it is addressed, how long one waits and tries again.
 
     It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
     """
 
     model: Model
-    speaker: Speaker
+    adapter: Adapter
     patience: Patience
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
     _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
@@ -106,9 +108,9 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
 
 
 async def converse(
-    line: Line,
+    line: Connection,
     prompter: Prompter,
-    asked: Asked,
+    asked: ModuleCall,
     sampling: Sampling,
     *,
     toolbox: Toolbox | None = None,
@@ -117,44 +119,44 @@ async def converse(
 ) -> ChatReply:
     """The reply to a call. With a toolbox, the tools the model asks for are run until it answers."""
     earlier = copied(asked.history) if isinstance(asked.history, (list, tuple)) else []
-    prompter, asked = await hooked(prompter, asked)
+    prompter, asked = await apply_hooks(prompter, asked)
     said: list[Message] = []
     usages = []
     first: Request | None = None
     rounds = toolbox.max_rounds if toolbox is not None else 0
     if toolbox is not None:
-        line.speaker.must_hear_tools(prompter)
+        line.adapter.check_tool_support(prompter)
     offers = bool(asked.tools or prompter.tools)
     for left in range(rounds, -1, -1):
-        request, beside, reads = line.speaker.word(prompter, asked, said)
+        request, extra, reads = line.adapter.word(prompter, asked, said)
         first = reads if first is None else first
         # Where calls stand in the text, it is known only at the end what of it was said.
-        live = tell if not (line.speaker.writes_calls and offers) else None
-        drawn = replace(sampling, extra={**sampling.extra, **beside})
-        reply = line.speaker.heard(await _sent(line, request, drawn, live), prompter, asked)
+        live = tell if not (line.adapter.writes_calls and offers) else None
+        drawn = replace(sampling, extra={**sampling.extra, **extra})
+        reply = line.adapter.read_reply(await _send_request(line, request, drawn, live), prompter, asked)
         if tell is not None and live is None and reply.text:
             tell(reply.text)
-        reply = _identified(reply, len(earlier) + len(said))
+        reply = _number_calls(reply, len(earlier) + len(said))
         usages.append(reply.usage)
         if toolbox is None or not reply.tool_calls:
-            before = (*earlier, *spoken(prompter, asked.input))
-            return ChatReply.of(reply, prompt=first, said=said, before=before, usage=total(usages))
-        said.append(answer_of(reply))
+            before = (*earlier, *read_user_messages(prompter, asked.input))
+            return ChatReply.of(reply, prompt=first, said=said, before=before, usage=sum_usage(usages))
+        said.append(as_message(reply))
         if left:
             said += await toolbox.results(reply.tool_calls, home=home)
     raise ToolRoundsError(rounds, said)
 
 
-def _identified(reply: Reply, start: int) -> Reply:
+def _number_calls(reply: Reply, start: int) -> Reply:
     """The reply with an id for each call, which results refer to; no two in a conversation are the same."""
     # Nine letters and digits are what the strictest chat templates ask for.
     calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
     return replace(reply, tool_calls=tuple(calls))
 
 
-async def _sent(line: Line, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
+async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
     """One request, by the run engine's way of sending. What would end a run is here the end of this call alone."""
-    model = line.model if tell is None else cast(Model, Telling(line.model, tell))
+    model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
     lane = SingleLane(model, _ONE, line.patience)
     try:
         reply = await lane.send(Call('generate', request, sampling))
@@ -164,3 +166,30 @@ async def _sent(line: Line, request: Request, sampling: Sampling, tell: Tell | N
             raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
         raise cause if cause is not None else error from None
     return cast(Reply, reply)
+
+
+async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:
+    """The prompter without its hooks, and the call as they changed it."""
+    if not prompter.hooks:
+        return prompter, asked
+    return _without_hooks(prompter), await run_in_thread(lambda: _run_hooks(asked, prompter.hooks))
+
+
+@lru_cache(maxsize=32)
+def _without_hooks(prompter: Prompter) -> Prompter:
+    return replace(prompter, hooks=())
+
+
+def _run_hooks(asked: ModuleCall, hooks: Sequence[Hook]) -> ModuleCall:
+    given: tuple[Any, ...] = (asked.input, asked.history, asked.tools, None)
+    for hook in hooks:
+        name = getattr(hook, '__qualname__', type(hook).__qualname__)
+        try:
+            given = hook(*given)
+        except RolecallError:
+            raise
+        except BaseException as error:  # also sys.exit(): it is an error of this call, and nobody else's
+            raise PrompterError(f'the pre_hook {name} raised {describe_error(error)}.') from error
+        if not isinstance(given, tuple) or len(given) != 4:
+            raise PrompterError(f'the pre_hook {name} returns (input, history, tools, label); got {given!r:.60}.')
+    return ModuleCall(*given[:3])

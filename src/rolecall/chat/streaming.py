@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import queue
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from rolecall.chat.background import submit
-from rolecall.chat.errors import ModuleError
-from rolecall.chat.replies import ChatReply
-from rolecall.chat.telling import Tell
+from rolecall.chat.chat_reply import ChatReply
+from rolecall.chat.module_errors import ModuleError
+from rolecall.models.base import Model, ModelError, Reply, Sampling
+from rolecall.models.reasoning import THINK
+from rolecall.models.telling import Tell
+from rolecall.render.spans import Request
 
-__all__ = ['AsyncStream', 'Stream']
+__all__ = ['AnswerFilter', 'AsyncStream', 'Stream', 'StreamedCall', 'Tell']
 
 Begin = Callable[[Tell], Coroutine[Any, Any, ChatReply]]
 S = TypeVar('S', bound='Stream')
@@ -32,7 +35,7 @@ class Stream:
     def __init__(self, begin: Begin) -> None:
         self._pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._future = submit(begin(self._pieces.put))
-        self._future.add_done_callback(_end_of(self._pieces))
+        self._future.add_done_callback(_signal_end(self._pieces))
         self._over = False
         weakref.finalize(self, self._future.cancel).atexit = False
 
@@ -75,7 +78,7 @@ class Stream:
         self.close()
 
 
-def _end_of(pieces: queue.SimpleQueue[str | None]) -> Callable[[Future[ChatReply]], None]:
+def _signal_end(pieces: queue.SimpleQueue[str | None]) -> Callable[[Future[ChatReply]], None]:
     return lambda _future: pieces.put(None)
 
 
@@ -98,7 +101,7 @@ class AsyncStream:
     async def __anext__(self) -> str:
         if self._over:
             raise StopAsyncIteration
-        future = self._future or self._begun()
+        future = self._future or self._start()
         try:
             piece = await self._pieces.get()
         except BaseException:
@@ -138,7 +141,7 @@ class AsyncStream:
     ) -> None:
         await self.aclose()
 
-    def _begun(self) -> Future[ChatReply]:
+    def _start(self) -> Future[ChatReply]:
         loop, put = asyncio.get_running_loop(), self._pieces.put_nowait
 
         def tell(piece: str | None) -> None:
@@ -149,3 +152,100 @@ class AsyncStream:
         future.add_done_callback(lambda _future: tell(None))
         weakref.finalize(self, future.cancel).atexit = False
         return future
+
+
+class StreamingModel(Protocol):
+    """A model that tells its answer while it makes it."""
+
+    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+        """The reply; the pieces of its text are told as they come."""
+
+
+class StreamedCall:
+    """One streamed call as a model, so that it is sent, timed and tried again like any other.
+
+    What was told cannot be taken back: after the first piece, a failure is final.
+    """
+
+    batch = 1
+
+    def __init__(self, model: Model, tell: Tell) -> None:
+        self.name = model.name
+        self._model = model
+        self._tell = tell
+        self._describe_failure = 0
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """The reply to the one request."""
+        if self._describe_failure:
+            raise self._cut_off('no answer in time')
+        teller = AnswerFilter(self._pass_on)
+        try:
+            reply = await _stream_reply(self._model, requests[0], sampling, teller.take)
+        except ModelError as error:
+            if not self._describe_failure or not error.transient:
+                raise
+            raise self._cut_off(str(error), status=error.status) from error
+        teller.finish(reply)
+        return [reply]
+
+    def _pass_on(self, piece: str) -> None:
+        self._describe_failure += len(piece)
+        self._tell(piece)
+
+    def _cut_off(self, why: str, status: int | None = None) -> ModelError:
+        return ModelError(f'the answer broke off after {self._describe_failure} characters: {why}', status=status)
+
+
+class AnswerFilter:
+    """Passes on an answer, and keeps back what is thinking, or may turn out to be.
+
+    >>> told = []
+    >>> teller = AnswerFilter(told.append)
+    >>> for piece in '<thi', 'nk>2 and', ' 2</think>', '\\n\\nFo', 'ur':
+    ...     teller.take(piece)
+    >>> told
+    ['Fo', 'ur']
+    """
+
+    def __init__(self, tell: Tell, tags: tuple[str, str] = THINK) -> None:
+        self._tell = tell
+        self._opening, self._closing = tags
+        self._kept = ''
+        self._state = 'start'
+        self._describe_failure = ''
+
+    def take(self, piece: str) -> None:
+        """One piece of what the model writes."""
+        self._kept += piece
+        if self._state == 'start':
+            begun = self._kept.lstrip()
+            if begun.startswith(self._opening):
+                self._state = 'thinking'
+            elif not self._opening.startswith(begun):
+                self._state = 'answer'
+        if self._state == 'thinking' and self._closing in self._kept:
+            self._state, self._kept = 'thought', self._kept.partition(self._closing)[2]
+        if self._state == 'thought':
+            self._kept = self._kept.lstrip()
+            self._state = 'answer' if self._kept else 'thought'
+        if self._state == 'answer' and self._kept:
+            self._say(self._kept)
+            self._kept = ''
+
+    def finish(self, reply: Reply) -> None:
+        """The rest of the answer, now that it is known."""
+        if reply.text.startswith(self._describe_failure):
+            self._say(reply.text[len(self._describe_failure) :])
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._describe_failure += text
+            self._tell(text)
+
+
+async def _stream_reply(model: Model, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    if hasattr(model, 'stream'):
+        return await cast(StreamingModel, model).stream(request, sampling, tell)
+    [reply] = await model.generate([request], sampling)
+    return reply

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
-from rolecall.chat.calling import calls_in
-from rolecall.chat.errors import ModuleError
-from rolecall.chat.replies import Message
-from rolecall.chat.standing_in import StandIns, holds
+from rolecall.chat.chat_reply import Message
+from rolecall.chat.module_errors import ModuleError
+from rolecall.chat.placeholders import Placeholders, holds
+from rolecall.chat.tool_calls import calls_in
 from rolecall.models.base import Reply
 from rolecall.models.transformers.answering import thought
 from rolecall.prompters.base import Prompter
@@ -26,11 +26,11 @@ from rolecall.render.renderers import Rendered
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['AnthropicSpeaker', 'Asked', 'OpenAISpeaker', 'Speaker', 'TextSpeaker']
+__all__ = ['Adapter', 'AnthropicAdapter', 'ModuleCall', 'OpenAIAdapter', 'TextAdapter']
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModuleCall:
     """What a call of a module is about."""
 
     input: Any
@@ -38,63 +38,63 @@ class Asked:
     tools: Sequence[Mapping[str, Any]] | None = None
 
 
-class Worded(NamedTuple):
+class AdaptedRequest(NamedTuple):
     """A request, what goes beside it, and how it reads (where it is sent as token ids)."""
 
     request: Request
-    beside: Mapping[str, Any]
+    extra: Mapping[str, Any]
     reads: Request
 
 
-class Speaker(Protocol):
+class Adapter(Protocol):
     """The way to address one kind of model."""
 
     @property
     def writes_calls(self) -> bool:
         """Whether calls of tools stand in the model's text."""
 
-    def word(self, prompter: Prompter, asked: Asked, said: Sequence[Message]) -> Worded:
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         """The request for a call, after which everything in `said` was said."""
 
-    def must_hear_tools(self, prompter: Prompter) -> None:
+    def check_tool_support(self, prompter: Prompter) -> None:
         """Refuse a prompter with which the results of tools could not be told."""
 
-    def heard(self, reply: Reply, prompter: Prompter, asked: Asked) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         """The reply, with thinking and calls of tools taken out of its text."""
 
 
-class OpenAISpeaker:
+class OpenAIAdapter:
     """Messages in OpenAI's shape."""
 
     writes_calls = False
 
-    def must_hear_tools(self, prompter: Prompter) -> None:
+    def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can hold everything."""
 
-    def word(self, prompter: Prompter, asked: Asked, said: Sequence[Message]) -> Worded:
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='openai')
         messages = [*body['messages'], *said]
-        return Worded(messages, _tools_of(body), messages)
+        return AdaptedRequest(messages, _tools_of(body), messages)
 
-    def heard(self, reply: Reply, prompter: Prompter, asked: Asked) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         return reply
 
 
-class AnthropicSpeaker:
+class AnthropicAdapter:
     """Messages in Anthropic's shape. The system's words go first; the model's client puts them in their place."""
 
     writes_calls = False
 
-    def must_hear_tools(self, prompter: Prompter) -> None:
+    def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can hold everything."""
 
-    def word(self, prompter: Prompter, asked: Asked, said: Sequence[Message]) -> Worded:
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='anthropic')
         system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
         messages = [*system, *body['messages'], *said]
-        return Worded(messages, _tools_of(body), messages)
+        return AdaptedRequest(messages, _tools_of(body), messages)
 
-    def heard(self, reply: Reply, prompter: Prompter, asked: Asked) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         return reply
 
 
@@ -102,7 +102,7 @@ def _tools_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {'tools': list(body['tools'])} if body.get('tools') else {}
 
 
-class TextSpeaker:
+class TextAdapter:
     """Text, by the model's own chat template where it has one, between the usual markers where it has none.
 
     A prompter that is bound to a model already stays bound to that. Where somebody types a special token of the model,
@@ -118,35 +118,35 @@ class TextSpeaker:
         self._tokenizer = tokenizer
         self._bound = lru_cache(maxsize=32)(self._bind)
 
-    def word(self, prompter: Prompter, asked: Asked, said: Sequence[Message]) -> Worded:
-        bound, given = self._addressed(prompter, asked, said)
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        bound, given = self._address(prompter, asked, said)
         text: str = bound.generate_prompt(*given)
         tokenizer = self._tokenizer()
         tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
         if tokenizer is None or not tokens:
-            return Worded(text, {}, text)
+            return AdaptedRequest(text, {}, text)
         if holds((asked.input, asked.history, said), tokens):
-            signs = StandIns.for_tokens(tokens, unused_in=text)
-            hidden = replace(asked, input=signs.put(asked.input), history=signs.put(asked.history))
-            other, called = self._addressed(prompter, hidden, signs.put(said))
+            placeholders = Placeholders.for_tokens(tokens, unused_in=text)
+            hidden = replace(asked, input=placeholders.insert(asked.input), history=placeholders.insert(asked.history))
+            other, called = self._address(prompter, hidden, placeholders.insert(said))
             trace = other.trace(*called)
             signed = str(trace.request)
-            if signs.are_lost_in(trace) and signs.restored(signed) == text:
-                return Worded(signs.encoded(signed, tokenizer), {}, text)
+            if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
+                return AdaptedRequest(placeholders.encode(signed, tokenizer), {}, text)
         trace = bound.trace(*given)
         if not says_special(trace, tokens):
-            return Worded(text, {}, text)
+            return AdaptedRequest(text, {}, text)
         ids = encoded(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
-        return Worded(list(ids), {}, text)
+        return AdaptedRequest(list(ids), {}, text)
 
-    def _addressed(
-        self, prompter: Prompter, asked: Asked, said: Sequence[Message]
+    def _address(
+        self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
     ) -> tuple[Prompter, tuple[Any, Any, Any]]:
         """The prompter for this model, and what it is called with."""
         bound = self._bound(prompter) if not said else self._bind(prompter, said)
-        return bound, (asked.input, self._heard_before(prompter, asked.history), asked.tools)
+        return bound, (asked.input, self._word_history(prompter, asked.history), asked.tools)
 
-    def heard(self, reply: Reply, prompter: Prompter, asked: Asked) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else thought(reply)
         offered = asked.tools or prompter.tools
         if not offered or reply.tool_calls or reply.outcome != 'ok':
@@ -155,7 +155,7 @@ class TextSpeaker:
         text, calls = calls_in(reply.text, names)
         return replace(reply, text=text, tool_calls=calls) if calls else reply
 
-    def must_hear_tools(self, prompter: Prompter) -> None:
+    def check_tool_support(self, prompter: Prompter) -> None:
         """Refuse what cannot tell a model the results of tools, before any is run."""
         if prompter.model is not None:
             raise ModuleError(
@@ -165,45 +165,45 @@ class TextSpeaker:
         if self._template is None:
             raise ModuleError('this model has no chat template to write the results of tools with. Use one that has.')
 
-    def _heard_before(self, prompter: Prompter, history: Any) -> Any:
+    def _word_history(self, prompter: Prompter, history: Any) -> Any:
         """The history of a call, in words where the model has no other way to hear of tools."""
         if not history or prompter.model is not None or self._takes_tools:
             return history
         check_history(history)
-        return _in_words(history)
+        return _describe_tools_in_words(history)
 
     def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
         if said:
-            self.must_hear_tools(prompter)
+            self.check_tool_support(prompter)
         if prompter.model is not None:
             return prompter
-        own = self._heard_before(prompter, prompter.history)
+        own = self._word_history(prompter, prompter.history)
         if own is not prompter.history:
             prompter = replace(prompter, history=own)
         if self._template is None:
             return prompter.bind(DEFAULT_TOKENS)
         if not said:
             return prompter.bind(ChatRenderer(self._template))
-        more = said if self._takes_tools else _in_words(said)
+        more = said if self._takes_tools else _describe_tools_in_words(said)
         turns = [
             turn_of(dict(message), replace(origin_of(message, i), name=f'said[{i}]')) for i, message in enumerate(more)
         ]
-        return prompter.bind(_GoingOn(self._template, said=tuple(turns)))
+        return prompter.bind(_ContinuingRenderer(self._template, said=tuple(turns)))
 
     @property
     def _takes_tools(self) -> bool:
         return self._template is not None and self._template.supports_tools
 
 
-def _tells_of_tools(turn: Any) -> bool:
+def _mentions_tools(turn: Any) -> bool:
     return isinstance(turn, Mapping) and any(
         message.get('tool_calls') or message['role'] == 'tool' for _, message in numbered_messages([turn])
     )
 
 
-def _in_words(history: Sequence[Any]) -> Sequence[Any]:
+def _describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
     """A conversation with calls and results of tools as plain speech, for chat templates that know neither."""
-    if not any(map(_tells_of_tools, history)):
+    if not any(map(_mentions_tools, history)):
         return history
     names: dict[Any, str] = {}
     told: list[Any] = []
@@ -222,7 +222,7 @@ def _in_words(history: Sequence[Any]) -> Sequence[Any]:
 
 
 @dataclass(frozen=True)
-class _GoingOn(ChatRenderer):
+class _ContinuingRenderer(ChatRenderer):
     """A chat template's renderer that goes on with what was said after the prompt."""
 
     said: tuple[Turn, ...] = ()

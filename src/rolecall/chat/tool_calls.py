@@ -34,7 +34,7 @@ def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
     for form in (_TAGGED, _BRACKETED):
         calls = tuple(call for match in form.finditer(text) for call in _calls(match[1]))
         if calls:
-            return form.sub(_unread, text).strip(), calls
+            return form.sub(_keep_unreadable, text).strip(), calls
     bare = next((match[1] for form in (_FENCED, _LABELLED) if (match := form.match(text))), text)
     calls = _calls(bare)
     if calls and all(call['function']['name'] in names for call in calls):
@@ -42,7 +42,7 @@ def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
     return text, ()
 
 
-def _unread(match: re.Match[str]) -> str:
+def _keep_unreadable(match: re.Match[str]) -> str:
     return '' if _calls(match[1]) else match[0]
 
 
@@ -64,10 +64,10 @@ def _call(written: Any) -> Call | None:
         return None
     holder = inner if isinstance(inner, dict) else written
     arguments: Any = next((holder[key] for key in _ARGUMENTS if key in holder), {})
-    return {'type': 'function', 'function': {'name': name, 'arguments': _decoded(arguments)}}
+    return {'type': 'function', 'function': {'name': name, 'arguments': _decode_arguments(arguments)}}
 
 
-def _decoded(arguments: Any) -> Any:
+def _decode_arguments(arguments: Any) -> Any:
     if not isinstance(arguments, str):
         return arguments
     try:

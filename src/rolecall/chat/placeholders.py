@@ -14,7 +14,7 @@ from typing import Any
 from rolecall.program import Trace
 from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['StandIns', 'holds']
+__all__ = ['Placeholders', 'holds']
 
 _FIRST = 0xF0000
 """Characters from here on are for private use."""
@@ -33,23 +33,23 @@ def holds(value: Any, tokens: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIns:
+class Placeholders:
     """For each special token a character that does not occur in the prompt."""
 
     tokens: Mapping[str, str]
 
     @classmethod
-    def for_tokens(cls, tokens: Iterable[str], *, unused_in: str) -> StandIns:
+    def for_tokens(cls, tokens: Iterable[str], *, unused_in: str) -> Placeholders:
         """Stand-ins for some tokens; of those that begin alike, the longest counts."""
         longest = sorted(tokens, key=len, reverse=True)
         free = (sign for number in range(_FIRST, _FIRST + 0xFFFD) if (sign := chr(number)) not in unused_in)
         return cls(dict(zip(free, longest, strict=False)))
 
-    def put(self, value: Any) -> Any:
+    def insert(self, value: Any) -> Any:
         """The value with characters in the place of tokens, at any depth.
 
-        >>> signs = StandIns({'*': '</s>'})
-        >>> signs.put({'input': ['a</s>', 1]}), signs.restored('a*')
+        >>> placeholders = Placeholders({'*': '</s>'})
+        >>> placeholders.insert({'input': ['a</s>', 1]}), placeholders.restore('a*')
         ({'input': ['a*', 1]}, 'a</s>')
         """
         if isinstance(value, str):
@@ -57,10 +57,10 @@ class StandIns:
                 value = value.replace(token, sign)
             return value
         if isinstance(value, Mapping):
-            return {key: self.put(one) for key, one in value.items()}
-        return [self.put(one) for one in value] if isinstance(value, (list, tuple)) else value
+            return {key: self.insert(one) for key, one in value.items()}
+        return [self.insert(one) for one in value] if isinstance(value, (list, tuple)) else value
 
-    def restored(self, text: str) -> str:
+    def restore(self, text: str) -> str:
         """The text with the tokens in their places again."""
         return self._pattern.sub(lambda sign: self.tokens[sign[0]], text)
 
@@ -68,7 +68,7 @@ class StandIns:
         """Whether one stands in what the spans take for the chat template's own words."""
         return any(self._pattern.search(str(span.text)) for span in trace.spans if span.origin.kind == 'chat_template')
 
-    def encoded(self, text: str, tokenizer: Tokenizer) -> list[int]:
+    def encode(self, text: str, tokenizer: Tokenizer) -> list[int]:
         """The ids of a text, in which what is stood in for is ordinary characters."""
         ids: list[int] = []
         for piece in filter(None, self._pattern.split(text)):
