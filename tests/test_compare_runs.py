@@ -12,7 +12,7 @@ from helpers import template
 from rolecall.report import StoredRun
 from rolecall.report.compare import Comparison, compare_json, compare_runs, compare_terminal
 from rolecall.runs import run_config
-from rolecall.runs.store.reader import Archive
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import mcnemar
 from rolecall.views.terminal import console
 
@@ -37,7 +37,7 @@ def asked(out: Path, said: Any, *datasets: dict[str, Any], model: str = 'm') -> 
 
 def compared(left: Path, right: Path) -> tuple[Comparison, str, dict[str, Any]]:
     out = io.StringIO()
-    with Archive(left) as one, Archive(right) as other:
+    with RunReader(left) as one, RunReader(right) as other:
         runs = {'left': StoredRun(one), 'right': StoredRun(other)}
         comparison = compare_runs(**runs)
         compare_terminal(comparison, console(out, width=200), **runs)
@@ -61,7 +61,7 @@ def below(number: int) -> Any:
 def test_a_score_over_all_rows_at_once_is_compared_without_a_test(tmp_path: Path) -> None:
     left = asked(tmp_path / 'a', below(10), dataset('d', NUMBERS, {'type': Whole}))
     right = asked(tmp_path / 'b', below(11), dataset('d', NUMBERS, {'type': Whole}))
-    with Archive(left) as archive:
+    with RunReader(left) as archive:
         assert {row.score for row in archive.results()} == {None}
     comparison, text, _ = compared(left, right)
     (one,) = comparison.differences
@@ -147,7 +147,7 @@ def test_a_number_of_the_whole_corpus_is_not_what_the_test_is_about_and_that_is_
     left = asked(tmp_path / 'a', worse.__getitem__, dataset('mt', golds, 'BleuEvaluator'))
     right = asked(tmp_path / 'b', golds.__getitem__, dataset('mt', golds, 'BleuEvaluator'))
     (one,) = compared(left, right)[0].differences
-    with Archive(left) as archive:
+    with RunReader(left) as archive:
         scores = [row.score for row in archive.results()]
     assert one.metric == 'bleu, mean of rows'
     assert one.left == pytest.approx(100 * sum(scores) / 3)

@@ -14,14 +14,14 @@ import pytest
 
 from helpers import human, template
 from rolecall import ConfigError
+from rolecall.errors import RunError
 from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling
 from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.function import build
 from rolecall.runs import run_config
-from rolecall.runs.client.client import Patience, lane_to
 from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import RetryPolicy, build_client
 from rolecall.runs.engine import Engine, Job
-from rolecall.runs.errors import RunError
 from rolecall.runs.store.writer import Store
 from test_runs import config, dataset, questions, rows_of
 
@@ -66,7 +66,7 @@ def giving_a_coroutine(request: Any) -> Awaitable[str]:
     return raising_later(asyncio.CancelledError())(request)
 
 
-def within(seconds: float, work: Callable[[], Any]) -> Any:
+def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """What the work comes to; a hang is a failure of the test, not of the whole session."""
     came: list[Any] = []
 
@@ -105,7 +105,7 @@ def test_whatever_a_function_raises_fails_its_own_row_only(tmp_path: Path, funct
         {'abbr': 'mine', 'type': function},
         {**dataset(questions(4)), 'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}}},
     )
-    summary = within(20, lambda: run_config(written, out=tmp_path))
+    summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 3, 'failed': 1}
     assert summary.broken == {}
     assert [card.total for card in summary.scorecards] == [4]
@@ -122,7 +122,7 @@ def test_a_judge_that_cancels_itself_leaves_one_row_unjudged(tmp_path: Path) -> 
         {'abbr': 'mine', 'type': lambda request: 'fine'},
         {**dataset(questions(4)), 'eval_cfg': {'evaluator': evaluator}},
     )
-    summary = within(20, lambda: run_config(written, out=tmp_path))
+    summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 4}
     assert [card.total for card in summary.scorecards] == [4]
 
@@ -131,7 +131,7 @@ def test_a_judge_that_cancels_itself_leaves_one_row_unjudged(tmp_path: Path) -> 
 def test_ctrl_c_in_a_function_stops_the_run(tmp_path: Path, function: Any) -> None:
     written = config({'abbr': 'mine', 'type': function}, dataset(questions(3)[2:]))
     with pytest.raises(KeyboardInterrupt):
-        within(20, lambda: run_config(written, out=tmp_path))
+        with_timeout(20, lambda: run_config(written, out=tmp_path))
 
 
 def test_a_call_that_is_cancelled_from_outside_is_cancelled_and_its_coroutine_with_it() -> None:
@@ -163,9 +163,11 @@ def test_a_function_that_takes_too_long_is_given_up_after_its_time(tmp_path: Pat
 
     written = config({'abbr': 'mine', 'type': slow, 'timeout': 0.2, 'retry': 0}, dataset(questions(4)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Patience, 'pause', lambda *_: 0.0)
-        patch.setattr('rolecall.runs.client.settings.Patience', lambda **given: Patience(**given, when_busy=0))
-        summary = within(20, lambda: run_config(written, out=tmp_path))
+        patch.setattr(RetryPolicy, 'pause', lambda *_: 0.0)
+        patch.setattr(
+            'rolecall.runs.client.client_options.RetryPolicy', lambda **given: RetryPolicy(**given, when_busy=0)
+        )
+        summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 3, 'failed': 1}
 
 
@@ -181,8 +183,8 @@ class Cancelled:
 
 def job(rows: Callable[[], Any], inferencer: Any) -> Job:
     model = build({'type': asked}, name='mine')
-    lane = lane_to(model, limits=Limits(), patience=Patience())
-    return Job('demo', lane, None, inferencer, rows, lambda row: None)  # type: ignore[arg-type]  # nothing is worded
+    client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())
+    return Job('demo', client, None, inferencer, rows, lambda row: None)  # type: ignore[arg-type]  # nothing is worded
 
 
 def test_a_row_that_is_cancelled_by_nobody_here_does_not_get_lost(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from rolecall.models.function import build
 from rolecall.prompters.base import Prompter
 from rolecall.prompters.tokens import DEFAULT_TOKENS
 from rolecall.render.chat import ChatRenderer
-from rolecall.runs.client.client import Patience
+from rolecall.runs.client.model_client import RetryPolicy
 
 CHATML = (
     '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'
@@ -238,7 +238,7 @@ def connection_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[
 
     model: Model = build({'type': answer}, name='f')
     speaker = TextAdapter(ChatTemplate(template), tokenizer=lambda: tokenizer)
-    return Connection(model, speaker, Patience(seconds=None, retries=0)), seen
+    return Connection(model, speaker, RetryPolicy(seconds=None, retries=0)), seen
 
 
 def add(x: int, y: int) -> int:

@@ -24,8 +24,8 @@ from rolecall.report.packing import packed
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
 from rolecall.report.svg import ticks
 from rolecall.report.words import left_out
-from rolecall.runs.store.reader import Archive
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.looks import LOOKS
@@ -278,9 +278,9 @@ def test_an_axis_covers_its_numbers_with_few_round_ticks(low, span):
 def test_a_run_directory_is_reported(tmp_path):
     run, previews = made_up_run()
     store = Store(tmp_path / 'my run')
-    store.note_scores(run.cards, run.rows)
+    store.record_scores(run.cards, run.rows)
     store.close()
-    with Archive(tmp_path / 'my run') as archive:
+    with RunReader(tmp_path / 'my run') as archive:
         stored = StoredRun(archive)
         assert stored.title == 'my run'
         assert report_csv(stored) == report_csv(run)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llama_servers import free_port, llama_server
-from rolecall import Archive, run_config
+from rolecall import RunReader, run_config
 from rolecall.cli.main import main
 
 pytestmark = pytest.mark.heavy
@@ -60,7 +60,7 @@ def test_in_process_and_through_a_server_prompts_and_answers_are_the_same(tmp_pa
         ]
         summary = run_config({'models': models, 'datasets': [gsm8k()]}, out=tmp_path / 'run')
     assert summary.exit_code == 0
-    with Archive(tmp_path / 'run') as run:
+    with RunReader(tmp_path / 'run') as run:
         inside, served = (list(run.results('gsm8k', name)) for name in ('inside', 'served'))
         for one, other in zip(inside, served, strict=True):
             assert run.request(one.fingerprint) == run.request(other.fingerprint)

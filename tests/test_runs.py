@@ -21,17 +21,17 @@ import pytest
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError, DataError
+from rolecall.errors import RunError
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.runs import plan_run, run_config
-from rolecall.runs.client.client import Patience, lane_to
 from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import RetryPolicy, build_client
 from rolecall.runs.engine import Engine, Job
-from rolecall.runs.errors import RunError
+from rolecall.runs.listener import NullListener
 from rolecall.runs.prepare import make_ready
-from rolecall.runs.store.reader import FILE, Archive
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Store
-from rolecall.runs.watcher import Silence
 from servers import Server, by_share, in_order, serve
 
 KILLS = int(os.environ.get('ROLECALL_KILLS', '4'))
@@ -74,7 +74,7 @@ def config(model: dict[str, Any], *datasets: dict[str, Any]) -> dict[str, Any]:
 
 def stored(run: Path) -> tuple[dict[str, Any], list[Any]]:
     """What a run has kept, without what depends on time."""
-    with Archive(run) as archive:
+    with RunReader(run) as archive:
         replies = {}
         for key in archive.fingerprints():
             reply = archive.reply(key)
@@ -85,7 +85,7 @@ def stored(run: Path) -> tuple[dict[str, Any], list[Any]]:
 
 
 def rows_of(run: Path) -> list[Result]:
-    with Archive(run) as archive:
+    with RunReader(run) as archive:
         return list(archive.results())
 
 
@@ -106,7 +106,7 @@ def test_every_row_finishes_under_faults_and_nothing_is_answered_twice(tmp_path:
     assert set(Counter(p for c, p in zip(server.calls, prompts(server), strict=True) if c.fault is None).values()) == {
         1
     }
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         rows = list(archive.results('demo'))
     assert [row.prediction for row in rows] == [f'Answer to Question {i}?' for i in range(400)]
 
@@ -160,7 +160,7 @@ def test_an_unreachable_server_is_one_clear_error(tmp_path: Path) -> None:
     model = api('http://127.0.0.1:9', concurrency=2, retry=1)
     summary = run_config(config(model, dataset(questions(20))), out=tmp_path)
     assert 'no answer after 2 attempts' in summary.broken['toy']
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert list(archive.results()) == []
 
 
@@ -259,7 +259,7 @@ def _finished(out: Path) -> set[str]:
     """The messages of every request that is finished."""
     if not (out / FILE).is_file():
         return set()
-    with Archive(out) as archive:
+    with RunReader(out) as archive:
         return {json.dumps(archive.request(key)) for key in archive.fingerprints()}
 
 
@@ -297,8 +297,8 @@ def test_a_second_run_in_the_same_directory_is_turned_away(tmp_path: Path) -> No
 def test_a_store_that_breaks_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finished: list[Result] = []
 
-    class Counting(Silence):
-        def finished_row(self, result: Result, *, asked: bool, at_once: int) -> None:
+    class Counting(NullListener):
+        def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None:
             finished.append(result)
 
     opens = Store._open
@@ -356,8 +356,8 @@ class Local:
 def run_local(model: Local, written: dict[str, Any], out: Path) -> list[Result]:
     store = Store(out)
     ready = replace(make_ready(written).pairs[0], model=model)  # type: ignore[type-var]
-    lane = lane_to(model, limits=Limits(), patience=Patience())  # type: ignore[arg-type]
-    job = Job('demo', lane, ready, ready.inferencer, ready.pair.rows, ready.gold)
+    client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
+    job = Job('demo', client, ready, ready.inferencer, ready.pair.rows, ready.gold)
     try:
         asyncio.run(Engine(store).run([job]))
         return list(store.results('demo', 'local'))
@@ -405,16 +405,16 @@ def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:
     model = Local(batch=4)
     store = Store(tmp_path)
     ready = make_ready(config(toys.model(), dataset(questions(500), '{question}'))).pairs[0]
-    lane = lane_to(model, limits=Limits(), patience=Patience())  # type: ignore[arg-type]
+    client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
 
     def rows() -> Any:
         for number, row, picked in ready.pair.rows():
             taken.append(number - sum(map(len, model.batches)))
             yield number, row, picked
 
-    asyncio.run(Engine(store).run([Job('demo', lane, ready, ready.inferencer, rows, ready.gold)]))
+    asyncio.run(Engine(store).run([Job('demo', client, ready, ready.inferencer, rows, ready.gold)]))
     store.close()
-    assert max(taken) <= lane.window + model.batch
+    assert max(taken) <= client.window + model.batch
 
 
 def test_perplexity_over_a_server_is_resumed_exactly(tmp_path: Path) -> None:
@@ -574,7 +574,7 @@ def test_rows_are_scored_and_the_numbers_add_up(tmp_path: Path) -> None:
     assert [row.outcome for row in rows] == ['unparsed', 'ok', 'ok', 'ok']
     assert [row.correct for row in rows] == [False, True, True, False]
     assert (rows[0].reason, rows[1].gold) == ('no answer was found in the reply.', '2')
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert archive.scorecards() == [card]
     again = run_config(written, out=tmp_path)
     assert again.scorecards == summary.scorecards
@@ -588,7 +588,7 @@ def test_scoring_otherwise_asks_nothing_again(tmp_path: Path) -> None:
         summary = run_config(config(model, scored({'evaluator': {'type': 'EMEvaluator'}})), out=tmp_path)
         assert len(server.calls) == 4
     assert [card.value for card in summary.scorecards] == [25.0]
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert len(archive.scorecards()) == 1
 
 

@@ -14,8 +14,8 @@ import toys
 from rolecall.inferencers.build import build_inferencer
 from rolecall.models.base import ModelError, Sampling
 from rolecall.runs import run_config
-from rolecall.runs.client.client import BatchLane, Call
-from rolecall.runs.client.retry import BrokenError, Patience, Tries
+from rolecall.runs.client.model_client import BatchClient, ModelCall
+from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy
 from servers import prompt_of, serve
 from test_runs import Local, api, config, dataset, questions, rows_of, run_local
 
@@ -33,13 +33,13 @@ def test_a_row_whose_labels_all_fail_leaves_the_other_rows_their_answers(tmp_pat
 
 def test_a_local_model_that_fails_at_everything_is_given_up_once_all_that_wait_are_heard() -> None:
     async def ask(count: int) -> list[Any]:
-        lane = BatchLane(model, Patience(retries=0))
-        calls = [lane.send(Call('generate', f'Question {i}?', Sampling())) for i in range(count)]
+        client = BatchClient(model, RetryPolicy(retries=0))
+        calls = [client.send(ModelCall('generate', f'Question {i}?', Sampling())) for i in range(count)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     model = Local(batch=4, poison='Question')
     came = asyncio.run(ask(8))
-    assert [type(one) for one in came].count(BrokenError) == 6
+    assert [type(one) for one in came].count(ModelUnavailableError) == 6
     assert sum(len(batch) for batch in model.batches) == 16
 
 
@@ -150,23 +150,23 @@ def test_a_start_goes_on_after_the_rows_on_which_the_one_before_gave_up(tmp_path
 
 def test_a_model_that_is_trusted_leaves_nobody_in_doubt() -> None:
     async def ask() -> list[Any]:
-        tries, gate = Tries('m', Patience(retries=0)), asyncio.Event()
+        retrier, gate = Retrier('m', RetryPolicy(retries=0)), asyncio.Event()
 
         async def refused(waits: bool) -> Any:
-            await tries.begin()
+            await retrier.begin()
             try:
                 if waits:
                     await gate.wait()
                 raise ModelError('no', status=400)
             finally:
-                tries.end()
+                retrier.end()
 
         async def call(number: int) -> Any:
-            return await tries.until_done(lambda: refused(number == 0))
+            return await retrier.until_done(lambda: refused(number == 0))
 
         calls = [asyncio.create_task(call(number)) for number in range(5)]
         await asyncio.sleep(0.01)
-        tries.trust()
+        retrier.trust()
         await asyncio.wait(calls[1:], timeout=5)
         gate.set()
         return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)

@@ -31,22 +31,22 @@ class Terminal(io.StringIO):
         return True
 
 
-def watched(watcher: Any) -> None:
-    """A short run, as a watcher hears of it."""
-    watcher.planned(PLAN, [FINDING])
-    watcher.began('d', 'm', 3)
+def watched(listener: Any) -> None:
+    """A short run, as a listener hears of it."""
+    listener.on_plan(PLAN, [FINDING])
+    listener.on_pair_start('d', 'm', 3)
     for row, outcome in enumerate(['ok', 'ok', 'failed']):
-        watcher.finished_row(Result('d', 'm', row, outcome, input_tokens=10), asked=True, at_once=8)  # type: ignore[arg-type]
-    watcher.remarked('m: a key was refused')
-    watcher.scored('d', 'm', [CARD])
-    watcher.ended()
+        listener.on_row(Result('d', 'm', row, outcome, input_tokens=10), asked=True, concurrency=8)  # type: ignore[arg-type]
+    listener.on_message('m: a key was refused')
+    listener.on_scores('d', 'm', [CARD])
+    listener.on_end()
 
 
 def test_a_pipe_gets_plain_lines() -> None:
     stream = io.StringIO()
-    watcher = progress_for(stream)
-    assert type(watcher) is PlainProgress
-    watched(watcher)
+    listener = progress_for(stream)
+    assert type(listener) is PlainProgress
+    watched(listener)
     said = stream.getvalue()
     assert 'd × m: 3 rows, ~12 requests (~2 known), ~4,000 input tokens, at most 1.50' in said
     assert 'lint error: unfilled-field  d: a field stays as written' in said
@@ -57,18 +57,18 @@ def test_a_pipe_gets_plain_lines() -> None:
 
 def test_a_quiet_run_says_only_what_must_be_known() -> None:
     stream = io.StringIO()
-    watcher = progress_for(stream, quiet=True)
-    assert type(watcher) is QuietProgress
-    watched(watcher)
+    listener = progress_for(stream, quiet=True)
+    assert type(listener) is QuietProgress
+    watched(listener)
     assert stream.getvalue() == 'rolecall: m: a key was refused\n'
 
 
 def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('TERM', 'xterm-256color')
     stream = Terminal()
-    watcher = progress_for(stream)
-    assert type(watcher) is LiveProgress
-    watched(watcher)
+    listener = progress_for(stream)
+    assert type(listener) is LiveProgress
+    watched(listener)
     said = stream.getvalue()
     assert '\x1b' in said
     assert 'accuracy 66.67' in said

@@ -18,21 +18,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rolecall.errors import RunError
 from rolecall.models.base import Reply, Scored, Usage
-from rolecall.runs.errors import RunError
-from rolecall.runs.export import export_results, result_lines
+from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.codec import (
     as_stored,
+    decode_result,
+    encode_result,
     pack_scored,
     read_reply,
-    read_result,
     unpack_scored,
     write_reply,
-    write_result,
 )
-from rolecall.runs.store.manifest import without_keys
-from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.store.manifest import hide_secrets
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Failure, Store
 
 ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), replies=('4',), shots=(1, 2))
@@ -41,8 +41,8 @@ ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), rep
 def keep(store: Store, **replies: Any) -> None:
     async def write() -> None:
         for key, reply in replies.items():
-            store.keep(key, f'request {key}', reply, then=lambda: None)
-        await store.settled()
+            store.add_reply(key, f'request {key}', reply, then=lambda: None)
+        await store.wait_until_saved()
 
     asyncio.run(write())
 
@@ -52,8 +52,8 @@ def finish(store: Store, *results: Result) -> list[int]:
 
     async def write() -> None:
         for result in results:
-            store.finish(result, then=lambda row=result.row: safe.append(row))
-        await store.settled()
+            store.add_result(result, then=lambda row=result.row: safe.append(row))
+        await store.wait_until_saved()
 
     asyncio.run(write())
     return safe
@@ -66,12 +66,12 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     keep(store, reply=reply, scored=scored, failed=Failure('it broke'))
     store.close()
     store = Store(tmp_path / 'run')
-    assert (store.kept('reply'), store.kept('scored')) == (reply, scored)
-    assert store.kept('failed') == 'it broke'
-    assert isinstance(store.kept('failed'), Failure)
-    assert store.kept('unknown') is None
+    assert (store.find_reply('reply'), store.find_reply('scored')) == (reply, scored)
+    assert store.find_reply('failed') == 'it broke'
+    assert isinstance(store.find_reply('failed'), Failure)
+    assert store.find_reply('unknown') is None
     store.close()
-    with Archive(tmp_path / 'run') as archive:
+    with RunReader(tmp_path / 'run') as archive:
         assert archive.request('reply') == 'request reply'
         assert archive.reply('scored') == scored
 
@@ -83,11 +83,11 @@ def test_a_row_is_told_of_when_another_process_could_read_it(tmp_path: Path) -> 
     async def write() -> None:
         for row in range(20):
             result = Result('d', 'm', row, 'ok')
-            store.finish(result, then=lambda row=row: seen.append(row in on_disk()))
-        await store.settled()
+            store.add_result(result, then=lambda row=row: seen.append(row in on_disk()))
+        await store.wait_until_saved()
 
     def on_disk() -> set[int]:
-        with Archive(tmp_path) as archive:
+        with RunReader(tmp_path) as archive:
             return set(archive.outcomes('d', 'm'))
 
     asyncio.run(write())
@@ -99,7 +99,7 @@ def test_falsy_gold_answers_are_stored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     finish(store, *(Result('d', 'm', i, 'ok', gold=gold) for i, gold in enumerate([0, '', False, None])))
     store.close()
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert [result.gold for result in archive.results()] == [0, '', False, None]
 
 
@@ -151,8 +151,8 @@ def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
 
     async def write() -> None:
         for row in range(1, 50):
-            store.finish(Result('d', 'm', row, 'ok', prediction='x' * 4000), then=lambda row=row: safe.append(row))
-        await store.settled()
+            store.add_result(Result('d', 'm', row, 'ok', prediction='x' * 4000), then=lambda row=row: safe.append(row))
+        await store.wait_until_saved()
 
     with pytest.raises(RunError, match=r'disk is full.*\nNothing is corrupted'):
         asyncio.run(write())
@@ -161,7 +161,7 @@ def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert finish(store, Result('d', 'm', 1, 'ok')) == [1]
     store.close()
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert list(archive.outcomes('d', 'm')) == [0, 1]
 
 
@@ -173,11 +173,11 @@ def test_a_file_that_is_no_store_of_ours_is_an_error(tmp_path: Path, trouble: st
         db = sqlite3.connect(tmp_path / FILE)
         db.execute('PRAGMA user_version=99')
         db.close()
-    for opens in (Store, Archive):
+    for opens in (Store, RunReader):
         with pytest.raises(RunError, match='cannot be|later version'):
             opens(tmp_path)
     with pytest.raises(RunError, match='there is no run here'):
-        Archive(tmp_path / 'nothing')
+        RunReader(tmp_path / 'nothing')
 
 
 TEXT = st.text(st.characters(codec=None), max_size=20)
@@ -188,7 +188,7 @@ def test_replies_and_results_are_read_as_they_were_written(text: str, reason: st
     reply = Reply(text, 'failed', reason, usage=Usage(tokens))
     assert read_reply(write_reply(reply)) == reply
     result = Result('d', 'm', 1, 'ok', reason, prediction=[text, None], details={'k': text}, input_tokens=tokens)
-    assert read_result(write_result(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2**31 - 1), st.none() | st.floats(-1e6, 0)), max_size=30))
@@ -206,7 +206,7 @@ def test_no_key_gets_into_a_snapshot() -> None:
         ],
         'datasets': [{'ice_token': '</E>', 'test': [{'key': 'a column'}] * 200}],
     }
-    shown = without_keys(config)
+    shown = hide_secrets(config)
     assert 'sk-' not in json.dumps(shown)
     assert shown['models'][1] == {
         'api_key': '***',

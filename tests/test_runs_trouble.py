@@ -16,12 +16,12 @@ import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.cli.main import main
+from rolecall.errors import RunError
 from rolecall.models.base import Reply
 from rolecall.report import StoredRun, report_csv, report_html, report_markdown
 from rolecall.runs import plan_run, run_config
-from rolecall.runs.errors import RunError
-from rolecall.runs.export import export_results, result_lines
-from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.result_files import export_results, result_lines
+from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Store
 from servers import prompt_of, serve
 from test_runs import api, config, dataset, questions, rows_of, scored
@@ -93,7 +93,7 @@ def test_a_judge_that_cannot_be_reached_is_told(tmp_path: Path, capsys: pytest.C
     assert sum(card.details['not_judged']['reasons'].values()) == 4
     assert main(['report', str(tmp_path)]) == 0
     assert 'not judged' in capsys.readouterr().out
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert 'cannot be reached' in report_markdown(StoredRun(archive))
         assert 'cannot be reached' in report_html(StoredRun(archive))
 
@@ -103,7 +103,7 @@ def test_a_judge_that_failed_is_asked_again_where_that_is_wished(tmp_path: Path)
 
     class Ear:
         def __getattr__(self, name: str) -> Any:
-            return heard.append if name == 'remarked' else lambda *_, **__: None
+            return heard.append if name == 'on_message' else lambda *_, **__: None
 
     with serve(refusing(400, 'Judge 2+2')) as server:
         judge = {**api(server.url), 'abbr': 'court'}
@@ -152,7 +152,7 @@ def test_a_score_goes_with_the_first_of_its_rows_that_changes(tmp_path: Path) ->
     changed['infer_cfg']['prompt_template'] = template('{question} again')
     with pytest.raises(KeyboardInterrupt):
         run_config(config(model, changed), out=tmp_path)
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert archive.scorecards() == []
         run = StoredRun(archive)
         for report in (report_csv, report_markdown, report_html):
@@ -162,10 +162,10 @@ def test_a_score_goes_with_the_first_of_its_rows_that_changes(tmp_path: Path) ->
 def test_rows_that_are_no_longer_there_take_the_score_with_them(tmp_path: Path) -> None:
     run_config(config({'abbr': 'f', 'type': echo}, scored({'evaluator': 'AccEvaluator'})), out=tmp_path)
     store = Store(tmp_path)
-    store.forget_rows_from('demo', 'f', 4)
-    with Archive(tmp_path) as archive:
+    store.drop_rows_from('demo', 'f', 4)
+    with RunReader(tmp_path) as archive:
         assert len(archive.scorecards()) == 1
-        store.forget_rows_from('demo', 'f', 3)
+        store.drop_rows_from('demo', 'f', 3)
         assert archive.scorecards() == []
     store.close()
 
@@ -175,7 +175,7 @@ def test_a_dataset_without_rows_is_reported_with_none(tmp_path: Path) -> None:
     summary = run_config(config({'abbr': 'f', 'type': echo}, empty, dataset(questions(2), '{question}')), out=tmp_path)
     card = summary.scorecards[0]
     assert (card.dataset, card.metric, card.value, card.scored, card.total) == ('empty', 'accuracy', None, 0, 0)
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert 'empty,f,accuracy,,,,0,0' in report_csv(StoredRun(archive))
         assert 'empty' in report_markdown(StoredRun(archive))
         assert 'empty' in report_html(StoredRun(archive))
@@ -199,7 +199,7 @@ def test_a_finished_run_can_be_read_where_nobody_may_write(run: Path, journal: b
     if journal:
         (run / f'{FILE}-wal').touch()
     run.chmod(0o555)
-    with nobody(), Archive(run) as archive:
+    with nobody(), RunReader(run) as archive:
         assert len(list(archive.results())) == 4
         assert len(archive.scorecards()) == 1
         assert len(list(result_lines(run))) == 4
@@ -276,7 +276,7 @@ def test_odd_words_of_a_server_stop_no_export_and_no_page(tmp_path: Path) -> Non
         summary = run_config(config(api(server.url), dataset(questions(2))), out=tmp_path / 'run')
     assert summary.outcomes == {'ok': 2}
     assert rows_of(tmp_path / 'run')[0].reasoning == ('7',)
-    with Archive(tmp_path / 'run') as archive:
+    with RunReader(tmp_path / 'run') as archive:
         assert 'half' in report_html(StoredRun(archive))
     for form in ('jsonl', 'csv'):
         assert export_results(tmp_path / 'run', tmp_path / form, format=form) == 2  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ def test_odd_words_of_a_server_stop_no_export_and_no_page(tmp_path: Path) -> Non
 def test_a_function_that_replies_oddly_can_be_reported(tmp_path: Path) -> None:
     model = {'abbr': 'f', 'type': lambda request: Reply('x', reasoning=7)}  # type: ignore[arg-type]
     run_config(config(model, dataset(questions(1), '{question}')), out=tmp_path)
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert report_html(StoredRun(archive)).endswith('</html>\n')
 
 
@@ -352,7 +352,7 @@ def test_equal_requests_are_planned_once(tmp_path: Path) -> None:
     plan = plan_run(written)
     assert [(pair.rows, pair.requests, pair.exact) for pair in plan.pairs] == [(7, 3, True), (7, 0, True)]
     assert run_config(written, out=tmp_path).plan.requests == 3
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert len(archive.fingerprints()) == 3
 
 

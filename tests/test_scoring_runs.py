@@ -12,8 +12,8 @@ from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.report import StoredRun, report_markdown
 from rolecall.runs import RunSummary, run_config
-from rolecall.runs.store.reader import Archive
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.metrics.judging import READINGS
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.scorecard import Scorecard
@@ -37,7 +37,7 @@ def dataset(rows: list[dict[str, Any]], evaluation: Any, abbr: str = 'd', **infe
 
 def ran(run: Path, model: dict[str, Any], *datasets: dict[str, Any]) -> tuple[RunSummary, list[Result]]:
     summary = run_config({'models': [model], 'datasets': list(datasets)}, out=run, lint=False)
-    with Archive(run) as archive:
+    with RunReader(run) as archive:
         return summary, list(archive.results())
 
 
@@ -168,7 +168,7 @@ def test_an_evaluator_that_raises_is_one_error_of_its_dataset_and_the_others_are
     assert (bad.value, bad.scored, bad.total, dict(bad.outcomes)) == (None, 0, len(rows), {'ok': len(rows)})
     assert (good.value, good.error) == (50.0, '')
     assert summary.exit_code == 1
-    with Archive(tmp_path) as archive:
+    with RunReader(tmp_path) as archive:
         assert why[:30] in report_markdown(StoredRun(archive))
     assert [(row.outcome, row.score) for row in kept if row.dataset == 'bad'] == [('ok', None)] * len(rows)
 

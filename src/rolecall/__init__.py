@@ -59,8 +59,8 @@ if TYPE_CHECKING:
         ZeroRetriever,
     )
     from rolecall.runs import RunSummary, plan_run, run_config
-    from rolecall.runs.export import export_results
-    from rolecall.runs.store.reader import Archive
+    from rolecall.runs.result_files import export_results
+    from rolecall.runs.store.run_reader import RunReader
 
 _HOMES = {
     'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
@@ -107,8 +107,8 @@ _HOMES = {
     'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
     'rolecall.render.spans': ('Span',),
     'rolecall.runs': ('RunSummary', 'plan_run', 'run_config'),
-    'rolecall.runs.store.reader': ('Archive',),
-    'rolecall.runs.export': ('export_results',),
+    'rolecall.runs.store.run_reader': ('RunReader',),
+    'rolecall.runs.result_files': ('export_results',),
     'rolecall.retrievers': (
         'BM25Retriever',
         'DPPRetriever',

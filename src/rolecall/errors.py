@@ -6,6 +6,7 @@ RolecallError
 ├── RenderError            a row cannot become a request (unequal turns, a chat template that raises, …)
 ├── PrompterError          a prompter cannot be built, or cannot word this input
 ├── DataError              rows cannot be read (missing file, malformed line, bad range, …)
+├── RunError               a run cannot start or continue; finished rows are kept
 └── MissingExtraError      an optional dependency is not installed; names the extra to install
 """
 
@@ -26,6 +27,7 @@ __all__ = [
     'PrompterError',
     'RenderError',
     'RolecallError',
+    'RunError',
     'TemplateError',
     'did_you_mean',
     'needed',
@@ -83,6 +85,10 @@ class PrompterError(RolecallError, ValueError):
 
 class DataError(RolecallError):
     """Rows cannot be read."""
+
+
+class RunError(RolecallError):
+    """A run cannot start or continue. Finished rows are kept."""
 
 
 class MissingExtraError(RolecallError):

@@ -20,8 +20,8 @@ from rolecall.models.entries import EntryReader
 from rolecall.prompters.base import Hook, Prompter
 from rolecall.prompters.sharing import copied
 from rolecall.render.spans import Request
-from rolecall.runs.client.client import BrokenError, Call, Patience, SingleLane
 from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy
 
 __all__ = ['Connection', 'converse', 'read_sampling']
 
@@ -51,7 +51,7 @@ class Connection:
 
     model: Model
     adapter: Adapter
-    patience: Patience
+    retry_policy: RetryPolicy
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
     _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
@@ -157,10 +157,10 @@ def _number_calls(reply: Reply, start: int) -> Reply:
 async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
     """One request, by the run engine's way of sending. What would end a run is here the end of this call alone."""
     model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
-    lane = SingleLane(model, _ONE, line.patience)
+    client = ConcurrentClient(model, _ONE, line.retry_policy)
     try:
-        reply = await lane.send(Call('generate', request, sampling))
-    except BrokenError as error:
+        reply = await client.send(ModelCall('generate', request, sampling))
+    except ModelUnavailableError as error:
         cause = error.__cause__
         if isinstance(cause, ModelError):
             raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause

@@ -20,7 +20,7 @@ from rolecall.models.base import Model, Sampling
 from rolecall.models.entries import EntryReader
 from rolecall.models.pull import PACKAGED, model_path
 from rolecall.render.chat_template import ChatTemplate
-from rolecall.runs.client.client import Patience
+from rolecall.runs.client.model_client import RetryPolicy
 from rolecall.tokenizers.folder import tokenizer_settings
 from rolecall.tokenizers.gguf_file import chat_settings
 from rolecall.tokenizers.tokenizer import find_tokenizer
@@ -41,7 +41,7 @@ _ENTRY_OPTIONS = (
 )
 _SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len')
 _NAME = 'TrainableModule'
-_PATIENCE = Patience(seconds=None, retries=0, when_busy=0)
+_NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
 _HELLO = 'Hello'
 
 
@@ -122,7 +122,7 @@ class _LocalModel:
             model = self._begin(template, guess=True)
             found = template or _template_in_folder(self._folder())  # a model of the hub is here only now
             if found is not None:
-                self.line = Connection(model, _adapter(model, found), _PATIENCE)
+                self.line = Connection(model, _adapter(model, found), _NO_RETRIES)
             elif template is None:
                 self.stop()
                 self._begin(None)
@@ -143,7 +143,7 @@ class _LocalModel:
         except BaseException:
             result_of(model.close())
             raise
-        self.line = Connection(model, _adapter(model, template), _PATIENCE)
+        self.line = Connection(model, _adapter(model, template), _NO_RETRIES)
         self._on_exit = weakref.finalize(self, _close, model)
         return model
 

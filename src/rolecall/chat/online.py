@@ -16,7 +16,7 @@ from rolecall.models.anthropic import model as anthropic
 from rolecall.models.base import Model
 from rolecall.models.entries import EntryReader
 from rolecall.models.openai import model as openai
-from rolecall.runs.client.client import Patience
+from rolecall.runs.client.model_client import RetryPolicy
 
 __all__ = ['OnlineChatModule']
 
@@ -71,11 +71,11 @@ class OnlineChatModule(ChatModule):
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
         timeout = options.get('timeout') or 600.0
-        patience = Patience(seconds=timeout, retries=retries, when_busy=2 * retries)
+        retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
         adapter = AnthropicAdapter() if found.anthropic else OpenAIAdapter()
         self.source = found.name
         self.model = str(entry.get('model') or '')
-        self._shared = Connection(built, adapter, patience)
+        self._shared = Connection(built, adapter, retry_policy)
         weakref.finalize(self._shared, _close, built)
 
     @property

@@ -79,14 +79,14 @@ def add_report(commands: Any) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     from rolecall.report import StoredRun, report_csv, report_markdown
-    from rolecall.runs.store.reader import Archive
+    from rolecall.runs.store.run_reader import RunReader
 
     if arguments.html:
         return _write_page(arguments.directory, arguments.html, arguments.config)
     if not (arguments.markdown or arguments.csv):
         _show_report(arguments.directory)
         return 0
-    with Archive(arguments.directory) as archive:
+    with RunReader(arguments.directory) as archive:
         run = StoredRun(archive)
         print(report_markdown(run) if arguments.markdown else report_csv(run), end='')
     return 0
@@ -94,20 +94,20 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _show_report(directory: str | Path) -> None:
     from rolecall.report import StoredRun, report_terminal
-    from rolecall.runs.store.reader import Archive
+    from rolecall.runs.store.run_reader import RunReader
     from rolecall.views.terminal import console
 
-    with Archive(directory) as archive:
+    with RunReader(directory) as archive:
         report_terminal(StoredRun(archive), console(sys.stdout))
 
 
 def _write_page(directory: str, target: str, config: str | None) -> int:
     from rolecall.report import ConfigPreviews, StoredRun, page_parts
-    from rolecall.runs.files import written_whole
-    from rolecall.runs.store.reader import Archive
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.runs.store.run_reader import RunReader
 
     previews = ConfigPreviews(config) if config else None
-    with Archive(directory) as archive, written_whole(target) as part, open(part, 'w', encoding='utf-8') as page:
+    with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
         page.writelines(page_parts(StoredRun(archive), previews=previews))
     if previews is not None:
         for (dataset, model), problem in previews.problems.items():
@@ -135,11 +135,11 @@ def add_compare(commands: Any) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.report import StoredRun
     from rolecall.report.compare import compare_json, compare_runs, compare_terminal
-    from rolecall.runs.store.reader import Archive
+    from rolecall.runs.store.run_reader import RunReader
     from rolecall.views.jsonl import json_line
     from rolecall.views.terminal import console
 
-    with Archive(arguments.left) as one, Archive(arguments.right) as other:
+    with RunReader(arguments.left) as one, RunReader(arguments.right) as other:
         left, right = StoredRun(one), StoredRun(other)
         comparison = compare_runs(left, right)
         if arguments.json:
@@ -168,7 +168,7 @@ def add_export_results(exports: Any) -> None:
 
 
 def _export_results(arguments: argparse.Namespace) -> int:
-    from rolecall.runs.export import export_results
+    from rolecall.runs.result_files import export_results
 
     to = sys.stdout if arguments.output == '-' else arguments.output
     export_results(arguments.directory, to, format=arguments.format, dataset=arguments.dataset, model=arguments.model)

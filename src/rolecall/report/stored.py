@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from rolecall.render.spans import Request
-from rolecall.runs.store.reader import FILE, Archive
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['StoredRun']
@@ -16,7 +16,7 @@ __all__ = ['StoredRun']
 class StoredRun:
     """A run that lies on disk, named after its directory."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: RunReader) -> None:
         self._archive = archive
 
     @property

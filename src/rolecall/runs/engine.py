@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from rolecall.errors import RenderError
+from rolecall.errors import RenderError, RunError
 from rolecall.inferencers.asking import Inferencer, Words
 from rolecall.inferencers.fitting import TooLong
 from rolecall.inferencers.prediction import Prediction
 from rolecall.models.base import ModelError
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import Asking, RowAsk
-from rolecall.runs.client.client import BrokenError, Lane
-from rolecall.runs.errors import RunError
+from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.model_client import ModelClient, ModelUnavailableError
+from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
-from rolecall.runs.watcher import Silence, Watcher
 
 __all__ = ['Engine', 'Job']
 
@@ -37,7 +36,7 @@ class Job:
     """One dataset × model: its rows, how they are worded and asked, and who answers."""
 
     dataset: str
-    lane: Lane
+    client: ModelClient
     words: Words
     inferencer: Inferencer
     rows: Callable[[], Iterable[tuple[int, Row, Picked]]]
@@ -47,7 +46,7 @@ class Job:
 
     @property
     def model(self) -> str:
-        return self.lane.model.name
+        return self.client.model.name
 
 
 class Engine:
@@ -58,12 +57,12 @@ class Engine:
         store: Store,
         *,
         rerun: Collection[str] = (),
-        watcher: Watcher | None = None,
+        listener: RunListener | None = None,
         done: Callable[[Job], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._rerun = tuple(rerun)
-        self._watcher = watcher or Silence()
+        self._listener = listener or NullListener()
         self._done = done
         self._rows: set[asyncio.Future[None]] = set()
         self._stopping = False
@@ -85,33 +84,33 @@ class Engine:
 
     async def run(self, jobs: Sequence[Job]) -> None:
         """Run every job; a job is reported to `done` when all its rows are safe."""
-        lanes = {id(job.lane): job.lane for job in jobs}
-        ours = [lane for lane in lanes.values() if lane.model.batch > 1]
-        queues = [[lane] for lane in lanes.values() if lane.model.batch <= 1] + ([ours] if ours else [])
-        ends = await asyncio.gather(*(self._run_lanes(queue, jobs) for queue in queues), return_exceptions=True)
-        for lane in lanes.values():
-            await lane.close()
-        await self._store.settled()
+        clients = {id(job.client): job.client for job in jobs}
+        ours = [client for client in clients.values() if client.model.batch > 1]
+        queues = [[client] for client in clients.values() if client.model.batch <= 1] + ([ours] if ours else [])
+        ends = await asyncio.gather(*(self._run_clients(queue, jobs) for queue in queues), return_exceptions=True)
+        for client in clients.values():
+            await client.close()
+        await self._store.wait_until_saved()
         for error in (self._error, *ends):
             if error is not None:
                 raise error
 
-    async def _run_lanes(self, lanes: Sequence[Lane], jobs: Sequence[Job]) -> None:
+    async def _run_clients(self, clients: Sequence[ModelClient], jobs: Sequence[Job]) -> None:
         """Every job of these models, one after the other. What goes wrong here stops the other models, too."""
         try:
-            for lane in lanes:
-                asking = Asking(lane, self._store)
+            for client in clients:
+                cached = CachedClient(client, self._store)
                 for job in jobs:
-                    if job.lane is lane and lane.model.name not in self.broken and not self._stopping:
-                        await self._run_job(job, asking)
+                    if job.client is client and client.model.name not in self.broken and not self._stopping:
+                        await self._run_job(job, cached)
         except BaseException:
             self.stop()
             raise
 
-    async def _run_job(self, job: Job, asking: Asking) -> None:
-        self._watcher.began(job.dataset, job.model, job.total)
-        again = self._store.rows_that_ended(job.dataset, job.model, self._rerun) if self._rerun else {}
-        places = asyncio.Semaphore(job.lane.window)
+    async def _run_job(self, job: Job, cached: CachedClient) -> None:
+        self._listener.on_pair_start(job.dataset, job.model, job.total)
+        again = self._store.rows_by_outcome(job.dataset, job.model, self._rerun) if self._rerun else {}
+        places = asyncio.Semaphore(job.client.window)
         own: set[asyncio.Task[None]] = set()
         count = 0
         try:
@@ -119,7 +118,7 @@ class Engine:
                 await places.acquire()
                 if self._stopping or job.model in self.broken:
                     break
-                ask = RowAsk(asking, failed_again=number in again, all_again=again.get(number) in _ALL_AGAIN)
+                ask = RowClient(cached, retry_failed=number in again, retry_all=again.get(number) in _ALL_AGAIN)
                 task = asyncio.get_running_loop().create_task(self._row(job, ask, number, row, picked))
                 for tasks in (own, self._rows):
                     tasks.add(task)
@@ -132,9 +131,9 @@ class Engine:
         finally:
             if own:
                 await asyncio.wait(own)
-        await self._store.settled()
+        await self._store.wait_until_saved()
         if not self._stopping and job.model not in self.broken:
-            self._store.forget_rows_from(job.dataset, job.model, count)
+            self._store.drop_rows_from(job.dataset, job.model, count)
             await self._conclude(job)
 
     async def _conclude(self, job: Job) -> None:
@@ -164,25 +163,25 @@ class Engine:
             return task.exception()
         return None if self._stopping else RunError(f'{what} was cancelled, and not by the run.')
 
-    async def _row(self, job: Job, ask: RowAsk, number: int, row: Row, picked: Picked) -> None:
+    async def _row(self, job: Job, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
         try:
             prediction = await job.inferencer.infer(job.words, row, picked, ask)
         except TooLong as found:
             prediction = Prediction(None, 'too_long', found.reason, shots_dropped=found.dropped)
-        except BrokenError as error:
+        except ModelUnavailableError as error:
             if job.model not in self.broken:
                 self.broken[job.model] = str(error)
-                self._watcher.remarked(str(error))
+                self._listener.on_message(str(error))
             return
         except (ModelError, RenderError) as error:
             prediction = Prediction(None, 'failed', str(error), replies=tuple(ask.said))
         result = _result(job, ask, number, row, picked, prediction)
         known = None if ask.sent else self._store.result(job.dataset, job.model, number)
         if known is not None and _says_the_same(known, result):
-            self._watcher.finished_row(known, asked=False, at_once=job.lane.at_once)
+            self._listener.on_row(known, asked=False, concurrency=job.client.concurrency)
             return
-        told = partial(self._watcher.finished_row, result, asked=ask.sent > 0, at_once=job.lane.at_once)
-        self._store.finish(result, then=told)
+        told = partial(self._listener.on_row, result, asked=ask.sent > 0, concurrency=job.client.concurrency)
+        self._store.add_result(result, then=told)
 
 
 def _says_the_same(known: Result, result: Result) -> bool:
@@ -195,7 +194,7 @@ def _said(result: Result) -> list[Any]:
     return [result.prediction, result.gold, result.cluster, result.details, result.shots]
 
 
-def _result(job: Job, ask: RowAsk, number: int, row: Row, picked: Picked, prediction: Prediction) -> Result:
+def _result(job: Job, ask: RowClient, number: int, row: Row, picked: Picked, prediction: Prediction) -> Result:
     kept = len(picked.ids) - prediction.shots_dropped
     return Result(
         dataset=job.dataset,

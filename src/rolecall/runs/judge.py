@@ -1,4 +1,4 @@
-"""A model as the judge: worded by the evaluator's template, asked through the same lanes and store as everybody."""
+"""A model as the judge: worded by the evaluator's template, asked through the same clients and store as everybody."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Problems
 from rolecall.program import compile  # noqa: A004  # the word for it
 from rolecall.prompts.wording import Wording
-from rolecall.runs.client.cache import Asking, RowAsk
-from rolecall.runs.client.client import BrokenError
+from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.model_client import ModelUnavailableError
 
 __all__ = ['Judge', 'find_judge']
 
@@ -24,12 +24,12 @@ _WHERE = 'eval_cfg.evaluator'
 
 
 class Judge:
-    """Says what it thinks of an answer. It can be asked once it has an `asking`; why it could not say is kept."""
+    """Says what it thinks of an answer. It can be asked once it has a client; why it could not say is kept."""
 
     def __init__(self, wording: Wording, model_entry: ModelEntry, model: Model) -> None:
         self.model = model
         self.entry = model_entry.entry
-        self.asking: Asking | None = None
+        self.client: CachedClient | None = None
         self.rerun: Collection[str] = ()
         """Outcomes after which it is asked again; otherwise what is known stays as it is."""
         self.silences: Counter[str] = Counter()
@@ -46,19 +46,19 @@ class Judge:
         except (ModelError, RenderError) as error:
             self.silences[str(error)] += 1
             raise ModelError(str(error)) from error
-        except BrokenError as error:
+        except ModelUnavailableError as error:
             self.broken = str(error)
             self.silences[str(error)] += 1
             raise ModelError(str(error)) from error
 
     async def _opinion(self, values: Mapping[str, Any]) -> str:
-        if self.asking is None:
+        if self.client is None:
             raise ModelError(f'{self.model.name}: the judge can be asked during a run only.')
         request = self._program(values)
-        ask = RowAsk(self.asking, failed_again='failed' in self.rerun)
+        ask = RowClient(self.client, retry_failed='failed' in self.rerun)
         reply = await ask.generate(request, self._sampling)
         if reply.outcome in self.rerun and not ask.sent:
-            reply = await RowAsk(self.asking, all_again=True).generate(request, self._sampling)
+            reply = await RowClient(self.client, retry_all=True).generate(request, self._sampling)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
         return reply.text

@@ -21,10 +21,10 @@ from rolecall.program import DialogueProgram
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import identify
+from rolecall.runs.client.cache import request_key
 from rolecall.runs.plan import PlannedPair, RunPlan
 from rolecall.runs.prepare import Readied, Ready, make_ready
-from rolecall.runs.store.reader import FILE, Archive
+from rolecall.runs.store.run_reader import FILE, RunReader
 
 __all__ = ['plan_of', 'plan_run']
 
@@ -49,17 +49,17 @@ def plan_run(
 
 
 @contextmanager
-def known_requests(out: str | Path | None) -> Iterator[Archive | None]:
+def known_requests(out: str | Path | None) -> Iterator[RunReader | None]:
     """The requests that are finished in a run directory; None if there is no run."""
     if out is None or not (Path(out) / FILE).is_file():
         yield None
         return
-    with Archive(out) as archive:
+    with RunReader(out) as archive:
         yield archive
 
 
 def plan_of(
-    readied: Readied, *, known: Archive | None, rerun: Collection[str] = (), seconds: float | None = None
+    readied: Readied, *, known: RunReader | None, rerun: Collection[str] = (), seconds: float | None = None
 ) -> RunPlan:
     """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -114,7 +114,7 @@ def _counted(ready: Ready, tally: _Tally, limit: int | None, deadline: float | N
 class _Memory:
     """What is known of the requests of a pair, less what is asked again."""
 
-    def __init__(self, ready: Ready, known: Archive | None, rerun: Collection[str]) -> None:
+    def __init__(self, ready: Ready, known: RunReader | None, rerun: Collection[str]) -> None:
         self._known = known if known is not None and known.anything else None
         ended = self._known.outcomes(ready.dataset, ready.model.name) if self._known is not None and rerun else {}
         self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
@@ -171,7 +171,7 @@ class _Tally:
 
     def _new_keys(self, request: Request) -> list[str]:
         """The keys of the request's samples that no row before has asked for."""
-        keys = [identify(request, self._sampling, self._identity, k) for k in range(self._samples)]
+        keys = [request_key(request, self._sampling, self._identity, k) for k in range(self._samples)]
         new = [key for key in keys if key not in self._sent]
         self._sent.update(new)
         return new

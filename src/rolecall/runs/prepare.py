@@ -25,7 +25,7 @@ from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
-from rolecall.runs.client.settings import wrong_pacing
+from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.scores import Scores, build_scores
 
 __all__ = ['Readied', 'Ready', 'make_ready']
@@ -148,7 +148,9 @@ def _built(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     except (MissingExtraError, DataError) as error:
         told = [Problem(model_entry.where, str(error))]
     known = {problem.where.rpartition('.')[2] for problem in told}
-    told += [wrong.inside(model_entry.where) for wrong in wrong_pacing(model_entry.entry) if wrong.where not in known]
+    told += [
+        wrong.inside(model_entry.where) for wrong in check_client_options(model_entry.entry) if wrong.where not in known
+    ]
     problems += told
     return model
 
@@ -200,7 +202,7 @@ def _ready(
     judge = scores.judge
     if judge is not None and all(judge.entry is not one.entry for one in model_entries):
         at = f'{where}: eval_cfg.evaluator.judge_cfg'
-        wrong = [*wrong_pacing(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
+        wrong = [*check_client_options(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))

@@ -15,24 +15,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolecall.config.printing import format_config
-from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
+from rolecall.errors import ConfigError, Problem, RenderError, RunError, did_you_mean
 from rolecall.lint.linter import Finding, lint_config
 from rolecall.models.base import Model
 from rolecall.program import fingerprint
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import Asking
-from rolecall.runs.client.client import Lane, lane_to
-from rolecall.runs.client.settings import limits_of, patience_of
+from rolecall.runs.client.cache import CachedClient
+from rolecall.runs.client.client_options import read_limits, read_retry_policy
+from rolecall.runs.client.model_client import ModelClient, build_client
 from rolecall.runs.engine import Engine, Job
-from rolecall.runs.errors import RunError
 from rolecall.runs.judge import Judge
+from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.planning import known_requests, plan_of
 from rolecall.runs.prepare import Readied, Ready, make_ready
-from rolecall.runs.store.manifest import manifest_of, without_keys
+from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
-from rolecall.runs.watcher import Silence, Watcher
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['RunSummary', 'run_config']
@@ -84,7 +83,7 @@ def run_config(
     model: str | None = None,
     rerun: Collection[str] = (),
     dry_run: bool = False,
-    progress: Watcher | None = None,
+    progress: RunListener | None = None,
     data: Mapping[str, str] | None = None,
     lint: bool = True,
 ) -> RunSummary:
@@ -96,26 +95,26 @@ def run_config(
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
-    watcher = progress or Silence()
+    listener = progress or NullListener()
     readied = make_ready(config, dataset=dataset, model=model, limit=limit, data=data)
     findings = tuple(_errors(config, dataset, model, data)) if lint else ()
     if dry_run:
         with known_requests(out) as known:
             plan = plan_of(readied, known=known, rerun=rerun)
-        watcher.planned(plan, findings)
-        watcher.ended()
+        listener.on_plan(plan, findings)
+        listener.on_end()
         return RunSummary(Path(out), plan, findings=findings, dry=True)
     with closing(Store(out)) as store:
         with known_requests(out) as known:
             plan = plan_of(readied, known=known, rerun=rerun, seconds=_PLANNING_SECONDS)
-        watcher.planned(plan, findings)
-        store.note_start(_manifest(readied), format_config(without_keys(readied.config), style='json'))
-        run = _Run(readied, store, watcher, rerun)
+        listener.on_plan(plan, findings)
+        store.record_start(_manifest(readied), format_config(hide_secrets(readied.config), style='json'))
+        run = _Run(readied, store, listener, rerun)
         began = time.monotonic()
         try:
             _in_a_loop(run.main())
         finally:
-            watcher.ended()
+            listener.on_end()
         return RunSummary(
             Path(out),
             plan,
@@ -132,49 +131,49 @@ def run_config(
 class _Run:
     """What one run has at hand while it goes on."""
 
-    def __init__(self, readied: Readied, store: Store, watcher: Watcher, rerun: Collection[str]) -> None:
+    def __init__(self, readied: Readied, store: Store, listener: RunListener, rerun: Collection[str]) -> None:
         self._readied = readied
         self._store = store
-        self._watcher = watcher
+        self._listener = listener
         self._rerun = rerun
         self._ready = {(ready.dataset, ready.model.name): ready for ready in readied.pairs}
         self.outcomes: Counter[str] = Counter()
         self.cards: list[Scorecard] = []
         self.broken_judges: dict[str, str] = {}
         self.unjudged = 0
-        self.engine = Engine(store, rerun=rerun, watcher=watcher, done=self._score)
+        self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score)
 
     async def main(self) -> None:
         entries = {ready.model.name: ready.model_entry.entry for ready in self._readied.pairs}
-        lanes = {name: _lane(model, entries[name]) for name, model in self._readied.models.items()}
-        judges = self._seat_judges(lanes)
+        clients = {name: _client(model, entries[name]) for name, model in self._readied.models.items()}
+        judges = self._seat_judges(clients)
         try:
             with _stopped_by_signal(self.engine):
-                await self.engine.run([self._job(ready, lanes[ready.model.name]) for ready in self._readied.pairs])
+                await self.engine.run([self._job(ready, clients[ready.model.name]) for ready in self._readied.pairs])
         finally:
-            for lane in judges:
-                await lane.close()
+            for client in judges:
+                await client.close()
             for who in {id(one): one for one in (*self._readied.models.values(), *(j.model for j in judges))}.values():
                 await who.close()
 
-    def _seat_judges(self, lanes: Mapping[str, Lane]) -> list[Lane]:
+    def _seat_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
         """Give every judge its way to its model: that of the run, where the model is one of the run's."""
-        own: dict[str, Lane] = {}
+        own: dict[str, ModelClient] = {}
         for judge in (ready.scores.judge for ready in self._readied.pairs):
             if judge is None:
                 continue
-            lane = next((lane for lane in lanes.values() if lane.model is judge.model), None)
+            client = next((client for client in clients.values() if client.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
-            lane = lane or own.setdefault(key, _lane(judge.model, judge.entry))
-            judge.asking, judge.rerun = Asking(lane, self._store), self._rerun
+            client = client or own.setdefault(key, _client(judge.model, judge.entry))
+            judge.client, judge.rerun = CachedClient(client, self._store), self._rerun
         return list(own.values())
 
-    def _job(self, ready: Ready, lane: Lane) -> Job:
+    def _job(self, ready: Ready, client: ModelClient) -> Job:
         total = len(ready.pair.data.test)
         limit = self._readied.limit
         return Job(
             dataset=ready.dataset,
-            lane=lane,
+            client=client,
             words=ready,
             inferencer=ready.inferencer,
             rows=partial(_rows_as_shown, ready, limit),
@@ -192,13 +191,13 @@ class _Run:
         else:
             scored, card = [], ready.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
         card = self._with_silences(card, ready.scores.judge)
-        await self._store.settled()
-        self._store.note_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
+        await self._store.wait_until_saved()
+        self._store.record_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
         self.outcomes.update(result.outcome for result in scored)
         self.cards.append(card)
         if card.error:
-            self._watcher.remarked(card.error)
-        self._watcher.scored(job.dataset, job.model, [card])
+            self._listener.on_message(card.error)
+        self._listener.on_scores(job.dataset, job.model, [card])
 
     def _with_silences(self, card: Scorecard, judge: Judge | None) -> Scorecard:
         """The score with what its judge did not say, and why; that is told, too."""
@@ -210,7 +209,7 @@ class _Run:
             self.broken_judges[judge.model.name] = judge.broken
         [(why, _), *others] = judge.silences.most_common()
         more = f' (and {len(others)} other reasons)' if others else ''
-        self._watcher.remarked(f'{card.dataset} × {card.model}: {count:,} answers were not judged: {why}{more}')
+        self._listener.on_message(f'{card.dataset} × {card.model}: {count:,} answers were not judged: {why}{more}')
         silences = {'model': judge.model.name, 'reasons': dict(judge.silences.most_common(_REASONS))}
         return replace(card, details={**card.details, 'not_judged': silences})
 
@@ -243,21 +242,21 @@ def _hold_against_preview(ready: Ready, number: int, row: Row, picked: Picked) -
         )
 
 
-def _lane(model: Model, entry: Mapping[str, Any]) -> Lane:
-    return lane_to(model, limits=limits_of(entry), patience=patience_of(entry))
+def _client(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+    return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
 
 
 def _manifest(readied: Readied) -> dict[str, Any]:
-    models = {name: without_keys(dict(model.identity)) for name, model in readied.models.items()}
+    models = {name: hide_secrets(dict(model.identity)) for name, model in readied.models.items()}
     pairs = [
         {
             'dataset': ready.dataset,
             'model': ready.model.name,
-            'template': fingerprint(format_config(without_keys(ready.pair.task.entry['infer_cfg']), style='json')),
+            'template': fingerprint(format_config(hide_secrets(ready.pair.task.entry['infer_cfg']), style='json')),
         }
         for ready in readied.pairs
     ]
-    return manifest_of(models, pairs)
+    return describe_run(models, pairs)
 
 
 def _errors(

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.store.results import Result
-from rolecall.runs.watcher import Silence, Watcher
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.facts import counted
 from rolecall.views.visible import safe
@@ -30,7 +30,7 @@ _MOST_PAIRS = 40
 _MOST_FINDINGS = 5
 
 
-def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> Watcher:
+def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> RunListener:
     """The display that suits a stream: live on a terminal, plain in a pipe."""
     stream = stream or sys.stderr
     if quiet:
@@ -55,17 +55,17 @@ class Tally:
     done: int = 0
     asked: int = 0
     tokens: int = 0
-    at_once: int = 0
+    concurrency: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
 
-    def add(self, result: Result, *, asked: bool, at_once: int = 0) -> None:
+    def add(self, result: Result, *, asked: bool, concurrency: int = 0) -> None:
         self.done += 1
         self.outcomes[result.outcome] += 1
-        self.at_once = at_once
+        self.concurrency = concurrency
         if asked:
             self.asked += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
@@ -92,13 +92,13 @@ def _clock(seconds: float) -> str:
     return f'{hours}:{minutes:02}:{rest:02}' if hours else f'{minutes}:{rest:02}'
 
 
-class QuietProgress(Silence):
+class QuietProgress(NullListener):
     """Only what a person must know."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def remarked(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Something that a person should know."""
         self._say(f'rolecall: {safe(message)}')
 
@@ -115,7 +115,7 @@ class PlainProgress(QuietProgress):
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._told: dict[tuple[str, str], float] = {}
 
-    def planned(self, plan: RunPlan, findings: Sequence[Finding]) -> None:
+    def on_plan(self, plan: RunPlan, findings: Sequence[Finding]) -> None:
         """What will be asked, and what the linter calls an error."""
         lines = list(plan.lines())
         hidden = len(lines) - 1 - _MOST_PAIRS
@@ -129,16 +129,16 @@ class PlainProgress(QuietProgress):
         if findings:
             self._say(f'{counted(len(findings), "lint error")}; `rolecall lint` shows remedies.')
 
-    def began(self, dataset: str, model: str, total: int | None) -> None:
+    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
         """A dataset × model is begun."""
         self._tallies[dataset, model] = Tally(f'{dataset} × {model}', total)
         self._told[dataset, model] = time.monotonic()
 
-    def finished_row(self, result: Result, *, asked: bool, at_once: int) -> None:
+    def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None:
         """A row is safe."""
         key = (result.dataset, result.model)
         tally = self._tallies[key]
-        tally.add(result, asked=asked, at_once=at_once)
+        tally.add(result, asked=asked, concurrency=concurrency)
         now = time.monotonic()
         if now - self._told[key] >= self._every:
             self._told[key] = now
@@ -147,7 +147,7 @@ class PlainProgress(QuietProgress):
     def _tell(self, key: tuple[str, str], tally: Tally) -> None:
         self._say(safe(tally.line()))
 
-    def scored(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
+    def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
         tally = self._tallies.pop((dataset, model), None)
         if tally is not None:
@@ -164,15 +164,15 @@ class LiveProgress(PlainProgress):
         self._bars: dict[tuple[str, str], TaskID] = {}
         self._shown: Progress | None = None
 
-    def began(self, dataset: str, model: str, total: int | None) -> None:
+    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
         """A dataset × model is begun."""
-        super().began(dataset, model, total)
+        super().on_pair_start(dataset, model, total)
         if self._shown is None:
             self._shown = self._display()
             self._shown.start()
         self._bars[dataset, model] = self._shown.add_task(f'{dataset} × {model}', total=total, facts='')
 
-    def scored(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
+    def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
         tally = self._tallies.get((dataset, model))
         if tally is not None:
@@ -180,9 +180,9 @@ class LiveProgress(PlainProgress):
         bar = self._bars.pop((dataset, model), None)
         if self._shown is not None and bar is not None:
             self._shown.remove_task(bar)
-        super().scored(dataset, model, cards)
+        super().on_scores(dataset, model, cards)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """The run is over."""
         if self._shown is not None:
             self._shown.stop()
@@ -190,7 +190,7 @@ class LiveProgress(PlainProgress):
 
     def _tell(self, key: tuple[str, str], tally: Tally) -> None:
         if self._shown is not None:
-            busy = f', {tally.at_once} at once' if tally.at_once else ''
+            busy = f', {tally.concurrency} at once' if tally.concurrency else ''
             facts = tally.facts().removeprefix(', ') + busy
             self._shown.update(self._bars[key], completed=tally.done, facts=facts)
 

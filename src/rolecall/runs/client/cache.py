@@ -11,43 +11,43 @@ from rolecall.inferencers.asking import together
 from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.program import fingerprint
 from rolecall.render.spans import Request
-from rolecall.runs.client.client import Call, Lane
-from rolecall.runs.client.retry import speaks_of_the_row
+from rolecall.runs.client.model_client import ModelCall, ModelClient
+from rolecall.runs.client.retry import is_row_failure
 from rolecall.runs.store.codec import as_stored
 from rolecall.runs.store.writer import Failure, Store
 
-__all__ = ['Asking', 'RowAsk', 'identify']
+__all__ = ['CachedClient', 'RowClient', 'request_key']
 
 Came = Reply | Scored | Failure
 
 
-def identify(request: Request, sampling: Sampling | None, identity: object, sample: int = 0) -> str:
+def request_key(request: Request, sampling: Sampling | None, identity: object, sample: int = 0) -> str:
     """The key under which a request is known: what is sent, how answers are drawn, and who is asked."""
     if sampling is None:
         return fingerprint(request, model=identity, kind='score')
     return fingerprint(request, sampling=sampling.as_dict(), model=identity, sample=sample)
 
 
-class Asking:
+class CachedClient:
     """What all rows of a run share on the way to one model. A request that two rows have in common is sent once."""
 
-    def __init__(self, lane: Lane, store: Store) -> None:
-        self.lane = lane
-        self.identity = dict(lane.model.identity)
+    def __init__(self, client: ModelClient, store: Store) -> None:
+        self.client = client
+        self.identity = dict(client.model.identity)
         self._store = store
         self._who = fingerprint('', model=self.identity)
         if store.has_answered(self._who):
-            lane.trust()
+            client.trust()
         self._under_way: dict[str, asyncio.Future[Came]] = {}
 
-    async def answer(self, key: str, call: Call, *, failed_again: bool, all_again: bool) -> tuple[Came, bool]:
+    async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Came, bool]:
         """What a call comes to, and whether it was sent for that."""
         if key in self._under_way:
             return await asyncio.shield(self._under_way[key]), False
-        known = None if all_again else self._store.kept(key)
+        known = None if retry_all else self._store.find_reply(key)
         if known is not None and not isinstance(known, Failure):
-            self.lane.trust()
-        if known is not None and not (failed_again and isinstance(known, Failure)):
+            self.client.trust()
+        if known is not None and not (retry_failed and isinstance(known, Failure)):
             return known, False
         came: asyncio.Future[Came] = asyncio.get_running_loop().create_future()
         self._under_way[key] = came
@@ -63,27 +63,27 @@ class Asking:
             del self._under_way[key]
         else:
             if not isinstance(answer, Failure):
-                self._store.note_answered(self._who)
-            self._store.keep(key, call.request, answer, then=partial(self._under_way.pop, key, None))
+                self._store.record_answering(self._who)
+            self._store.add_reply(key, call.request, answer, then=partial(self._under_way.pop, key, None))
         return answer, True
 
-    async def _sent(self, call: Call) -> tuple[Came, bool]:
+    async def _sent(self, call: ModelCall) -> tuple[Came, bool]:
         """What a call comes to, and whether that is worth keeping: the server's or the key's trouble is not."""
         try:
-            answer = await self.lane.send(call)
+            answer = await self.client.send(call)
         except ModelError as error:
-            return Failure(error), speaks_of_the_row(error, answered=self.lane.answered)
+            return Failure(error), is_row_failure(error, answered=self.client.answered)
         return as_stored(answer) if isinstance(answer, Scored) else answer, True
 
 
-class RowAsk:
+class RowClient:
     """The `Ask` of one row. It takes down what was asked, and what it cost."""
 
-    __slots__ = ('_again', '_asking', 'fingerprints', 'input_tokens', 'output_tokens', 'said', 'seconds', 'sent')
+    __slots__ = ('_again', '_client', 'fingerprints', 'input_tokens', 'output_tokens', 'said', 'seconds', 'sent')
 
-    def __init__(self, asking: Asking, *, failed_again: bool = False, all_again: bool = False) -> None:
-        self._asking = asking
-        self._again = {'failed_again': failed_again, 'all_again': all_again}
+    def __init__(self, client: CachedClient, *, retry_failed: bool = False, retry_all: bool = False) -> None:
+        self._client = client
+        self._again = {'retry_failed': retry_failed, 'retry_all': retry_all}
         self.fingerprints: list[str] = []
         self.said: list[str] = []
         self.sent = 0
@@ -93,7 +93,7 @@ class RowAsk:
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
-        came = await self._answer(Call('generate', request, sampling), sampling, sample)
+        came = await self._answer(ModelCall('generate', request, sampling), sampling, sample)
         if not isinstance(came, Reply):
             raise ModelError(str(came))
         self.said.append(came.text)
@@ -102,7 +102,7 @@ class RowAsk:
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
         drawn = Sampling()
-        calls = [self._answer(Call('score', request, drawn), None, 0) for request in requests]
+        calls = [self._answer(ModelCall('score', request, drawn), None, 0) for request in requests]
         scored = []
         for came in await together(calls):
             if not isinstance(came, Scored):
@@ -112,12 +112,12 @@ class RowAsk:
 
     def count(self, request: Request) -> int | None:
         """The number of tokens of a request, if a tokenizer is at hand."""
-        return self._asking.lane.model.count(request)
+        return self._client.client.model.count(request)
 
-    async def _answer(self, call: Call, sampling: Sampling | None, sample: int) -> Came:
-        key = identify(call.request, sampling, self._asking.identity, sample)
+    async def _answer(self, call: ModelCall, sampling: Sampling | None, sample: int) -> Came:
+        key = request_key(call.request, sampling, self._client.identity, sample)
         self.fingerprints.append(key)
-        came, sent = await self._asking.answer(key, call, **self._again)
+        came, sent = await self._client.answer(key, call, **self._again)
         self.sent += sent
         if not isinstance(came, Failure):
             self._add(came.usage)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ['Limits', 'Pace', 'Signal']
+__all__ = ['Limiter', 'Limits', 'Signal']
 
 Signal = Literal['ok', 'busy', 'trouble', 'other']
 """How a call ended: answered; too much for the server (429, time-out); the server had trouble; anything else."""
@@ -32,7 +32,7 @@ class Limits:
     per_second: float | None = None
 
 
-class Pace:
+class Limiter:
     """Lets calls through. `enter` before a call, `leave` after it.
 
     Calls at once double each round until that stops helping, and then try a little more from time to time. A server
@@ -55,7 +55,7 @@ class Pace:
         self._before: tuple[float, float] | None = None
         self._start_round(clock())
 
-    async def enter(self) -> float:
+    async def acquire(self) -> float:
         """Wait for a place. The result is the ticket to leave with."""
         if self._waiting or not self._may_start():
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -72,7 +72,7 @@ class Pace:
             self._started()
         return self._clock()
 
-    def leave(self, ticket: float, signal: Signal, *, retry_after: float | None = None) -> None:
+    def release(self, ticket: float, signal: Signal, *, retry_after: float | None = None) -> None:
         """A call has ended."""
         self.active -= 1
         now = self._clock()

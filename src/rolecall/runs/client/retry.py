@@ -12,7 +12,7 @@ from typing import TypeVar
 from rolecall.errors import RolecallError
 from rolecall.models.base import ModelError
 
-__all__ = ['BrokenError', 'Patience', 'Tries', 'is_busy', 'speaks_of_the_row']
+__all__ = ['ModelUnavailableError', 'Retrier', 'RetryPolicy', 'is_overload', 'is_row_failure']
 
 _REFUSED = (401, 402, 429)
 """Final statuses of the key or the account, never of a row: every other request would get them too."""
@@ -28,7 +28,7 @@ T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long a call may take, and how often one that fails for the moment is tried again."""
 
     seconds: float | None = 600.0
@@ -43,25 +43,25 @@ class Patience:
         return min(self.longest_pause, self.first_pause * 2.0**attempt) * random.uniform(0.5, 1.5)
 
 
-class BrokenError(RolecallError):
+class ModelUnavailableError(RolecallError):
     """Nothing more can be asked of this model in this run."""
 
 
-class Tries:
-    """Tries calls again while that may help, and knows when nothing will.
+class Retrier:
+    """Retries calls while that may help, and knows when nothing will.
 
     A model that has ever answered is given up only when it refuses the key, or cannot be reached, again and again.
     While it has answered nothing, equal failures say that it will not; but calls under way are heard first.
     """
 
-    def __init__(self, name: str, patience: Patience) -> None:
+    def __init__(self, name: str, retry_policy: RetryPolicy) -> None:
         self._name = name
-        self.patience = patience
+        self.retry_policy = retry_policy
         self.answered = False
         self._under_way = 0
         self._doubt: asyncio.Future[None] | None = None
         self._grounds = ''
-        self.broken: BrokenError | None = None
+        self.broken: ModelUnavailableError | None = None
         """Why nothing more can be asked."""
         self._failures: Counter[str] = Counter()
 
@@ -90,9 +90,9 @@ class Tries:
             try:
                 came = await once()
             except ModelError as error:
-                too_busy = is_busy(error)
+                too_busy = is_overload(error)
                 if not error.transient or (
-                    busy >= self.patience.when_busy if too_busy else attempt >= self.patience.retries
+                    busy >= self.retry_policy.when_busy if too_busy else attempt >= self.retry_policy.retries
                 ):
                     attempts = attempt + busy + 1
                     await self._take_down(error, attempts=attempts)
@@ -100,10 +100,10 @@ class Tries:
                         raise
                     raise ModelError(_tried(error, attempts), transient=error.transient, status=error.status) from error
                 self._settle()
-                pause = self.patience.pause(attempt if not too_busy else min(busy, 6))
+                pause = self.retry_policy.pause(attempt if not too_busy else min(busy, 6))
                 attempt, busy = (attempt, busy + 1) if too_busy else (attempt + 1, busy)
                 await asyncio.sleep(max(pause, min(error.retry_after or 0.0, 300.0)))
-            except BrokenError:
+            except ModelUnavailableError:
                 raise
             except RolecallError as error:
                 raise self._break(str(error)) from error
@@ -157,8 +157,8 @@ class Tries:
             self._break(self._grounds)
         doubt.set_result(None)
 
-    def _break(self, why: str) -> BrokenError:
-        self.broken = BrokenError(f'{self._name}: {why}')
+    def _break(self, why: str) -> ModelUnavailableError:
+        self.broken = ModelUnavailableError(f'{self._name}: {why}')
         self._settle()
         return self.broken
 
@@ -167,7 +167,7 @@ def _tried(error: ModelError, attempts: int) -> str:
     return f'no answer after {attempts} {"attempt" if attempts == 1 else "attempts"}: {error}'
 
 
-def speaks_of_the_row(error: ModelError, *, answered: bool) -> bool:
+def is_row_failure(error: ModelError, *, answered: bool) -> bool:
     """Whether a failure is the row's own and will stay: not the server's just now, nor the key's or the account's.
 
     What may also come from a wrong key or address says nothing of a row until the model has answered something.
@@ -188,7 +188,7 @@ def _alike(error: ModelError) -> str:
     return str(error.status or error) if told else str(error)
 
 
-def is_busy(error: ModelError) -> bool:
+def is_overload(error: ModelError) -> bool:
     """Whether it was too much for the server just now."""
     return error.transient and (
         error.status in _BUSY or isinstance(error.__cause__, (TimeoutError, asyncio.TimeoutError))

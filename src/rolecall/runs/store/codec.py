@@ -16,16 +16,16 @@ from rolecall.runs.store.results import Result
 
 __all__ = [
     'as_stored',
+    'decode_result',
     'dumps',
+    'encode_result',
     'pack_request',
     'pack_scored',
     'read_reply',
-    'read_result',
     'result_as_dict',
     'unpack_request',
     'unpack_scored',
     'write_reply',
-    'write_result',
 ]
 
 _RESULT_KEYS = tuple(field.name for field in fields(Result))
@@ -150,7 +150,7 @@ def result_as_dict(result: Result) -> dict[str, Any]:
     return {key: getattr(result, key) for key in _RESULT_KEYS}
 
 
-def write_result(result: Result) -> str:
+def encode_result(result: Result) -> str:
     """A result as JSON, what is not set left out."""
     return dumps(
         {
@@ -161,7 +161,7 @@ def write_result(result: Result) -> str:
     )
 
 
-def read_result(text: str) -> Result:
+def decode_result(text: str) -> Result:
     """A result as it was written; keys of a later version are passed over."""
     read = json.loads(text)
     known: dict[str, Any] = {

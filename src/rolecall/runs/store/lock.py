@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from rolecall.runs.errors import RunError
+from rolecall.errors import RunError
 
 __all__ = ['Lock']
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall._version import __version__
 
-__all__ = ['manifest_of', 'without_keys']
+__all__ = ['describe_run', 'hide_secrets']
 
 _SECRET = re.compile(
     r'(?:.*_)?(?:api_?key|secret|secret_key|access_key|access_token|password|authorization)|keys?|token', re.I
@@ -20,16 +20,16 @@ _HIDDEN = '***'
 _MOST_ROWS = 100
 
 
-def without_keys(value: Any) -> Any:
+def hide_secrets(value: Any) -> Any:
     """The config with every key, password and header hidden, and long lists of inline rows named, not kept.
 
-    >>> without_keys({'models': [{'abbr': 'gpt', 'key': 'sk-1', 'path': 'gpt-4o'}]})
+    >>> hide_secrets({'models': [{'abbr': 'gpt', 'key': 'sk-1', 'path': 'gpt-4o'}]})
     {'models': [{'abbr': 'gpt', 'key': '***', 'path': 'gpt-4o'}]}
     """
     if isinstance(value, Mapping):
         return {name: _hidden(str(name), inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_keys(inner) for inner in value]
+        return [hide_secrets(inner) for inner in value]
     return _USER_IN_URL.sub(rf'\1{_HIDDEN}@', value) if isinstance(value, str) else value
 
 
@@ -40,10 +40,10 @@ def _hidden(name: str, value: Any) -> Any:
         return dict.fromkeys(value, _HIDDEN)
     if _SECRET.fullmatch(name) and isinstance(value, (str, list, tuple)):
         return value if value == 'ENV' else _HIDDEN
-    return without_keys(value)
+    return hide_secrets(value)
 
 
-def manifest_of(models: Mapping[str, Mapping[str, Any]], pairs: list[dict[str, Any]]) -> dict[str, Any]:
+def describe_run(models: Mapping[str, Mapping[str, Any]], pairs: list[dict[str, Any]]) -> dict[str, Any]:
     """With what a run was made: versions, models, and each dataset × model with the identity of its wording."""
     return {
         'rolecall': __version__,

@@ -17,22 +17,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rolecall.errors import RunError
 from rolecall.models.base import Reply, Scored
 from rolecall.render.spans import Request
-from rolecall.runs.errors import RunError
 from rolecall.runs.store.codec import (
+    decode_result,
     dumps,
+    encode_result,
     pack_request,
     pack_scored,
     read_reply,
-    read_result,
     unpack_scored,
     write_reply,
-    write_result,
 )
 from rolecall.runs.store.lock import Lock
-from rolecall.runs.store.reader import FILE, VERSION, check_version, tables_in
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, VERSION, check_version, tables_in
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['Failure', 'Store']
@@ -129,7 +129,7 @@ class Store:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    def kept(self, fingerprint: str) -> Reply | Scored | Failure | None:
+    def find_reply(self, fingerprint: str) -> Reply | Scored | Failure | None:
         """What a request came to, if it is finished."""
         if self._new is not None and fingerprint not in self._new:
             return None
@@ -141,11 +141,6 @@ class Store:
             return Failure(reply)
         return unpack_scored(reply) if kind == 'score' else read_reply(reply)
 
-    def knows(self, fingerprint: str) -> bool:
-        """Whether a request is finished."""
-        found = self._read.execute('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)).fetchone()
-        return found is not None
-
     def has_answered(self, who: str) -> bool:
         """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
         return self._read.execute('SELECT 1 FROM answered WHERE who = ?', (who,)).fetchone() is not None
@@ -155,7 +150,7 @@ class Store:
         """Whether any request is finished."""
         return self._read.execute('SELECT 1 FROM requests LIMIT 1').fetchone() is not None
 
-    def rows_that_ended(self, dataset: str, model: str, outcomes: Sequence[str]) -> dict[int, str]:
+    def rows_by_outcome(self, dataset: str, model: str, outcomes: Sequence[str]) -> dict[int, str]:
         """The rows of a pair that ended in one of these outcomes."""
         marks = ','.join('?' * len(outcomes))
         query = f'SELECT row, outcome FROM rows WHERE dataset = ? AND model = ? AND outcome IN ({marks})'
@@ -165,17 +160,17 @@ class Store:
         """A finished row."""
         query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? AND row = ?'
         found = self._read.execute(query, (dataset, model, row)).fetchone()
-        return None if found is None else read_result(found[0])
+        return None if found is None else decode_result(found[0])
 
     def results(self, dataset: str, model: str) -> Iterator[Result]:
         """The finished rows of a pair, in order."""
         query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? ORDER BY row'
         for (text,) in self._read.execute(query, (dataset, model)):
-            yield read_result(text)
+            yield decode_result(text)
 
     # -- writing in groups ---------------------------------------------------------------------------------------------
 
-    def keep(
+    def add_reply(
         self, fingerprint: str, request: Request, came: Reply | Scored | Failure, *, then: Callable[[], object]
     ) -> None:
         """Keep what a request came to; `then` is called once it is safe."""
@@ -191,7 +186,7 @@ class Store:
         self._waiting.append(then)
         self._start_flushing()
 
-    def note_answered(self, who: str) -> None:
+    def record_answering(self, who: str) -> None:
         """Keep, with the next group, that this model answers."""
         self._answered.add(who)
 
@@ -201,7 +196,7 @@ class Store:
             if len(self._new) > _REMEMBERED:
                 self._new = None
 
-    def finish(self, result: Result, *, then: Callable[[], object]) -> None:
+    def add_result(self, result: Result, *, then: Callable[[], object]) -> None:
         """Keep a finished row; `then` is called once it is safe."""
         self._rows.append(_row(result))
         self._waiting.append(then)
@@ -246,7 +241,7 @@ class Store:
         with self._clear_errors():
             self._write.execute('COMMIT')
 
-    async def settled(self) -> None:
+    async def wait_until_saved(self) -> None:
         """Wait until everything is on disk."""
         while self._flushing is not None:
             await asyncio.shield(self._flushing)
@@ -263,14 +258,14 @@ class Store:
 
     # -- writing at once -----------------------------------------------------------------------------------------------
 
-    def note_start(self, manifest: Mapping[str, Any], config: str) -> None:
+    def record_start(self, manifest: Mapping[str, Any], config: str) -> None:
         """Note how and with what the run is started. A start like the last one is noted once."""
         last = self._read.execute('SELECT manifest, config FROM starts ORDER BY id DESC LIMIT 1').fetchone()
         if last != (dumps(manifest), config):
             now = datetime.now(timezone.utc).isoformat(timespec='seconds')
             self._at_once(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', (now, dumps(manifest), config)))
 
-    def forget_rows_from(self, dataset: str, model: str, row: int) -> None:
+    def drop_rows_from(self, dataset: str, model: str, row: int) -> None:
         """Rows from this number on are no longer part of the run. (What was asked for them stays known.)"""
         query = 'SELECT 1 FROM rows WHERE dataset = ? AND model = ? AND row >= ? LIMIT 1'
         if self._read.execute(query, (dataset, model, row)).fetchone() is None:
@@ -280,7 +275,7 @@ class Store:
             ('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)),
         )
 
-    def note_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
+    def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
         """Keep the scores of a pair, and its rows as they were scored."""
         pairs = {(card.dataset, card.model) for card in cards}
         self._at_once(
@@ -329,7 +324,7 @@ def _told(error: Exception) -> str:
 
 
 def _row(result: Result) -> tuple[Any, ...]:
-    return (result.dataset, result.model, result.row, result.outcome, write_result(result))
+    return (result.dataset, result.model, result.row, result.outcome, encode_result(result))
 
 
 def _as_dict(card: Scorecard) -> dict[str, Any]:

@@ -10,20 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rolecall.errors import RunError
 from rolecall.models.base import Reply, Scored
-from rolecall.runs.errors import RunError
-from rolecall.runs.store.codec import read_reply, read_result, unpack_request, unpack_scored
+from rolecall.runs.store.codec import decode_result, read_reply, unpack_request, unpack_scored
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['FILE', 'VERSION', 'Archive', 'check_version', 'tables_in']
+__all__ = ['FILE', 'VERSION', 'RunReader', 'check_version', 'tables_in']
 
 FILE = 'run.sqlite'
 VERSION = 1
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
 
 
-class Archive:
+class RunReader:
     """A run directory, open for reading."""
 
     def __init__(self, directory: str | Path) -> None:
@@ -33,7 +33,7 @@ class Archive:
             raise RunError(f'{directory}: there is no run here ({FILE} is missing).')
         self._db = _opened(file)
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> RunReader:
         return self
 
     def __exit__(
@@ -64,7 +64,7 @@ class Archive:
         """The finished rows, in order."""
         wanted, values = _where(dataset, model)
         for (text,) in self._all(f'SELECT result FROM rows{wanted} ORDER BY dataset, model, row', values):
-            yield read_result(text)
+            yield decode_result(text)
 
     def outcomes(self, dataset: str, model: str) -> dict[int, str]:
         """How each row ended."""

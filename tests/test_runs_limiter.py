@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.runs.client.client import BrokenError, Call, Patience, SingleLane, within
-from rolecall.runs.client.limiter import Limits, Pace
+from rolecall.runs.client.limiter import Limiter, Limits
+from rolecall.runs.client.model_client import (
+    ConcurrentClient,
+    ModelCall,
+    ModelUnavailableError,
+    RetryPolicy,
+    with_timeout,
+)
 
 
 class Clock:
@@ -26,15 +32,15 @@ def limit_after(calls: int, *, capacity: int, limits: Limits) -> float:
     """How many calls at once are let in after so many calls to a server that answers `capacity` at once in 20 ms."""
 
     async def run() -> float:
-        pace = Pace(limits)
+        limiter = Limiter(limits)
 
         async def call() -> None:
-            ticket = await pace.enter()
-            await asyncio.sleep(0.02 * max(1.0, pace.active / capacity))
-            pace.leave(ticket, 'ok')
+            ticket = await limiter.acquire()
+            await asyncio.sleep(0.02 * max(1.0, limiter.active / capacity))
+            limiter.release(ticket, 'ok')
 
         await asyncio.gather(*(call() for _ in range(calls)))
-        return pace.limit
+        return limiter.limit
 
     return asyncio.run(run())
 
@@ -50,12 +56,12 @@ def test_calls_at_once_stop_growing_where_the_server_gives_no_more() -> None:
 def test_a_busy_server_cuts_once_for_all_calls_that_were_on_their_way() -> None:
     async def run() -> float:
         clock = Clock()
-        pace = Pace(Limits(64, 64), clock=clock)
-        tickets = [await pace.enter() for _ in range(64)]
+        limiter = Limiter(Limits(64, 64), clock=clock)
+        tickets = [await limiter.acquire() for _ in range(64)]
         clock.now = 1.0
         for ticket in tickets:
-            pace.leave(ticket, 'busy')
-        return pace.limit
+            limiter.release(ticket, 'busy')
+        return limiter.limit
 
     assert asyncio.run(run()) == pytest.approx(64 * 0.6)
 
@@ -63,13 +69,13 @@ def test_a_busy_server_cuts_once_for_all_calls_that_were_on_their_way() -> None:
 def test_there_is_always_one_call() -> None:
     async def run() -> float:
         clock = Clock()
-        pace = Pace(Limits(2, 64), clock=clock)
+        limiter = Limiter(Limits(2, 64), clock=clock)
         for _ in range(20):
             clock.now += 1
-            ticket = await pace.enter()
+            ticket = await limiter.acquire()
             clock.now += 1
-            pace.leave(ticket, 'busy')
-        return pace.limit
+            limiter.release(ticket, 'busy')
+        return limiter.limit
 
     assert asyncio.run(run()) == 1.0
 
@@ -77,10 +83,10 @@ def test_there_is_always_one_call() -> None:
 def test_retry_after_closes_the_gate_for_everybody() -> None:
     async def run() -> float:
         loop = asyncio.get_running_loop()
-        pace = Pace(Limits(4, 4))
-        pace.leave(await pace.enter(), 'busy', retry_after=0.15)
+        limiter = Limiter(Limits(4, 4))
+        limiter.release(await limiter.acquire(), 'busy', retry_after=0.15)
         began = loop.time()
-        await pace.enter()
+        await limiter.acquire()
         return loop.time() - began
 
     assert asyncio.run(run()) >= 0.14
@@ -89,10 +95,10 @@ def test_retry_after_closes_the_gate_for_everybody() -> None:
 def test_calls_per_second_are_kept() -> None:
     async def run() -> float:
         loop = asyncio.get_running_loop()
-        pace = Pace(Limits(10, 10, per_second=50))
+        limiter = Limiter(Limits(10, 10, per_second=50))
         began = loop.time()
         for _ in range(6):
-            pace.leave(await pace.enter(), 'ok')
+            limiter.release(await limiter.acquire(), 'ok')
         return loop.time() - began
 
     assert 0.09 <= asyncio.run(run()) < 1.0
@@ -100,22 +106,22 @@ def test_calls_per_second_are_kept() -> None:
 
 def test_a_cancelled_call_gives_its_place_back() -> None:
     async def run() -> int:
-        pace = Pace(Limits(1, 1))
-        ticket = await pace.enter()
-        waiting = asyncio.ensure_future(pace.enter())
+        limiter = Limiter(Limits(1, 1))
+        ticket = await limiter.acquire()
+        waiting = asyncio.ensure_future(limiter.acquire())
         await asyncio.sleep(0)
-        pace.leave(ticket, 'ok')
+        limiter.release(ticket, 'ok')
         waiting.cancel()
         await asyncio.wait([waiting])
-        await pace.enter()
-        return pace.active
+        await limiter.acquire()
+        return limiter.active
 
     assert asyncio.run(asyncio.wait_for(run(), 1)) == 1
 
 
 def test_work_that_takes_too_long_is_a_passing_failure() -> None:
     async def run() -> None:
-        await within(0.01, asyncio.sleep(5))
+        await with_timeout(0.01, asyncio.sleep(5))
 
     with pytest.raises(ModelError, match='no answer within') as late:
         asyncio.run(run())
@@ -142,12 +148,12 @@ class Server:
         return [Reply('fine')]
 
 
-def send(server: Server, calls: int = 1, **patience: Any) -> Reply:
+def send(server: Server, calls: int = 1, **retry_policy: Any) -> Reply:
     async def run() -> Any:
-        lane = SingleLane(server, Limits(4, 4), Patience(first_pause=0.001, **patience))  # type: ignore[arg-type]
+        client = ConcurrentClient(server, Limits(4, 4), RetryPolicy(first_pause=0.001, **retry_policy))  # type: ignore[arg-type]
         for _ in range(calls):
             try:
-                answer = await lane.send(Call('generate', 'q', Sampling()))
+                answer = await client.send(ModelCall('generate', 'q', Sampling()))
             except ModelError:
                 if _ == calls - 1:
                     raise
@@ -180,7 +186,7 @@ def test_no_retries_means_one_attempt() -> None:
 @pytest.mark.parametrize(('status', 'calls'), [(401, 1), (402, 1), (403, 3), (404, 3)])
 def test_a_refused_key_or_an_unknown_model_ends_the_asking(status: int, calls: int) -> None:
     server = Server(*[ModelError('no', status=status)] * 9)
-    with pytest.raises(BrokenError):
+    with pytest.raises(ModelUnavailableError):
         send(server, 5)
     assert server.asked == calls
 
@@ -196,7 +202,7 @@ def test_a_model_that_has_answered_is_not_given_up_for_what_rows_come_to(status:
 def test_a_key_that_is_refused_in_the_middle_ends_the_asking() -> None:
     refused = ModelError('expired', status=401)
     server = Server(None, refused, refused, None, *[refused] * 9)
-    with pytest.raises(BrokenError, match='expired'):
+    with pytest.raises(ModelUnavailableError, match='expired'):
         send(server, 12)
     assert server.asked == 7
 
@@ -205,7 +211,7 @@ def test_a_lone_failure_of_the_server_is_not_enough() -> None:
     server = Server(passing(500), ModelError('dropped', transient=True))
     assert send(server, 3, retries=0).text == 'fine'
     never = Server(*[passing(500)] * 9)
-    with pytest.raises(BrokenError, match='no answer after 1 attempt: for the moment'):
+    with pytest.raises(ModelUnavailableError, match='no answer after 1 attempt: for the moment'):
         send(never, 9, retries=0)
     assert never.asked == 3
 
@@ -222,25 +228,25 @@ def test_calls_that_are_under_way_are_heard_before_a_model_is_given_up(answers: 
             raise ModelError('not allowed', status=403)
 
     async def run() -> list[Any]:
-        lane = SingleLane(server, Limits(8, 8), Patience())  # type: ignore[arg-type]
-        sent = [lane.send(Call('generate', word, Sampling())) for word in ['long', *'abcdefgh']]
+        client = ConcurrentClient(server, Limits(8, 8), RetryPolicy())  # type: ignore[arg-type]
+        sent = [client.send(ModelCall('generate', word, Sampling())) for word in ['long', *'abcdefgh']]
         return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), 5)
 
     server = Slow()
     first, *others = asyncio.run(run())
-    assert isinstance(first, Reply if answers else BrokenError)
+    assert isinstance(first, Reply if answers else ModelUnavailableError)
     kinds = {type(one) for one in others[3:]}
-    assert kinds == ({ModelError} if answers else {BrokenError})
+    assert kinds == ({ModelError} if answers else {ModelUnavailableError})
     assert server.asked == (9 if answers else 4)
 
 
 def test_a_server_that_never_answers_ends_the_asking() -> None:
     server = Server(*[ModelError('unreachable', transient=True)] * 50)
-    with pytest.raises(BrokenError, match='no answer after 4 attempts: unreachable'):
+    with pytest.raises(ModelUnavailableError, match='no answer after 4 attempts: unreachable'):
         send(server, retries=3)
 
 
 def test_the_same_failure_over_and_over_ends_the_asking() -> None:
     server = Server(*[ModelError('no key')] * 9)
-    with pytest.raises(BrokenError, match='no key'):
+    with pytest.raises(ModelUnavailableError, match='no key'):
         send(server, 3)

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolecall.errors import Problem
-from rolecall.runs.client.client import Patience
 from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import RetryPolicy
 
-__all__ = ['limits_of', 'patience_of', 'wrong_pacing']
+__all__ = ['check_client_options', 'read_limits', 'read_retry_policy']
 
 
-def limits_of(entry: Mapping[str, Any]) -> Limits:
+def read_limits(entry: Mapping[str, Any]) -> Limits:
     """Calls at once: `concurrency` as a number, or `(start, most)`; otherwise they adapt, from what it hints at.
 
-    >>> limits_of({'concurrency': (8, 256)})
+    >>> read_limits({'concurrency': (8, 256)})
     Limits(start=8, most=256, per_second=None)
     """
     given: Any = entry.get('concurrency')
@@ -31,20 +31,20 @@ def limits_of(entry: Mapping[str, Any]) -> Limits:
     return Limits(min(start, Limits().most), Limits().most, rate)
 
 
-def patience_of(entry: Mapping[str, Any]) -> Patience:
+def read_retry_policy(entry: Mapping[str, Any]) -> RetryPolicy:
     """How long a call may take, and how often it is tried again."""
-    usual = Patience()
+    usual = RetryPolicy()
     seconds, retries = entry.get('timeout') or 0, entry.get('retry')
-    return Patience(
+    return RetryPolicy(
         seconds=float(seconds) if seconds > 0 else usual.seconds,
         retries=usual.retries if retries is None else retries,
     )
 
 
-def wrong_pacing(entry: Mapping[str, Any]) -> Iterator[Problem]:
+def check_client_options(entry: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything in an entry by which nobody could be asked, or nothing be counted.
 
-    >>> print(*wrong_pacing({'concurrency': 0, 'retry': 2}))
+    >>> print(*check_client_options({'concurrency': 0, 'retry': 2}))
     concurrency
       expected calls at once, got 0.
       Write a whole number from 1, or (start, most): concurrency=(8, 128).

@@ -10,12 +10,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rolecall.errors import ConfigError, Problem, did_you_mean, needed
-from rolecall.runs.errors import RunError
-from rolecall.runs.files import written_whole
+from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, needed
+from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.codec import dumps, result_as_dict
-from rolecall.runs.store.reader import Archive
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
 
 __all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
 
@@ -39,11 +38,11 @@ def export_results(
     if format == 'parquet':
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
-        with written_whole(to) as part:
+        with write_atomically(to) as part:
             return _write_parquet(result_objects(run, dataset=dataset, model=model), part)
     lines = result_lines(run, format=format, dataset=dataset, model=model)
     if isinstance(to, (str, Path)):
-        with written_whole(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
+        with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             written = _write(lines, stream)
     else:
         written = _write(lines, to)
@@ -66,7 +65,7 @@ def result_objects(
     run: str | Path, *, dataset: str | None = None, model: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run as plain objects, those keys first that everybody looks at."""
-    with Archive(run) as archive:
+    with RunReader(run) as archive:
         pairs = archive.pairs()
         for name, pattern, of in (('dataset', dataset, 0), ('model', model, 1)):
             _refuse_unknown(name, pattern, dict.fromkeys(pair[of] for pair in pairs))

@@ -12,16 +12,24 @@ from typing import Generic, Literal, Protocol, TypeVar
 from rolecall.errors import RolecallError
 from rolecall.models.base import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
-from rolecall.runs.client.limiter import Limits, Pace, Signal
-from rolecall.runs.client.retry import BrokenError, Patience, Tries, is_busy
+from rolecall.runs.client.limiter import Limiter, Limits, Signal
+from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy, is_overload
 
-__all__ = ['BatchLane', 'BrokenError', 'Call', 'Lane', 'Patience', 'SingleLane', 'lane_to']
+__all__ = [
+    'BatchClient',
+    'ConcurrentClient',
+    'ModelCall',
+    'ModelClient',
+    'ModelUnavailableError',
+    'RetryPolicy',
+    'build_client',
+]
 
 T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One request and what is wanted of it."""
 
     kind: Literal['generate', 'score']
@@ -29,7 +37,7 @@ class Call:
     sampling: Sampling
 
 
-class Lane(Protocol):
+class ModelClient(Protocol):
     """The way to one model."""
 
     @property
@@ -41,7 +49,7 @@ class Lane(Protocol):
         """How many rows should be on their way at once."""
 
     @property
-    def at_once(self) -> int:
+    def concurrency(self) -> int:
         """How many calls may be on their way just now."""
 
     @property
@@ -51,94 +59,94 @@ class Lane(Protocol):
     def trust(self) -> None:
         """Take it that the model answers: it has done so before."""
 
-    async def send(self, call: Call) -> Reply | Scored:
-        """What a call comes to; `ModelError` if it failed for good, `BrokenError` if every call would."""
+    async def send(self, call: ModelCall) -> Reply | Scored:
+        """What a call comes to; `ModelError` if it failed for good, `ModelUnavailableError` if every call would."""
 
     async def close(self) -> None:
         """Stop what is under way."""
 
 
-def lane_to(model: Model, *, limits: Limits, patience: Patience) -> Lane:
-    """A lane with single calls for an API, with batches for a model that takes several requests at once."""
+def build_client(model: Model, *, limits: Limits, retry_policy: RetryPolicy) -> ModelClient:
+    """A client with single calls for an API, with batches for a model that takes several requests at once."""
     if model.batch > 1:
-        return BatchLane(model, patience)
-    return SingleLane(model, limits, patience)
+        return BatchClient(model, retry_policy)
+    return ConcurrentClient(model, limits, retry_policy)
 
 
-class _TryingLane(ABC):
-    """What lanes have in common: a call is tried again while that may help."""
+class _RetryingClient(ABC):
+    """What clients have in common: a call is tried again while that may help."""
 
-    _tries: Tries
+    _retrier: Retrier
 
     @property
     def answered(self) -> bool:
-        return self._tries.answered
+        return self._retrier.answered
 
     def trust(self) -> None:
-        self._tries.trust()
+        self._retrier.trust()
 
-    async def send(self, call: Call) -> Reply | Scored:
-        return await self._tries.until_done(lambda: self._once(call))
+    async def send(self, call: ModelCall) -> Reply | Scored:
+        return await self._retrier.until_done(lambda: self._once(call))
 
     @abstractmethod
-    async def _once(self, call: Call) -> Reply | Scored:
+    async def _once(self, call: ModelCall) -> Reply | Scored:
         """Send the call, once."""
 
 
-class SingleLane(_TryingLane):
-    """Calls go out one by one, as many at once as the pace allows."""
+class ConcurrentClient(_RetryingClient):
+    """Calls go out one by one, as many at once as the limiter allows."""
 
-    def __init__(self, model: Model, limits: Limits, patience: Patience) -> None:
+    def __init__(self, model: Model, limits: Limits, retry_policy: RetryPolicy) -> None:
         self.model = model
         self.window = 2 * limits.most
-        self._pace = Pace(limits)
-        self._tries = Tries(model.name, patience)
+        self._limiter = Limiter(limits)
+        self._retrier = Retrier(model.name, retry_policy)
 
     @property
-    def at_once(self) -> int:
-        return int(self._pace.limit)
+    def concurrency(self) -> int:
+        return int(self._limiter.limit)
 
-    async def _once(self, call: Call) -> Reply | Scored:
-        ticket = await self._pace.enter()
+    async def _once(self, call: ModelCall) -> Reply | Scored:
+        ticket = await self._limiter.acquire()
         signal: Signal = 'other'
         retry_after = None
         try:
-            await self._tries.begin()
+            await self._retrier.begin()
             try:
-                answers = await within(
-                    self._tries.patience.seconds, _asked(self.model, call.kind, [call.request], call.sampling)
+                answers = await with_timeout(
+                    self._retrier.retry_policy.seconds, _asked(self.model, call.kind, [call.request], call.sampling)
                 )
             finally:
-                self._tries.end()
+                self._retrier.end()
             signal = 'ok'
             return answers[0]
         except ModelError as error:
-            signal = 'other' if not error.transient else 'busy' if is_busy(error) else 'trouble'
+            signal = 'other' if not error.transient else 'busy' if is_overload(error) else 'trouble'
             retry_after = error.retry_after
             raise
         finally:
-            self._pace.leave(ticket, signal, retry_after=retry_after)
+            self._limiter.release(ticket, signal, retry_after=retry_after)
 
     async def close(self) -> None:
         """Nothing is under way outside the calls themselves."""
 
 
-class BatchLane(_TryingLane):
+class BatchClient(_RetryingClient):
     """Calls gather while the model computes; those with most in common go together, in the order of their texts.
 
     A call is under way from when it is put in, so that all that wait are heard before the model is given up.
     """
 
-    def __init__(self, model: Model, patience: Patience) -> None:
+    def __init__(self, model: Model, retry_policy: RetryPolicy) -> None:
         self.model = model
         self.window = max(32, 4 * model.batch)
-        self.at_once = model.batch
-        self._tries = Tries(model.name, replace(patience, seconds=None))
+        self.concurrency = model.batch
+        self._retrier = Retrier(model.name, replace(retry_policy, seconds=None))
         self._pending: list[_Pending[Reply | Scored]] = []
         self._worker: asyncio.Task[None] | None = None
 
-    async def _once(self, call: Call) -> Reply | Scored:
-        await self._tries.begin()
+    async def _once(self, call: ModelCall) -> Reply | Scored:
+        await self._retrier.begin()
         pending = _Pending[Reply | Scored](call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
         if self._worker is None:
@@ -146,15 +154,15 @@ class BatchLane(_TryingLane):
         try:
             return await pending.answer
         finally:
-            self._tries.end()
+            self._retrier.end()
 
     async def _work(self) -> None:
         batch: list[_Pending[Reply | Scored]] = []
         try:
             while self._pending:
                 await self._gathered()
-                if self._tries.broken is not None:
-                    raise self._tries.broken
+                if self._retrier.broken is not None:
+                    raise self._retrier.broken
                 batch = self._next_batch()
                 await self._compute(batch)
         except BaseException as error:
@@ -185,7 +193,7 @@ class BatchLane(_TryingLane):
         batch, self._pending = self._pending[:size], self._pending[size:]
         return batch
 
-    def _most(self, call: Call) -> int:
+    def _most(self, call: ModelCall) -> int:
         """How many requests one call may carry; a model may take more at once to weigh than to answer."""
         most: int = getattr(self.model, 'score_batch', self.model.batch) if call.kind == 'score' else self.model.batch
         return most
@@ -226,7 +234,7 @@ class _Pending(Generic[T]):
 
     __slots__ = ('answer', 'call', 'key')
 
-    def __init__(self, call: Call, answer: asyncio.Future[T]) -> None:
+    def __init__(self, call: ModelCall, answer: asyncio.Future[T]) -> None:
         self.call = call
         self.answer = answer
         text = call.request if isinstance(call.request, str) else repr(call.request)
@@ -258,7 +266,7 @@ async def _asked(model: Model, kind: str, requests: Sequence[Request], sampling:
     ]
 
 
-async def within(seconds: float | None, work: Awaitable[T]) -> T:
+async def with_timeout(seconds: float | None, work: Awaitable[T]) -> T:
     """The work's result, or a transient `ModelError` if it takes longer than that."""
     task = asyncio.current_task()
     if seconds is None or task is None:

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rolecall.runs.errors import RunError
+from rolecall.errors import RunError
 
-__all__ = ['written_whole']
+__all__ = ['write_atomically']
 
 
 @contextmanager
-def written_whole(target: str | Path) -> Iterator[Path]:
+def write_atomically(target: str | Path) -> Iterator[Path]:
     """A path to write to. It becomes the target if nothing goes wrong; otherwise the target stays as it was.
 
     >>> import tempfile
     >>> page = Path(tempfile.mkdtemp(), 'page.html')
-    >>> with written_whole(page) as part:
+    >>> with write_atomically(page) as part:
     ...     _ = part.write_text('done')
     >>> page.read_text(), len(list(page.parent.iterdir()))
     ('done', 1)
