@@ -24,7 +24,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.sft.training import DialogueTraining
+from rolecall.sft.training_programs import DialogueTrainingProgram
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}
 WITH_SYSTEM = {**LM, 'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}]}
@@ -279,11 +279,11 @@ def test_every_turn_is_trained_with_the_answer_begun_as_it_is_asked(
     round_: Any, side: str, prefill: bool, infer_mode: Any
 ) -> None:
     wording = Wording(MultiTurnPromptTemplate({'round': round_}), output_column='a')
-    lesson: Any = DialogueTraining(wording, SIDES[side], infer_mode=infer_mode, prefill=prefill)(ROW)
+    example: Any = DialogueTrainingProgram(wording, SIDES[side], infer_mode=infer_mode, prefill=prefill)(ROW)
     program = DialogueProgram(wording, SIDES[side], infer_mode=infer_mode, prefill=prefill)
     replies = [program.reply(ROW, turn) for turn in range(2)]
     begun = prefill or side == 'lines'
     assert replies == (['x', 'y'] if begun else ['A:x', 'A:y'])
     sent = [told(program(ROW, turn, replies[:turn])) for turn in range(2)]
-    assert [start for start, _ in lesson.stretches] == list(map(len, sent))
-    assert all(lesson.text.startswith(request) for request in sent)
+    assert [start for start, _ in example.stretches] == list(map(len, sent))
+    assert all(example.text.startswith(request) for request in sent)

@@ -30,9 +30,9 @@ from rolecall.errors import ConfigError, RenderError
 from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair, Preview, preview
 from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.sft.export import Form, Report, entries, of_pair
-from rolecall.sft.lessons import MessagesLesson, TextLesson, UntrainableError
-from rolecall.sft.training import Aim, Training
+from rolecall.sft.examples import MessagesExample, TextExample, UntrainableError
+from rolecall.sft.training_file import Form, SftReport, entries, pair_examples
+from rolecall.sft.training_programs import Aim, TrainingProgram
 
 ROWS = [
     {'question': '1+1=?', 'answer': 2},
@@ -105,20 +105,20 @@ def pair_of(written: dict[str, Any]) -> Pair:
     return Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
 
 
-def lessons(written: dict[str, Any], form: Form = 'text', **aim: Any) -> list[Any]:
-    return [teach() for _, teach in of_pair(pair_of(written), form=form, aim=Aim(**aim))]
+def examples(written: dict[str, Any], form: Form = 'text', **aim: Any) -> list[Any]:
+    return [teach() for _, teach in pair_examples(pair_of(written), form=form, aim=Aim(**aim))]
 
 
 def taught(*args: Any, form: Form = 'text', all_answers: bool = False, end: str = '', **options: Any) -> list[Any]:
-    return lessons(config(*args, **options), form, all_answers=all_answers, end=end)
+    return examples(config(*args, **options), form, all_answers=all_answers, end=end)
 
 
-def trained(lesson: TextLesson) -> list[str]:
-    return [lesson.text[start:stop] for start, stop in lesson.stretches]
+def trained(example: TextExample) -> list[str]:
+    return [example.text[start:stop] for start, stop in example.stretches]
 
 
-def with_requests(written: dict[str, Any], **aim: Any) -> Iterator[tuple[Preview, TextLesson]]:
-    yield from zip(preview(written), lessons(written, **aim), strict=True)
+def with_requests(written: dict[str, Any], **aim: Any) -> Iterator[tuple[Preview, TextExample]]:
+    yield from zip(preview(written), examples(written, **aim), strict=True)
 
 
 # Symmetry.
@@ -136,12 +136,12 @@ def test_every_meta_template_is_trained_with_what_it_is_asked(family: str, name:
     else:
         written = config(ROWS, template(TEMPLATES[name]), meta=family)
     role = next(role for role in meta_template(family)['round'] if role.get('generate'))
-    for sent, lesson in with_requests(written):
-        assert lesson.text.startswith(sent.request)
-        assert lesson.asked == sent.request
-        [(start, stop)] = lesson.stretches
-        assert (start, stop) == (len(sent.request), len(lesson.text))
-        answer = lesson.text[start:].removesuffix(role['end'] if isinstance(TEMPLATES[name], dict) else '')
+    for sent, example in with_requests(written):
+        assert example.text.startswith(sent.request)
+        assert example.asked == sent.request
+        [(start, stop)] = example.stretches
+        assert (start, stop) == (len(sent.request), len(example.text))
+        answer = example.text[start:].removesuffix(role['end'] if isinstance(TEMPLATES[name], dict) else '')
         words = 'The answer is {}, sure.' if name == 'words around the answer' else '{}'
         assert answer == words.format(sent.values['answer'])
 
@@ -151,14 +151,14 @@ def test_every_meta_template_is_trained_with_what_it_is_asked(family: str, name:
 def test_every_chat_template_is_trained_with_what_it_is_asked(family: str, name: str) -> None:
     rows = [{'question': 'Say {answer}', 'answer': 'Well, {question} ü'}]
     written = config(rows, template(TEMPLATES[name]), model=chat_model(CHATS[family]))
-    for sent, lesson in with_requests(written):
-        assert lesson.text.startswith(sent.request)
-        assert not lesson.lead.strip()
-        [(start, stop)] = lesson.stretches
+    for sent, example in with_requests(written):
+        assert example.text.startswith(sent.request)
+        assert not example.lead.strip()
+        [(start, stop)] = example.stretches
         assert start == len(sent.request)
-        assert str(sent.values['answer']) in lesson.text[start:stop]
-        assert lesson.ending
-        assert lesson.text[start:stop].endswith(lesson.ending)
+        assert str(sent.values['answer']) in example.text[start:stop]
+        assert example.ending
+        assert example.text[start:stop].endswith(example.ending)
 
 
 @pytest.mark.parametrize('meta', [None, 'api', 'api-no-system'])
@@ -168,13 +168,13 @@ def test_the_messages_before_the_answer_are_the_request(name: str, family: Famil
     entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'none', 'meta_template': meta}
     side = chat_model(family, meta_template=meta) if family else entry
     asked = preview(config(ROWS, template(TEMPLATES[name]), model=entry))
-    made = lessons(config(ROWS, template(TEMPLATES[name]), model=side), form='messages')
-    for sent, lesson in zip(asked, made, strict=True):
-        *before, answer = lesson.messages
+    made = examples(config(ROWS, template(TEMPLATES[name]), model=side), form='messages')
+    for sent, example in zip(asked, made, strict=True):
+        *before, answer = example.messages
         assert before == sent.request
         assert answer['role'] == 'assistant'
         assert str(sent.values['answer']) in answer['content']
-        assert lesson.trained == {len(before)}
+        assert example.trained == {len(before)}
 
 
 @given(st.text(), st.text().filter(str.strip))
@@ -184,9 +184,9 @@ def test_whatever_the_words_are_the_request_comes_first(question: str, answer: s
         config(rows, template(TEMPLATES['words around the answer']), meta=LM),
         config(rows, template(TEMPLATES['a string'])),
     ):
-        [(sent, lesson)] = with_requests(written)
-        assert lesson.text.startswith(sent.request)
-        assert answer in lesson.text[len(sent.request) :]
+        [(sent, example)] = with_requests(written)
+        assert example.text.startswith(sent.request)
+        assert answer in example.text[len(sent.request) :]
 
 
 @pytest.mark.parametrize('side', [side for side in SIDES if side not in CANNOT])
@@ -199,19 +199,19 @@ def test_every_turn_of_a_dialogue_is_trained_with_what_it_is_asked(side: str, in
     asks = {'type': 'MultiTurnGenInferencer', 'infer_mode': infer_mode}
     written = config(TURNS['test'], prompt, inferencer=asks, **SIDES[side])
     sent = [one.request for one in preview(written, replies=['A', 'B', 'C'])]
-    [lesson] = lessons(written)
-    assert [start for start, _ in lesson.stretches] == list(map(len, sent))
-    for request, words, answer in zip(sent, trained(lesson), 'ABC', strict=True):
-        assert lesson.text.startswith(request)
+    [example] = examples(written)
+    assert [start for start, _ in example.stretches] == list(map(len, sent))
+    for request, words, answer in zip(sent, trained(example), 'ABC', strict=True):
+        assert example.text.startswith(request)
         assert words.strip().startswith(answer)
-        assert words.endswith(lesson.ending)
+        assert words.endswith(example.ending)
 
 
 def test_an_answer_that_has_no_words_in_the_template_is_said_alone() -> None:
     prompt = {**TURNS['prompt'], 'template': dict(round=[human('{question}'), bot('')])}
-    [lesson] = taught(TURNS['test'], prompt, inferencer={'type': 'MultiTurnGenInferencer'}, meta=LM)
-    assert lesson.text == '<H>a?</H><B>A</B><H>b?</H><B>B</B><H>c?</H><B>C</B>'
-    assert trained(lesson) == ['A</B>', 'B</B>', 'C</B>']
+    [example] = taught(TURNS['test'], prompt, inferencer={'type': 'MultiTurnGenInferencer'}, meta=LM)
+    assert example.text == '<H>a?</H><B>A</B><H>b?</H><B>B</B><H>c?</H><B>C</B>'
+    assert trained(example) == ['A</B>', 'B</B>', 'C</B>']
     with pytest.raises(UntrainableError, match="column 'answer' is empty at turn 1"):
         taught([{'question': ['a', 'b'], 'answer': ['A', '']}], prompt, inferencer={'type': 'MultiTurnGenInferencer'})
 
@@ -224,11 +224,11 @@ def test_a_chat_template_that_rewrites_earlier_turns_is_refused(side: str, reaso
 
 def test_dialogues_through_an_api_are_messages_in_which_each_answer_is_trained_on() -> None:
     written = config(**TURNS, api=True, inferencer={'type': 'MultiTurnGenInferencer', 'infer_mode': 'last'})
-    [lesson] = lessons(written, form='messages')
-    assert lesson.trained == {2, 4, 6}
-    assert [lesson.messages[i]['content'] for i in sorted(lesson.trained)] == ['A', 'B', 'C']
+    [example] = examples(written, form='messages')
+    assert example.trained == {2, 4, 6}
+    assert [example.messages[i]['content'] for i in sorted(example.trained)] == ['A', 'B', 'C']
     [sent] = preview(written)
-    assert list(lesson.messages[:-1]) == sent.request
+    assert list(example.messages[:-1]) == sent.request
 
 
 # What is trained on.
@@ -246,41 +246,41 @@ def test_dialogues_through_an_api_are_messages_in_which_each_answer_is_trained_o
     ],
 )  # fmt: skip
 def test_the_answer_is_trained_on_with_what_ends_it(meta: Any, text: str, words: str) -> None:
-    [lesson] = taught([{'question': 'Q', 'answer': 'A'}], template(dict(round=[human('{question}'), bot('{answer}')])), meta=meta)  # fmt: skip
-    assert lesson.text == text
-    assert trained(lesson) == [words]
+    [example] = taught([{'question': 'Q', 'answer': 'A'}], template(dict(round=[human('{question}'), bot('{answer}')])), meta=meta)  # fmt: skip
+    assert example.text == text
+    assert trained(example) == [words]
 
 
 def test_an_end_can_be_given_where_there_is_none() -> None:
-    [lesson] = taught([{'question': 'Q', 'answer': 'A'}], template('{question}: {answer}'), end='</s>')
-    assert (lesson.text, trained(lesson)) == ('Q: A</s>', ['A</s>'])
-    [lesson] = taught([{'question': 'Q', 'answer': 'A'}], template(ASKED), meta=LM, end='</s>')
-    assert trained(lesson) == ['A</B>']
+    [example] = taught([{'question': 'Q', 'answer': 'A'}], template('{question}: {answer}'), end='</s>')
+    assert (example.text, trained(example)) == ('Q: A</s>', ['A</s>'])
+    [example] = taught([{'question': 'Q', 'answer': 'A'}], template(ASKED), meta=LM, end='</s>')
+    assert trained(example) == ['A</B>']
 
 
 def test_a_chat_templates_turn_ends_with_its_token() -> None:
     family = Family(CHATML.source, eos='<|im_end|>')
-    [lesson] = taught([{'question': 'Q', 'answer': 'A'}], template(ASKED), model=chat_model(family))
-    assert trained(lesson) == ['A<|im_end|>']
-    assert lesson.text.endswith('A<|im_end|>\n')
+    [example] = taught([{'question': 'Q', 'answer': 'A'}], template(ASKED), model=chat_model(family))
+    assert trained(example) == ['A<|im_end|>']
+    assert example.text.endswith('A<|im_end|>\n')
 
 
 @pytest.mark.parametrize('side', [side for side in SIDES if side != 'chat phi3'])
 def test_answers_of_examples_are_trained_on_if_asked_for(side: str) -> None:
     prompt = template(dict(begin=['</E>'], round=[human('{question}'), bot('{answer}')]), ice_token='</E>')
     written = config([{'question': 'Q', 'answer': 'A'}], prompt, template(ASKED), SHOTS, **SIDES[side])
-    [alone], [lesson] = lessons(written), lessons(written, all_answers=True)
-    assert alone.text == lesson.text
-    assert alone.stretches == lesson.stretches[-1:]
-    said = [words.removesuffix(lesson.ending).strip() for words in trained(lesson)]
+    [alone], [example] = examples(written), examples(written, all_answers=True)
+    assert alone.text == example.text
+    assert alone.stretches == example.stretches[-1:]
+    said = [words.removesuffix(example.ending).strip() for words in trained(example)]
     assert said == ['one', 'four', 'A']
-    assert all(words.endswith(lesson.ending) for words in trained(lesson))
+    assert all(words.endswith(example.ending) for words in trained(example))
 
 
 def test_answers_of_examples_that_are_strings_are_trained_on_if_asked_for() -> None:
     prompt = template('</E>Q: {question} A: {answer}', ice_token='</E>')
-    [lesson] = taught([{'question': 'q', 'answer': 'a'}], prompt, template('Q: {question} A: {answer}'), SHOTS, all_answers=True)  # fmt: skip
-    assert trained(lesson) == ['one', 'four', 'a']
+    [example] = taught([{'question': 'q', 'answer': 'a'}], prompt, template('Q: {question} A: {answer}'), SHOTS, all_answers=True)  # fmt: skip
+    assert trained(example) == ['one', 'four', 'a']
 
 
 def test_answers_in_raw_messages_are_trained_on_if_asked_for() -> None:
@@ -293,10 +293,10 @@ def test_answers_in_raw_messages_are_trained_on_if_asked_for() -> None:
             {'role': 'assistant', 'content': '{answer}'},
         ],
     }
-    [lesson] = taught(rows, raw, model=chat_model(CHATML), all_answers=True)
-    assert trained(lesson) == ['Hello<|im_end|>\n', 'a<|im_end|>\n']
+    [example] = taught(rows, raw, model=chat_model(CHATML), all_answers=True)
+    assert trained(example) == ['Hello<|im_end|>\n', 'a<|im_end|>\n']
     [sent] = preview(config(rows, raw, model=chat_model(CHATML)))
-    assert lesson.asked == sent.request
+    assert example.asked == sent.request
     [messages] = taught(rows, raw, api=True, form='messages', all_answers=True)
     assert messages.trained == {1, 3}
 
@@ -304,7 +304,7 @@ def test_answers_in_raw_messages_are_trained_on_if_asked_for() -> None:
 def test_messages_that_are_not_trained_on_have_no_weight() -> None:
     prompt = template(dict(begin=['</E>'], round=[human('{question}'), bot('{answer}')]), ice_token='</E>')
     written = config([{'question': 'Q', 'answer': 'A'}], prompt, template(ASKED), SHOTS[:1], api=True)
-    [entry] = entries(of_pair(pair_of(written), form='messages'), Report())
+    [entry] = entries(pair_examples(pair_of(written), form='messages'), SftReport())
     assert entry == {
         'messages': [
             {'role': 'user', 'content': 'Q: 0+1=?'},
@@ -313,7 +313,7 @@ def test_messages_that_are_not_trained_on_have_no_weight() -> None:
             {'role': 'assistant', 'content': 'A'},
         ]
     }
-    [entry] = entries(of_pair(pair_of(written), form='messages', aim=Aim(all_answers=True)), Report())
+    [entry] = entries(pair_examples(pair_of(written), form='messages', aim=Aim(all_answers=True)), SftReport())
     assert not any('weight' in message for message in entry['messages'])
 
 
@@ -337,25 +337,25 @@ def test_of_prompts_by_label_the_one_of_the_rows_label_is_trained_on(
 ) -> None:
     rows = [{'question': 'q', 'answer': 'B'}]
     whole = config(rows, template(written), inferencer={'type': 'PPLInferencer'}, **options)
-    [lesson] = lessons(whole)
-    assert (lesson.asked, trained(lesson)) == (asked, [words])
+    [example] = examples(whole)
+    assert (example.asked, trained(example)) == (asked, [words])
     weighed = {one.label: one.request for one in preview(whole)}
-    assert lesson.text == weighed['B']
+    assert example.text == weighed['B']
 
 
 def test_labels_in_one_prompt_and_sep_tokens_say_where_the_answer_begins() -> None:
     rows = [{'question': 'q', 'answer': 1}]
     labels = {'type': 'PPLInferencer', 'labels': ['0', '1']}
-    [lesson] = taught(rows, template('{question}? {answer}!'), inferencer=labels)
-    assert (lesson.text, trained(lesson)) == ('q? 1!', ['1!'])
-    [lesson] = taught(rows, template('{question}? <sep>So {answer}', sep_token='<sep>'), inferencer=labels)
-    assert trained(lesson) == ['So 1']
+    [example] = taught(rows, template('{question}? {answer}!'), inferencer=labels)
+    assert (example.text, trained(example)) == ('q? 1!', ['1!'])
+    [example] = taught(rows, template('{question}? <sep>So {answer}', sep_token='<sep>'), inferencer=labels)
+    assert trained(example) == ['So 1']
 
 
 def test_labels_through_an_api_are_what_the_assistant_says() -> None:
     rows = [{'question': 'q', 'answer': 'B'}]
-    [lesson] = taught(rows, template(LABELS), api=True, inferencer={'type': 'PPLInferencer'}, form='messages')
-    assert lesson == MessagesLesson(
+    [example] = taught(rows, template(LABELS), api=True, inferencer={'type': 'PPLInferencer'}, form='messages')
+    assert example == MessagesExample(
         ({'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': 'It is B.'}), frozenset({1})
     )
 
@@ -392,25 +392,25 @@ def test_a_chat_template_that_rewrites_earlier_answers_is_refused_turn_by_turn()
     with pytest.raises(UntrainableError, match='does not begin with what inference sends'):
         taught(**TURNS, **options)
     shots = config([{'question': 'Q', 'answer': 'A'}], template(dict(begin=['</E>'], **ASKED), ice_token='</E>'), template(ASKED), SHOTS, model=options['model'])  # fmt: skip
-    [lesson] = lessons(shots)
-    assert lesson.lead == '<think></think>'
+    [example] = examples(shots)
+    assert example.lead == '<think></think>'
     with pytest.raises(UntrainableError, match='begins earlier answers differently'):
-        lessons(shots, all_answers=True)
+        examples(shots, all_answers=True)
 
 
 def test_thoughts_can_be_trained_on_where_the_chat_template_keeps_them() -> None:
     thought = '<think>\nwell\n</think>\n\nA'
-    [lesson] = taught([{'question': 'Q', 'answer': thought}], template(ASKED), model=chat_model(QWEN_THINKING))
-    assert trained(lesson) == [f'{thought}<|im_end|>\n']
+    [example] = taught([{'question': 'Q', 'answer': thought}], template(ASKED), model=chat_model(QWEN_THINKING))
+    assert trained(example) == [f'{thought}<|im_end|>\n']
     turns = {**TURNS, 'test': [{'question': ['a?', 'b?'], 'answer': [thought, thought]}]}
     with pytest.raises(UntrainableError, match='does not begin with what inference sends'):
         taught(**turns, inferencer={'type': 'MultiTurnGenInferencer'}, model=chat_model(QWEN_THINKING))
 
 
 def test_words_that_a_chat_template_puts_before_the_answer_are_reported() -> None:
-    report = Report()
+    report = SftReport()
     written = config(ROWS[:1], template(ASKED), model=chat_model(DROPS_THOUGHTS))
-    [entry] = entries(of_pair(pair_of(written), form='text'), report)
+    [entry] = entries(pair_examples(pair_of(written), form='text'), report)
     assert entry['text'].endswith('[assistant]<think></think>2\n')
     assert "1 row: the model side puts '<think></think>' between request and answer" in next(report.remarks())
 
@@ -449,9 +449,9 @@ def test_what_cannot_be_a_text_as_inference_sends_it_is_refused(given: Any, opti
 
 def test_pictures_are_kept_in_messages() -> None:
     shown = {'type': 'MMPromptTemplate', 'template': dict(round=[{'role': 'HUMAN', 'prompt_mm': {'text': '{question}', 'image': 'file://{question}'}}])}  # fmt: skip
-    [lesson] = taught([{'question': 'q', 'answer': 'a'}], shown, api=True, form='messages')
-    assert lesson.messages[0]['content'][1]['type'] == 'image_url'
-    assert lesson.messages[-1] == {'role': 'assistant', 'content': 'a'}
+    [example] = taught([{'question': 'q', 'answer': 'a'}], shown, api=True, form='messages')
+    assert example.messages[0]['content'][1]['type'] == 'image_url'
+    assert example.messages[-1] == {'role': 'assistant', 'content': 'a'}
 
 
 @pytest.mark.parametrize(
@@ -468,13 +468,13 @@ def test_a_form_that_a_model_cannot_have_is_an_error_of_the_config(options: Any,
         taught(ROWS, template(ASKED), form=form, **options)
 
 
-def test_rows_that_give_no_lesson_are_an_error_or_counted() -> None:
+def test_rows_that_give_no_example_are_an_error_or_counted() -> None:
     rows = [{'question': 'q', 'answer': answer} for answer in ('a', '', 'b', None)]
     pair = pair_of(config(rows, template(ASKED), meta=LM))
     with pytest.raises(RenderError, match=r"demo, row 1: there is no answer: column 'answer' is empty\."):
-        list(entries(of_pair(pair, form='text'), Report()))
-    report = Report()
-    assert len(list(entries(of_pair(pair, form='text'), report, skip=True))) == report.lessons == 2
+        list(entries(pair_examples(pair, form='text'), SftReport()))
+    report = SftReport()
+    assert len(list(entries(pair_examples(pair, form='text'), report, skip=True))) == report.examples == 2
     assert list(report.remarks()) == [
         "2 rows left out: there is no answer. The first: demo, row 1: there is no answer: column 'answer' is empty."
     ]
@@ -486,12 +486,12 @@ def test_a_begun_answer_that_is_sent_is_not_trained_on() -> None:
     begun = template(dict(round=[human('{question}'), bot('So: {answer}')]))
     for options in ({'meta': LM}, {'model': chat_model(CHATML)}):
         written = config(rows, begun, inferencer=prefill, **options)
-        [(sent, lesson)] = with_requests(written)
+        [(sent, example)] = with_requests(written)
         assert sent.request.endswith('So: ')
-        assert lesson.asked == sent.request
-        assert trained(lesson)[0].startswith('a')
-    [lesson] = taught(rows, begun, inferencer=prefill, api=True, form='messages')
-    assert lesson.messages[-1]['content'] == 'So: a'
+        assert example.asked == sent.request
+        assert trained(example)[0].startswith('a')
+    [example] = taught(rows, begun, inferencer=prefill, api=True, form='messages')
+    assert example.messages[-1]['content'] == 'So: a'
 
 
 @pytest.mark.parametrize('side', [{'meta': LM}, {'model': chat_model(CHATML)}], ids=['text', 'chat'])
@@ -501,8 +501,8 @@ def test_examples_that_vary_by_row_are_those_of_the_request(side: dict[str, Any]
     picks = {'type': 'RandomRetriever', 'ice_num': 2}
     pair = pair_of(config(ROWS, prompt, template(ASKED), train, retriever=picks, **side))
     sent = [request for _, row, picked in pair.rows() for _, request in pair.requests(row, picked)]
-    made = [teach() for _, teach in of_pair(pair, form='text')]
-    assert [lesson.asked for lesson in made] == sent
+    made = [teach() for _, teach in pair_examples(pair, form='text')]
+    assert [example.asked for example in made] == sent
     assert len(set(sent)) == len(ROWS)
 
 
@@ -518,4 +518,4 @@ def test_an_answer_that_inference_does_not_ask_for_first_is_not_trained_on() -> 
     ]
     wording = Wording(PromptTemplate({'round': speeches}), output_column='a')
     with pytest.raises(UntrainableError, match='asks for something before the answer'):
-        Training(wording, TextRenderer(MetaTemplate.read({'round': roles})))({'q': 'Q', 't': 'Hm.', 'a': 'A'})
+        TrainingProgram(wording, TextRenderer(MetaTemplate.read({'round': roles})))({'q': 'Q', 't': 'Hm.', 'a': 'A'})

@@ -71,7 +71,7 @@ def test_a_dataset_and_a_chat_model_give_messages(run: Run, config: Path) -> Non
     lines, said = run(config, '--model', 'gpt')
     assert lines[0] == {'messages': [{'role': 'user', 'content': '1+1=?'}, {'role': 'assistant', 'content': '2'}]}
     assert len(lines) == 2
-    assert said == '2 lessons\n'
+    assert said == '2 examples\n'
 
 
 def test_a_dataset_and_a_text_model_give_texts_with_stretches(run: Run, config: Path) -> None:
@@ -111,7 +111,7 @@ def test_rows_and_a_prompter_give_messages_or_texts(run: Run, rows: Path, app: s
     assert 'nothing ends the answer' in said
     lines, said = run(*given, '--form', 'text', '--limit', 1, '--end', r'</s>\n')
     assert lines[0]['text'].endswith('3</s>\n')
-    assert said == '1 lesson\n'
+    assert said == '1 example\n'
 
 
 def test_a_file_of_rows_and_a_template_need_no_config(run: Run, rows: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_file_may_be_compressed_and_appears_when_it_is_complete(run: Run, rows
         run(*given)
     assert list(target.parent.iterdir()) == []
     _, said = run(*given, '--skip')
-    assert said.startswith(f'2 lessons in {target}\n')
+    assert said.startswith(f'2 examples in {target}\n')
     with gzip.open(target, 'rt', encoding='utf-8') as lines:
         assert len(list(lines)) == 2
 
@@ -166,4 +166,4 @@ def test_many_rows_stream_through(tmp_path: Path, app: str, run: Run) -> None:
     lines = target.read_text(encoding='utf-8').splitlines()
     assert len(lines) == 2000
     assert json.loads(lines[-1])['messages'][-1] == {'role': 'assistant', 'content': '3998'}
-    assert said == f'2,000 lessons in {target}\n'
+    assert said == f'2,000 examples in {target}\n'

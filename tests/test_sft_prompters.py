@@ -15,9 +15,9 @@ from rolecall.prompters import Tokens
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.sft.export import Columns, Form, Report, entries, of_prompter
-from rolecall.sft.lessons import TextLesson, UntrainableError
-from rolecall.sft.training import Aim
+from rolecall.sft.examples import TextExample, UntrainableError
+from rolecall.sft.training_file import Columns, Form, SftReport, entries, prompter_examples
+from rolecall.sft.training_programs import Aim
 
 
 class Quiz(Prompter):
@@ -62,12 +62,12 @@ def chat(family: Family) -> ChatRenderer:
 def taught(
     prompter: Prompter, row: dict[str, Any], form: Form = 'text', *, aim: Aim | None = None, **columns: str
 ) -> Any:
-    [(_, teach)] = of_prompter(prompter, [row], Columns(**{'answer': 'label', **columns}), form=form, aim=aim)
+    [(_, teach)] = prompter_examples(prompter, [row], Columns(**{'answer': 'label', **columns}), form=form, aim=aim)
     return teach()
 
 
-def trained(lesson: TextLesson) -> list[str]:
-    return [lesson.text[start:stop] for start, stop in lesson.stretches]
+def trained(example: TextExample) -> list[str]:
+    return [example.text[start:stop] for start, stop in example.stretches]
 
 
 def asked(name: str) -> Any:
@@ -78,55 +78,55 @@ def asked(name: str) -> Any:
 @pytest.mark.parametrize('tokens', [None, TOKENS], ids=['default tokens', 'own tokens'])
 def test_a_prompters_own_layout_is_trained_with_what_it_asks(name: str, tokens: Tokens | None) -> None:
     prompter = PROMPTERS[name].bind(tokens) if tokens else PROMPTERS[name]
-    lesson = taught(prompter, ROW)
+    example = taught(prompter, ROW)
     sent = prompter.generate_prompt(asked(name))
-    assert lesson.asked == sent
-    assert lesson.text == f'{sent}{ROW["label"]}{tokens.eoa if tokens else ""}'
-    assert lesson.stretches == ((len(sent), len(lesson.text)),)
+    assert example.asked == sent
+    assert example.text == f'{sent}{ROW["label"]}{tokens.eoa if tokens else ""}'
+    assert example.stretches == ((len(sent), len(example.text)),)
 
 
 @pytest.mark.parametrize('name', PROMPTERS)
 @pytest.mark.parametrize('family', FAMILIES)
 def test_every_prompter_bound_to_every_meta_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
     prompter = PROMPTERS[name].bind(meta_template(family))
-    lesson = taught(prompter, ROW)
+    example = taught(prompter, ROW)
     sent = prompter.generate_prompt(asked(name))
     end = next(role['end'] for role in meta_template(family)['round'] if role.get('generate'))
-    assert lesson.text == f'{sent}{ROW["label"]}{end}'
-    assert trained(lesson) == [f'{ROW["label"]}{end}']
+    assert example.text == f'{sent}{ROW["label"]}{end}'
+    assert trained(example) == [f'{ROW["label"]}{end}']
 
 
 @pytest.mark.parametrize('name', PROMPTERS)
 @pytest.mark.parametrize('family', CHATS)
 def test_every_prompter_bound_to_a_chat_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
     prompter = PROMPTERS[name].bind(chat(CHATS[family]))
-    lesson = taught(prompter, ROW)
+    example = taught(prompter, ROW)
     sent = prompter.generate_prompt(asked(name))
-    [(start, stop)] = lesson.stretches
-    assert lesson.text.startswith(sent)
+    [(start, stop)] = example.stretches
+    assert example.text.startswith(sent)
     assert start == len(sent)
-    assert str(ROW['label']).strip() in lesson.text[start:stop]
-    assert lesson.text[start:stop].endswith(lesson.ending)
-    assert lesson.ending
+    assert str(ROW['label']).strip() in example.text[start:stop]
+    assert example.text[start:stop].endswith(example.ending)
+    assert example.ending
 
 
 @pytest.mark.parametrize('name', PROMPTERS)
 def test_the_messages_before_the_answer_are_the_request(name: str) -> None:
     prompter = PROMPTERS[name]
-    lesson = taught(prompter, ROW, 'messages')
+    example = taught(prompter, ROW, 'messages')
     sent = prompter.generate_prompt(asked(name), return_dict=True)
-    assert list(lesson.messages) == [*sent['messages'], {'role': 'assistant', 'content': ROW['label']}]
-    assert list(lesson.tools) == list(sent.get('tools', []))
-    [entry] = entries(of_prompter(prompter, [ROW], Columns('label'), form='messages'), Report())
+    assert list(example.messages) == [*sent['messages'], {'role': 'assistant', 'content': ROW['label']}]
+    assert list(example.tools) == list(sent.get('tools', []))
+    [entry] = entries(prompter_examples(prompter, [ROW], Columns('label'), form='messages'), SftReport())
     assert entry.get('tools') == sent.get('tools')
 
 
 @given(st.text(), st.text().filter(str.strip))
 def test_whatever_the_words_are_the_request_comes_first(question: str, answer: str) -> None:
     for prompter in (PROMPTERS['chat'], PROMPTERS['chat'].bind(meta_template('chatml'))):
-        lesson = taught(prompter, {'input': question, 'label': answer})
+        example = taught(prompter, {'input': question, 'label': answer})
         sent = prompter.generate_prompt(question)
-        assert lesson.text.startswith(sent + answer)
+        assert example.text.startswith(sent + answer)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_answers_of_the_history_are_trained_on_if_asked_for(model: Any) -> None:
     prompter = ChatPrompter('Add.').bind(model)
     row = {'input': '1+1', 'label': '2', 'before': [['0+1', 'one'], {'role': 'user', 'content': '?'}, {'role': 'assistant', 'content': 'well'}]}  # fmt: skip
     alone = taught(prompter, row, history='before')
-    lesson = taught(prompter, row, history='before', aim=Aim(all_answers=True))
-    assert lesson.text == alone.text
-    assert alone.stretches == lesson.stretches[-1:]
-    assert [words.removesuffix(lesson.ending).strip() for words in trained(lesson)] == ['one', 'well', '2']
-    assert all(words.endswith(lesson.ending) for words in trained(lesson))
+    example = taught(prompter, row, history='before', aim=Aim(all_answers=True))
+    assert example.text == alone.text
+    assert alone.stretches == example.stretches[-1:]
+    assert [words.removesuffix(example.ending).strip() for words in trained(example)] == ['one', 'well', '2']
+    assert all(words.endswith(example.ending) for words in trained(example))
 
 
 def test_the_history_in_messages_has_weight_only_if_asked_for() -> None:
@@ -148,8 +148,8 @@ def test_the_history_in_messages_has_weight_only_if_asked_for() -> None:
     columns = Columns('label', history='before', tools='offered')
     prompter = ChatPrompter('Add.')
     for all_answers, weights in ((False, [0, None]), (True, [None, None])):
-        given_rows = of_prompter(prompter, [row], columns, form='messages', aim=Aim(all_answers=all_answers))
-        [entry] = entries(given_rows, Report())
+        given_rows = prompter_examples(prompter, [row], columns, form='messages', aim=Aim(all_answers=all_answers))
+        [entry] = entries(given_rows, SftReport())
         assert [one.get('weight') for one in entry['messages'] if one['role'] == 'assistant'] == weights
         assert entry['tools'] == [TOOL]
 
@@ -167,9 +167,9 @@ def test_hooks_are_part_of_what_is_trained_on() -> None:
 def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() -> None:
     prompter = ChatPrompter('Add.', system='').bind(chat(QWEN_THINKING))
     thought = '<think>\none and one\n</think>\n\n2'
-    lesson = taught(prompter, {'input': '1+1', 'label': thought})
-    assert trained(lesson) == [f'{thought}<|im_end|>\n']
-    assert lesson.asked == prompter.generate_prompt('1+1')
+    example = taught(prompter, {'input': '1+1', 'label': thought})
+    assert trained(example) == [f'{thought}<|im_end|>\n']
+    assert example.asked == prompter.generate_prompt('1+1')
     with pytest.raises(UntrainableError, match='cannot be told where the answer stands'):
         taught(prompter, {'input': '1+1', 'label': '<think>one and one</think>2'})
 

@@ -16,8 +16,16 @@ from rolecall import ChatPrompter
 from rolecall.models.transformers.prompts import Encoder
 from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair, preview
-from rolecall.sft.export import Columns, Report, entries, entry_encoder, of_pair, of_prompter, prompter_encoder
-from rolecall.sft.training import Aim
+from rolecall.sft.training_file import (
+    Columns,
+    SftReport,
+    entries,
+    entry_encoder,
+    pair_examples,
+    prompter_encoder,
+    prompter_examples,
+)
+from rolecall.sft.training_programs import Aim
 
 tokenizers = pytest.importorskip('tokenizers')
 
@@ -47,11 +55,11 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return made(tmp_path_factory.mktemp('tokenizer'))
 
 
-def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple[list[dict[str, Any]], Report]:
+def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple[list[dict[str, Any]], SftReport]:
     plan = build(written)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
-    report = Report()
-    given_rows = of_pair(pair, form='tokens', aim=Aim(**aim))
+    report = SftReport()
+    given_rows = pair_examples(pair, form='tokens', aim=Aim(**aim))
     return list(entries(given_rows, report, encoder=entry_encoder(plan.model_entries[0], tokenizer))), report
 
 
@@ -135,8 +143,8 @@ def test_every_token_of_any_answer_is_labelled_or_counted(tokenizer: Tokenizer, 
 
 def test_a_prompters_tokens_follow_the_same_rules(tokenizer: Tokenizer) -> None:
     prompter = ChatPrompter('Add.', system='').bind({'soa': '<B>', 'eoa': '</B>'}, system='')
-    given_rows = of_prompter(prompter, [{'input': '1+1', 'sum': 2}], Columns('sum'), form='tokens')
-    [entry] = entries(given_rows, Report(), encoder=prompter_encoder(prompter, tokenizer))
+    given_rows = prompter_examples(prompter, [{'input': '1+1', 'sum': 2}], Columns('sum'), form='tokens')
+    [entry] = entries(given_rows, SftReport(), encoder=prompter_encoder(prompter, tokenizer))
     sent = prompter.generate_prompt('1+1')
     assert tokenizer.decode(entry['input_ids']) == f'<s>{sent}2</B>'
     assert labelled(entry, tokenizer) == '2</B>'

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rolecall.models.transformers.prompts import Encoder
     from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
-    from rolecall.sft.export import Given
-    from rolecall.sft.training import Aim
+    from rolecall.sft.training_file import Given
+    from rolecall.sft.training_programs import Aim
     from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['add_export_sft']
@@ -53,7 +53,7 @@ def add_export_sft(exports: Any) -> None:
         '--end', metavar='TEXT', default='', help='what ends an answer where the model side has nothing'
     )
     parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
-    parser.add_argument('--skip', action='store_true', help='leave out rows that give no lesson, and count them')
+    parser.add_argument('--skip', action='store_true', help='leave out rows that give no example, and count them')
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='.gz compresses; - is stdout (the default)')
     worded = parser.add_argument_group('a prompter in place of a config')
     worded.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that words the rows')
@@ -66,7 +66,7 @@ def add_export_sft(exports: Any) -> None:
 
 def _export_sft(arguments: argparse.Namespace) -> int:
     from rolecall.cli.exporting import write_watched
-    from rolecall.sft.export import Report, entries
+    from rolecall.sft.training_file import SftReport, entries
 
     if arguments.prompter and not arguments.answer_column:
         return fail('--prompter needs --answer-column: the column of the answer.')
@@ -74,9 +74,9 @@ def _export_sft(arguments: argparse.Namespace) -> int:
         other = 'a config or --template' if arguments.prompter else '--prompter'
         return fail(f'{ignored} goes with {other}, and says nothing here.')
     given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
-    report = Report()
+    report = SftReport()
     lines = entries(given, report, encoder=encoder, skip=arguments.skip)
-    write_watched(lines, arguments.output, 'lesson')
+    write_watched(lines, arguments.output, 'example')
     for remark in report.remarks():
         print(f'rolecall: {remark}', file=sys.stderr)
     return 0
@@ -107,7 +107,7 @@ def _ignored(arguments: argparse.Namespace) -> str | None:
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
     from rolecall.datasets import open_file
     from rolecall.render.families import meta_template
-    from rolecall.sft.export import Columns, of_prompter, prompter_encoder
+    from rolecall.sft.training_file import Columns, prompter_encoder, prompter_examples
     from rolecall.views.prompter import load_prompter
 
     prompter = load_prompter(arguments.prompter)
@@ -115,14 +115,14 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
         prompter = prompter.bind(meta_template(arguments.meta_template))
     columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
     rows = open_file(arguments.source)
-    given = of_prompter(prompter, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    given = prompter_examples(prompter, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
     return given, prompter_encoder(prompter, _tokenizer(arguments, {})) if arguments.form == 'tokens' else None
 
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
     from rolecall.cli.picking import choose
     from rolecall.cli.sources import open_source
-    from rolecall.sft.export import entry_encoder
+    from rolecall.sft.training_file import entry_encoder
 
     source = open_source(
         arguments.source,
@@ -133,25 +133,25 @@ def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder 
     )
     chosen = choose(source.plan, dataset=arguments.dataset, model=arguments.model)
     model_entry = _only_model_entry(chosen)
-    given = _lessons(arguments, chosen.tasks, model_entry, source.base)
+    given = _examples(arguments, chosen.tasks, model_entry, source.base)
     return given, entry_encoder(
         model_entry, _tokenizer(arguments, model_entry.entry)
     ) if arguments.form == 'tokens' else None
 
 
-def _lessons(
+def _examples(
     arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, base: Path | None
 ) -> Iterator[Given]:
     from dataclasses import replace
 
     from rolecall.pairs.pair import Pair
-    from rolecall.sft.export import of_pair
+    from rolecall.sft.training_file import pair_examples
 
     for task in tasks:
         rows = task.open(base=base, data=dict(arguments.data) or None)
         if arguments.split == 'train':
             rows = replace(rows, test=rows.train)
-        yield from of_pair(
+        yield from pair_examples(
             Pair(task, model_entry, rows), form=arguments.form, aim=_aim(arguments), limit=arguments.limit
         )
 
@@ -181,6 +181,6 @@ def _tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Token
 
 
 def _aim(arguments: argparse.Namespace) -> Aim:
-    from rolecall.sft.training import Aim
+    from rolecall.sft.training_programs import Aim
 
     return Aim(arguments.train_on == 'all-answers', arguments.end.replace('\\n', '\n'))

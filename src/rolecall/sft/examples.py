@@ -1,6 +1,6 @@
 """What a model is trained on: the very request that inference sends, then the answer, then the words that end it.
 
-Nothing is worded here. A prompt is rendered as inference sends it and once more with its answer; a lesson comes of it
+Nothing is worded here. A prompt is rendered as inference sends it and once more with its answer; an example comes of it
 only if the second begins with the first, character for character or message for message.
 """
 
@@ -17,14 +17,14 @@ from rolecall.render.spans import Message, Request, Span
 
 __all__ = [
     'Answer',
-    'Lesson',
-    'MessagesLesson',
+    'MessagesExample',
     'Stretch',
-    'TextLesson',
+    'TextExample',
+    'TrainingExample',
     'UntrainableError',
     'as_text',
-    'messages_lesson',
-    'text_lesson',
+    'messages_example',
+    'text_example',
 ]
 
 Stretch = tuple[int, int]
@@ -47,7 +47,7 @@ class UntrainableError(RenderError):
 
 
 @dataclass(frozen=True, slots=True)
-class TextLesson:
+class TextExample:
     """A text, and the stretches of it that are trained on."""
 
     text: str
@@ -63,7 +63,7 @@ class TextLesson:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesLesson:
+class MessagesExample:
     """Messages, and which of them are trained on."""
 
     messages: tuple[Message, ...]
@@ -71,24 +71,24 @@ class MessagesLesson:
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
-Lesson = TextLesson | MessagesLesson
+TrainingExample = TextExample | MessagesExample
 
 
-def text_lesson(
+def text_example(
     answers: Sequence[Answer],
     whole: Trace,
     *,
     earlier: Callable[[Span], bool] | None = None,
     end: str = '',
     eos: str = '',
-) -> TextLesson:
-    """The lesson in a text: the answers that are asked for, and those before them whose spans are `earlier` ones.
+) -> TextExample:
+    """The example in a text: the answers that are asked for, and those before them whose spans are `earlier` ones.
 
     `end` ends an answer where the model side has nothing that does; `eos` is where a chat template's turn is over.
 
     >>> from rolecall.prompts.pieces import Origin
     >>> spans = Span('Q: ', Origin('text')), Span('4', Origin('label')), Span('</s>', Origin('marker', 'BOT'))
-    >>> text_lesson([('Q: ', 'Q: 4')], Trace('Q: 4</s>', spans)).stretches
+    >>> text_example([('Q: ', 'Q: 4')], Trace('Q: 4</s>', spans)).stretches
     ((3, 8),)
     """
     text = as_text(whole.request)
@@ -110,7 +110,7 @@ def text_lesson(
     if end and not ending:
         stretches[-1] = (stretches[-1][0], last + len(end))
         written = ending = end
-    return TextLesson(text[:last] + written, asked[-1][0], tuple(stretches), lead, ending, tuple(_data(whole.spans)))
+    return TextExample(text[:last] + written, asked[-1][0], tuple(stretches), lead, ending, tuple(_data(whole.spans)))
 
 
 def _data(spans: Iterable[Span]) -> Iterator[str]:
@@ -119,17 +119,17 @@ def _data(spans: Iterable[Span]) -> Iterator[str]:
             yield ''.join(str(span.text) for span in run)
 
 
-def messages_lesson(
+def messages_example(
     answers: Sequence[Answer],
     *,
     all_answers: bool = False,
     prefilled: bool = False,
     tools: Sequence[Mapping[str, Any]] = (),
-) -> MessagesLesson:
-    """The lesson in messages: those before each answer are what inference sends.
+) -> MessagesExample:
+    """The example in messages: those before each answer are what inference sends.
 
     >>> asked = [{'role': 'user', 'content': '2+2=?'}]
-    >>> messages_lesson([(asked, [*asked, {'role': 'assistant', 'content': '4'}])]).trained
+    >>> messages_example([(asked, [*asked, {'role': 'assistant', 'content': '4'}])]).trained
     frozenset({1})
     """
     whole = _as_messages(answers[-1][1])
@@ -144,11 +144,11 @@ def messages_lesson(
         trained.add(len(said) - 1)
     if all_answers:
         trained |= {i for i, message in enumerate(whole) if message['role'] == 'assistant'}
-    return MessagesLesson(tuple(whole), frozenset(trained), tuple(tools))
+    return MessagesExample(tuple(whole), frozenset(trained), tuple(tools))
 
 
 def as_text(request: Request) -> str:
-    """A request that is a text; one that is not is no lesson in a text."""
+    """A request that is a text; one that is not is no example in a text."""
     if isinstance(request, str):
         return request
     if all(isinstance(entry, Mapping) for entry in request):
@@ -192,7 +192,7 @@ def _check_messages(request: list[Message], told: list[Message], *, prefilled: b
     raise UntrainableError('the messages before the answer are not what inference sends')
 
 
-def _positioned(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+def _shift_spans(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
     """The spans that have words, each with its first character."""
     at = 0
     for span in spans:
@@ -208,7 +208,7 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
     """
     after = [
         (span.origin.kind, span.origin.name, span.text[max(0, at - start) :])
-        for start, span in _positioned(spans)
+        for start, span in _shift_spans(spans)
         if start + len(span.text) > at
     ]
     written = ''
@@ -223,7 +223,7 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
 def _lead(spans: Sequence[Span], start: int, stop: int) -> str:
     """What stands between the request and the first word of the answer."""
     lead = ''
-    for at, span in _positioned(spans):
+    for at, span in _shift_spans(spans):
         if at + len(span.text) <= start or at >= stop:
             continue
         if span.origin.kind not in _NOT_SAID:
@@ -240,7 +240,7 @@ def _earlier_answers(
         raise UntrainableError('it cannot be told where the answers stand in the text of the chat template')
     text = ''.join(span.text for span in spans)
     found: list[Stretch] = []
-    for answers, group in groupby(_positioned(spans), key=lambda placed: is_answer(placed[1])):
+    for answers, group in groupby(_shift_spans(spans), key=lambda placed: is_answer(placed[1])):
         if not answers:
             continue
         run = list(group)

@@ -1,4 +1,4 @@
-"""Programs that give lessons in place of requests: the row's own answer stands where the model would answer."""
+"""Programs that give examples in place of requests: the row's own answer stands where the model would answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from rolecall.prompts.wording import Wording
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Message, Request, Span, texts_of
-from rolecall.sft.lessons import Answer, Lesson, Stretch, UntrainableError, as_text, messages_lesson, text_lesson
+from rolecall.sft.examples import (
+    Answer,
+    Stretch,
+    TrainingExample,
+    UntrainableError,
+    as_text,
+    messages_example,
+    text_example,
+)
 
-__all__ = ['Aim', 'DialogueTraining', 'LabelTraining', 'Training', 'end_of_turn']
+__all__ = ['Aim', 'DialogueTrainingProgram', 'LabelTrainingProgram', 'TrainingProgram', 'end_of_turn']
 
 _NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')
 _LETTERS = re.compile(r'[A-Za-z0-9_]+\Z')
@@ -36,7 +44,7 @@ class Aim:
 _ANSWER = Aim()
 
 
-class Training:
+class TrainingProgram:
     """The training form of a program: `training(row)` begins with what `compile(…)(row)` sends, and goes on to the end
     of the row's answer.
 
@@ -45,8 +53,8 @@ class Training:
     ...     dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')])), output_column='a')
     >>> chatty = TextRenderer(MetaTemplate.read(dict(round=[
     ...     dict(role='HUMAN', begin='<H>', end='</H>'), dict(role='BOT', begin='<B>', end='</B>', generate=True)])))
-    >>> lesson = Training(wording, chatty)({'q': '1+1=?', 'a': 2})
-    >>> lesson.text, lesson.asked, lesson.stretches
+    >>> example = TrainingProgram(wording, chatty)({'q': '1+1=?', 'a': 2})
+    >>> example.text, example.asked, example.stretches
     ('<H>1+1=?</H><B>2</B>', '<H>1+1=?</H><B>', ((15, 20),))
     """
 
@@ -60,7 +68,7 @@ class Training:
         aim: Aim = _ANSWER,
     ) -> None:
         side = renderer or TextRenderer()
-        self._teacher = _Teacher(side, _output_column(wording), aim, prefill)
+        self._teacher = _ExampleWriter(side, _output_column(wording), aim, prefill)
         told = wording.placed(answered(wording.script(None, 'gen'), self._teacher.column, side), shots)
         self._asked = compile(wording, side, mode='gen', shots=shots, prefill=prefill)
         self._told = Program(told, render_with(side, 'gen', prefill=True))
@@ -69,17 +77,17 @@ class Training:
         meta = roles_of(side)
         self._may_stop_early = meta is not None and sum(role.generate for role in meta.roles.values()) > 1
 
-    def __call__(self, row: Row) -> Lesson:
-        """The lesson of one row."""
+    def __call__(self, row: Row) -> TrainingExample:
+        """The example of one row."""
         _check_answers([row.get(self._teacher.column)], self._teacher.column)
         self._refuse_media(row)
-        told = _continued(self._told, row)
+        told = _continue_turn(self._told, row)
         if self._may_stop_early and not _ends_with_answer(told, text_of(row[self._teacher.column])):
             raise UntrainableError(
                 'inference asks for something before the answer',
                 'several roles of the model generate, and the one with the answer is not the first',
             )
-        return self._teacher.lesson([(self._asked(row), told)], lambda: self._trace(row))
+        return self._teacher.example([(self._asked(row), told)], lambda: self._trace(row))
 
     def _trace(self, row: Row) -> Trace:
         script = self._whole.script
@@ -88,8 +96,8 @@ class Training:
         return Program(_with_speakers(script.bind(row)), render_with(self._teacher.side, 'ppl')).trace({})
 
 
-class DialogueTraining:
-    """The training form of a dialogue: one lesson with every answer of the row, each as it would be asked for."""
+class DialogueTrainingProgram:
+    """The training form of a dialogue: one example with every answer of the row, each as it would be asked for."""
 
     def __init__(
         self,
@@ -102,12 +110,12 @@ class DialogueTraining:
         aim: Aim = _ANSWER,
     ) -> None:
         side = renderer or TextRenderer()
-        self._teacher = _Teacher(side, _output_column(wording), aim, prefill)
+        self._teacher = _ExampleWriter(side, _output_column(wording), aim, prefill)
         mode: InferMode = 'every' if infer_mode == 'every' else 'every_with_gt'
         self._dialogue = DialogueProgram(wording, side, infer_mode=mode, shots=shots, prefill=prefill)
 
-    def __call__(self, row: Row) -> Lesson:
-        """The lesson of one row."""
+    def __call__(self, row: Row) -> TrainingExample:
+        """The example of one row."""
         side, column = self._teacher.side, self._teacher.column
         length = self._dialogue.length(row)
         given = row.get(column)
@@ -119,12 +127,12 @@ class DialogueTraining:
             told = self._dialogue.answered(row, turn, replies)
             _media_refusal(side, told)({})
             asked = self._dialogue(row, turn, replies)
-            answers.append((asked, _continued(Program(told, render_with(side, 'gen', prefill=True)), {})))
+            answers.append((asked, _continue_turn(Program(told, render_with(side, 'gen', prefill=True)), {})))
             replies.append(self._dialogue.reply(row, turn))
-        return self._teacher.lesson(answers, lambda: Program(told, render_with(side, 'ppl')).trace({}))
+        return self._teacher.example(answers, lambda: Program(told, render_with(side, 'ppl')).trace({}))
 
 
-class LabelTraining:
+class LabelTrainingProgram:
     """The training form of prompts by label: the one that is weighed for the row's own label.
 
     What is trained on begins where the model speaks; where nobody does, at the `sep_token`, at the label, or where the
@@ -140,21 +148,21 @@ class LabelTraining:
         shots: Sequence[Row] = (),
         aim: Aim = _ANSWER,
     ) -> None:
-        self._teacher = _Teacher(renderer or TextRenderer(), _output_column(wording), aim)
+        self._teacher = _ExampleWriter(renderer or TextRenderer(), _output_column(wording), aim)
         self._programs = compile_labels(wording, self._teacher.side, labels=labels, shots=shots)
 
-    def __call__(self, row: Row) -> Lesson:
-        """The lesson of one row."""
+    def __call__(self, row: Row) -> TrainingExample:
+        """The example of one row."""
         column = self._teacher.column
         _check_answers([row.get(column)], column)
         program = self._programs[self._label(row[column])]
         _media_refusal(self._teacher.side, program.script)(row)
         whole = program.trace(row)
         if _takes_messages(self._teacher.side):
-            return self._teacher.lesson([(whole.request[:-1], whole.request)], lambda: whole)
+            return self._teacher.example([(whole.request[:-1], whole.request)], lambda: whole)
         text = as_text(whole.request)
         start, stop = self._answer_in(whole.spans, [str(prompt(row)) for prompt in self._programs.values()])
-        return self._teacher.lesson([(text[:start], text[:stop])], lambda: whole)
+        return self._teacher.example([(text[:start], text[:stop])], lambda: whole)
 
     def _label(self, value: object) -> Hashable:
         alike = [label for label in self._programs if text_of(label) == text_of(value)]
@@ -165,18 +173,18 @@ class LabelTraining:
 
     def _answer_in(self, spans: Sequence[Span], prompts: Sequence[str]) -> Stretch:
         """Where the answer stands in a prompt that is weighed."""
-        said = [(at, span) for at, span in _placed(spans) if span.origin.kind not in _NOT_SAID and span.text]
+        said = [(at, span) for at, span in _with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
         if not said:
             raise UntrainableError('it cannot be told where the answer stands in the text of the chat template')
         stop = said[-1][0] + len(said[-1][1].text)
         is_spoken = _speeches_of(self._teacher.side)
         if is_spoken and is_spoken(said[-1][1]):
             first = len(said) - 1
-            while first and is_spoken(said[first - 1][1]) and _meet(said[first - 1], said[first]):
+            while first and is_spoken(said[first - 1][1]) and _are_adjacent(said[first - 1], said[first]):
                 first -= 1
             return said[first][0], stop
         for kind in ('sep', 'label'):
-            found = [at for at, span in _placed(spans) if span.origin.kind == kind and span.origin.shot is None]
+            found = [at for at, span in _with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
             if found:
                 return found[0], stop
         shared = prompts[0][: _shared_length(prompts)]
@@ -192,19 +200,19 @@ def end_of_turn(renderer: Renderer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Teacher:
-    """What makes a lesson of rendered prompts: for which model side, of which column, with which aim."""
+class _ExampleWriter:
+    """What makes an example of rendered prompts: for which model side, of which column, with which aim."""
 
     side: Renderer
     column: str
     aim: Aim
     prefilled: bool = False
 
-    def lesson(self, answers: Sequence[Answer], whole: Callable[[], Trace]) -> Lesson:
+    def example(self, answers: Sequence[Answer], whole: Callable[[], Trace]) -> TrainingExample:
         if _takes_messages(self.side):
-            return messages_lesson(answers, all_answers=self.aim.all_answers, prefilled=self.prefilled)
+            return messages_example(answers, all_answers=self.aim.all_answers, prefilled=self.prefilled)
         earlier = self._is_answer if self.aim.all_answers else None
-        return text_lesson(answers, whole(), earlier=earlier, end=self.aim.end, eos=end_of_turn(self.side))
+        return text_example(answers, whole(), earlier=earlier, end=self.aim.end, eos=end_of_turn(self.side))
 
     def _is_answer(self, span: Span) -> bool:
         """Whether a span is an answer: what the model says, or the answer of an example that is a string."""
@@ -241,7 +249,7 @@ def _check_answers(values: Sequence[object], column: str) -> None:
             raise UntrainableError('there is no answer', f'column {column!r} is empty{where}')
 
 
-def _continued(program: Program, row: Row) -> Request:
+def _continue_turn(program: Program, row: Row) -> Request:
     """The request with the answer, unless the chat template does not leave the answer as it is."""
     try:
         return program(row)
@@ -272,7 +280,7 @@ def _with_speaker(item: Item) -> Item:
 
 
 def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
-    """Refuses rows with pictures, sound or film in them, where the lesson is a text."""
+    """Refuses rows with pictures, sound or film in them, where the example is a text."""
     if not isinstance(side, ChatRenderer) or all(map(_is_text, script.items)):
         return lambda row: None
     messages = Program(script, render_with(MessagesRenderer(side), 'ppl'))
@@ -293,7 +301,7 @@ def _has_media(message: Message) -> bool:
     return isinstance(content, (list, tuple)) and any(part.get('type') != 'text' for part in content)
 
 
-def _placed(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+def _with_offsets(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
     """Each span with its first character."""
     at = 0
     for span in spans:
@@ -301,7 +309,7 @@ def _placed(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
         at += len(span.text)
 
 
-def _meet(one: tuple[int, Span], other: tuple[int, Span]) -> bool:
+def _are_adjacent(one: tuple[int, Span], other: tuple[int, Span]) -> bool:
     return one[0] + len(one[1].text) == other[0]
 
 

@@ -1,6 +1,6 @@
-"""Fine-tuning data from what is asked anyway: rows and a prompter, or a dataset and a model, as lessons on lines.
+"""Fine-tuning data from what is asked anyway: rows and a prompter, or a dataset and a model, as examples on lines.
 
-A lesson begins with exactly the request that inference sends. Where that cannot be, the row is refused, not bent.
+A example begins with exactly the request that inference sends. Where that cannot be, the row is refused, not bent.
 """
 
 from __future__ import annotations
@@ -22,36 +22,42 @@ from rolecall.prompts.values import text_of
 from rolecall.render.chat import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Span
-from rolecall.sft.lessons import (
-    Lesson,
-    MessagesLesson,
+from rolecall.sft.examples import (
+    MessagesExample,
     Stretch,
-    TextLesson,
+    TextExample,
+    TrainingExample,
     UntrainableError,
     as_text,
-    messages_lesson,
-    text_lesson,
+    messages_example,
+    text_example,
 )
-from rolecall.sft.training import Aim, DialogueTraining, LabelTraining, Training, end_of_turn
+from rolecall.sft.training_programs import (
+    Aim,
+    DialogueTrainingProgram,
+    LabelTrainingProgram,
+    TrainingProgram,
+    end_of_turn,
+)
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = [
     'Columns',
     'Form',
     'Given',
-    'Report',
+    'SftReport',
     'entries',
     'entry_encoder',
-    'of_pair',
-    'of_prompter',
+    'pair_examples',
     'prompter_encoder',
+    'prompter_examples',
 ]
 
 Form = Literal['messages', 'text', 'tokens']
 """Messages as OpenAI takes them, a text with the stretches that are trained on, or token ids with labels."""
 
-Given = tuple[str, Callable[[], Lesson]]
-"""Where a row stands, and how its lesson is made."""
+Given = tuple[str, Callable[[], TrainingExample]]
+"""Where a row stands, and how its example is made."""
 
 IGNORED = -100
 """The label of a token that is not trained on."""
@@ -59,22 +65,22 @@ _KEPT = 64
 
 
 @dataclass(slots=True)
-class Report:
+class SftReport:
     """What happened on the way: counted, with one case of each kind."""
 
-    lessons: int = 0
+    examples: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     cases: dict[str, str] = field(default_factory=dict)
     leads: Counter[str] = field(default_factory=Counter)
     endless: int = 0
-    """Lessons in which nothing ends the answer."""
+    """Examples in which nothing ends the answer."""
     straddling: int = 0
     """Tokens with characters of the answer and of its surroundings."""
     shifted: int = 0
-    """Lessons whose request has other tokens when the answer follows."""
+    """Examples whose request has other tokens when the answer follows."""
 
     def leave_out(self, where: str, error: RenderError | PrompterError) -> None:
-        """Count a row that gives no lesson."""
+        """Count a row that gives no example."""
         reason = error.reason if isinstance(error, UntrainableError) else _REFUSED[isinstance(error, PrompterError)]
         self.left_out[reason] += 1
         self.cases.setdefault(reason, f'{where}: {error}')
@@ -82,31 +88,31 @@ class Report:
     def remarks(self) -> Iterator[str]:
         """What a user should know, in sentences."""
         for reason, count in self.left_out.most_common():
-            yield f'{_counted(count)} left out: {reason}. The first: {self.cases[reason]}'
+            yield f'{_count_rows(count)} left out: {reason}. The first: {self.cases[reason]}'
         for lead, count in self.leads.most_common(3):
-            yield f'{_counted(count)}: the model side puts {lead!r:.60} between request and answer; it is trained on.'
+            yield f'{_count_rows(count)}: the model side puts {lead!r:.60} between request and answer, trained on too.'
         if self.endless:
             what = 'nothing ends the answer, so a model does not learn where to stop. Name an end: --end'
-            yield f'{_counted(self.endless)}: {what}'
+            yield f'{_count_rows(self.endless)}: {what}'
         if self.straddling:
-            yield f'{_counted(self.straddling, "token")} over the boundary of an answer: not trained on.'
+            yield f'{_count_rows(self.straddling, "token")} over the boundary of an answer: not trained on.'
         if self.shifted:
-            yield f'{_counted(self.shifted)}: the request has other tokens when its answer follows.'
+            yield f'{_count_rows(self.shifted)}: the request has other tokens when its answer follows.'
 
 
 _REFUSED = {False: 'the row cannot become a request', True: 'the prompter cannot word the row'}
 
 
-def _counted(count: int, noun: str = 'row') -> str:
+def _count_rows(count: int, noun: str = 'row') -> str:
     return f'{count:,} {noun}{"" if count == 1 else "s"}'
 
 
 def entries(
-    given: Iterable[Given], report: Report, *, encoder: Encoder | None = None, skip: bool = False
+    given: Iterable[Given], report: SftReport, *, encoder: Encoder | None = None, skip: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The lessons as lines of a training file: token ids with an `encoder`, otherwise messages or texts.
+    """The examples as lines of a training file: token ids with an `encoder`, otherwise messages or texts.
 
-    A row that gives no lesson is an error, unless it is to be skipped; then it is counted.
+    A row that gives no example is an error, unless it is to be skipped; then it is counted.
     """
     for where, teach in given:
         try:
@@ -116,42 +122,42 @@ def entries(
                 raise RenderError(f'{where}: {error}') from error
             report.leave_out(where, error)
             continue
-        report.lessons += 1
+        report.examples += 1
         yield entry
 
 
-def _entry(lesson: Lesson, report: Report, encoder: Encoder | None) -> dict[str, Any]:
-    if isinstance(lesson, MessagesLesson):
-        return _messages_entry(lesson)
-    entry = _text_entry(lesson) if encoder is None else _tokens_entry(lesson, encoder, report)
-    report.endless += not lesson.ending
-    if lesson.lead.strip():
-        report.leads[lesson.lead] += 1
+def _entry(example: TrainingExample, report: SftReport, encoder: Encoder | None) -> dict[str, Any]:
+    if isinstance(example, MessagesExample):
+        return _messages_entry(example)
+    entry = _text_entry(example) if encoder is None else _tokens_entry(example, encoder, report)
+    report.endless += not example.ending
+    if example.lead.strip():
+        report.leads[example.lead] += 1
     return entry
 
 
-def _messages_entry(lesson: MessagesLesson) -> dict[str, Any]:
+def _messages_entry(example: MessagesExample) -> dict[str, Any]:
     """An assistant's message that is not trained on has no weight, as OpenAI's form has it."""
     messages = [
-        {**message, 'weight': 0} if message['role'] == 'assistant' and i not in lesson.trained else dict(message)
-        for i, message in enumerate(lesson.messages)
+        {**message, 'weight': 0} if message['role'] == 'assistant' and i not in example.trained else dict(message)
+        for i, message in enumerate(example.messages)
     ]
-    return {'messages': messages, 'tools': list(lesson.tools)} if lesson.tools else {'messages': messages}
+    return {'messages': messages, 'tools': list(example.tools)} if example.tools else {'messages': messages}
 
 
-def _text_entry(lesson: TextLesson) -> dict[str, Any]:
-    return {'text': lesson.text, 'spans': [list(stretch) for stretch in lesson.stretches]}
+def _text_entry(example: TextExample) -> dict[str, Any]:
+    return {'text': example.text, 'spans': [list(stretch) for stretch in example.stretches]}
 
 
-def _tokens_entry(lesson: TextLesson, encoder: Encoder, report: Report) -> dict[str, Any]:
+def _tokens_entry(example: TextExample, encoder: Encoder, report: SftReport) -> dict[str, Any]:
     for token in encoder.tokenizer.special_tokens:
-        if any(token in words for words in lesson.data):
+        if any(token in words for words in example.data):
             raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
-    whole = encoder.prompt(lesson.text)
-    trained, straddling = trained_tokens(whole.ids, whole.offsets, lesson.stretches, encoder.tokenizer)
+    whole = encoder.prompt(example.text)
+    trained, straddling = trained_tokens(whole.ids, whole.offsets, example.stretches, encoder.tokenizer)
     if not any(trained):
         raise UntrainableError('no token lies inside the answer')
-    asked = encoder.prompt(lesson.asked).ids
+    asked = encoder.prompt(example.asked).ids
     report.straddling += straddling
     report.shifted += whole.ids[: len(asked)] != asked
     labels = [number if chosen else IGNORED for number, chosen in zip(whole.ids, trained, strict=True)]
@@ -190,35 +196,37 @@ def trained_tokens(
 # A dataset of a config and a model.
 
 
-def of_pair(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
-    """The lessons of one dataset × model. Rows, examples and requests are those of the pair."""
-    make = _training(pair, _renderer_for(pair.model_entry, form), aim or Aim())
-    kept: dict[tuple[int, ...], Callable[[Row], Lesson]] = {}
+def pair_examples(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
+    """The examples of one dataset × model. Rows, examples and requests are those of the pair."""
+    make = _build_program(pair, _renderer_for(pair.model_entry, form), aim or Aim())
+    kept: dict[tuple[int, ...], Callable[[Row], TrainingExample]] = {}
     for number, row, picked in pair.rows(limit):
         if picked.ids not in kept:
             if len(kept) >= _KEPT:
                 kept.clear()
             kept[picked.ids] = make([pair.data.train[i] for i in picked.ids])
-        yield f'{pair.task.abbr}, row {number}', _taught(kept[picked.ids], row)
+        yield f'{pair.task.abbr}, row {number}', _program_examples(kept[picked.ids], row)
 
 
-def _taught(training: Callable[[Row], Lesson], row: Row) -> Callable[[], Lesson]:
+def _program_examples(training: Callable[[Row], TrainingExample], row: Row) -> Callable[[], TrainingExample]:
     return lambda: training(row)
 
 
-def _training(pair: Pair, renderer: Renderer, aim: Aim) -> Callable[[Sequence[Row]], Callable[[Row], Lesson]]:
-    """How rows with some examples become lessons."""
+def _build_program(
+    pair: Pair, renderer: Renderer, aim: Aim
+) -> Callable[[Sequence[Row]], Callable[[Row], TrainingExample]]:
+    """How rows with these shots become training examples."""
     task, asks = pair.task, pair.task.inferencer
 
-    def make(shots: Sequence[Row]) -> Callable[[Row], Lesson]:
+    def make(shots: Sequence[Row]) -> Callable[[Row], TrainingExample]:
         with placed(task.where):
             if asks.kind == 'dialogue':
-                return DialogueTraining(
+                return DialogueTrainingProgram(
                     task.wording, renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
                 )
             if asks.kind == 'label':
-                return LabelTraining(task.wording, renderer, labels=task.labels, shots=shots, aim=aim)
-            return Training(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
+                return LabelTrainingProgram(task.wording, renderer, labels=task.labels, shots=shots, aim=aim)
+            return TrainingProgram(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
 
     if asks.kind == 'whole':
         what = f'{asks.name} weighs whole texts: there is no answer to train on.'
@@ -261,7 +269,7 @@ class Columns:
     tools: str | None = None
 
 
-def of_prompter(
+def prompter_examples(
     prompter: Prompter,
     rows: Iterable[Row],
     columns: Columns,
@@ -270,23 +278,25 @@ def of_prompter(
     aim: Aim | None = None,
     limit: int | None = None,
 ) -> Iterator[Given]:
-    """The lessons of rows that a prompter words.
+    """The examples of rows that a prompter words.
 
     >>> from rolecall import ChatPrompter
     >>> chat = ChatPrompter('Add.', system='').bind({'soh': '<u>', 'soa': '<a>', 'eoa': '</a>'}, system='')
     >>> rows = [{'input': '1+1', 'sum': 2}]
-    >>> list(entries(of_prompter(chat, rows, Columns(answer='sum'), form='text'), Report()))
+    >>> list(entries(prompter_examples(chat, rows, Columns(answer='sum'), form='text'), SftReport()))
     [{'text': 'Add.\\n\\n\\n\\n\\n<u>\\n1+1\\n<a>\\n2</a>', 'spans': [[21, 26]]}]
     """
     if columns.answer in prompter.slots or columns.answer == (columns.input or 'input'):
         raise PrompterError(f'the answer column {columns.answer!r} is what the prompter asks with: it would be shown.')
     quiet = replace(prompter, show=False)
     for number, row in enumerate(rows if limit is None else first(rows, limit)):
-        yield f'row {number}', _worded(quiet, row, columns, form, aim or Aim())
+        yield f'row {number}', _prompter_example(quiet, row, columns, form, aim or Aim())
 
 
-def _worded(prompter: Prompter, row: Row, columns: Columns, form: Form, aim: Aim) -> Callable[[], Lesson]:
-    def teach() -> Lesson:
+def _prompter_example(
+    prompter: Prompter, row: Row, columns: Columns, form: Form, aim: Aim
+) -> Callable[[], TrainingExample]:
+    def teach() -> TrainingExample:
         _check_columns(row, columns)
         answer = text_of(row[columns.answer])
         if not answer.strip():
@@ -323,23 +333,23 @@ def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
     return given
 
 
-def _messages(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> MessagesLesson:
+def _messages(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> MessagesExample:
     request = prompter.generate_prompt(*asked, return_dict=True)
     told = prompter.generate_prompt(*asked, answer, return_dict=True)
     if request.get('tools') != told.get('tools'):
         raise UntrainableError('the tools are not those that inference sends')
     answers = [(request['messages'], told['messages'])]
-    return messages_lesson(answers, all_answers=aim.all_answers, tools=request.get('tools') or ())
+    return messages_example(answers, all_answers=aim.all_answers, tools=request.get('tools') or ())
 
 
-def _text(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> TextLesson:
+def _text(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim: Aim) -> TextExample:
     request = as_text(prompter.generate_prompt(*asked))
     whole = prompter.trace(*asked, answer)
     text = as_text(whole.request)
     stop = _end_of_label(whole.spans) or _end_of_words(answer, text, request)
     earlier = _is_reply if aim.all_answers else None
     model: Any = prompter.model
-    return text_lesson([(request, text[:stop])], whole, earlier=earlier, end=aim.end, eos=end_of_turn(model))
+    return text_example([(request, text[:stop])], whole, earlier=earlier, end=aim.end, eos=end_of_turn(model))
 
 
 def _is_reply(span: Span) -> bool:
