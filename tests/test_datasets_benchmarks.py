@@ -211,12 +211,13 @@ def test_every_benchmark_of_the_table_has_a_case() -> None:
     assert {case.kind for case in CASES + OTHER_CASES} >= set(BENCHMARKS)
 
 
-def test_a_class_of_the_same_name_without_load_finds_the_same_loader(tmp_path: Path) -> None:
+def test_a_class_of_the_same_name_is_not_replaced_by_ours(tmp_path: Path) -> None:
     class GSM8KDataset:
         pass
 
     write({'test.jsonl': jsonl({'question': 'q'})}, tmp_path)
-    assert len(open_dataset({'type': GSM8KDataset, 'path': str(tmp_path)}).test) == 1
+    with pytest.raises(ConfigError, match='has no load'):
+        open_dataset({'type': GSM8KDataset, 'path': str(tmp_path)})
 
 
 def test_a_layout_that_needs_a_name_says_so(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     'RolecallError',
     'RunError',
     'TemplateError',
+    'close_match',
     'did_you_mean',
     'needed',
 ]
@@ -115,8 +116,17 @@ def needed(module: str, *, extra: str, purpose: str) -> Any:
         raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
 
 
+def close_match(word: object, known: Iterable[object]) -> str | None:
+    """The known word that a misspelt one most resembles, if any does.
+
+    >>> close_match('retriver', ['retriever', 'inferencer']), close_match('x', ['retriever'])
+    ('retriever', None)
+    """
+    return next(iter(difflib.get_close_matches(str(word), map(str, known), n=1)), None)
+
+
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """A suggestion for a misspelt word, or the list of what would have been understood.
+    """A suggestion for a misspelt word, or the list of valid ones.
 
     >>> did_you_mean('retriver', ['retriever', 'inferencer'])
     "Did you mean 'retriever'?"
@@ -124,7 +134,7 @@ def did_you_mean(word: object, known: Iterable[object]) -> str:
     "Known: 'b', 'a'."
     """
     names = [str(name) for name in known]
-    close = difflib.get_close_matches(str(word), names, n=1)
-    if close:
-        return f"Did you mean '{close[0]}'?"
+    close = close_match(word, names)
+    if close is not None:
+        return f"Did you mean '{close}'?"
     return f'Known: {", ".join(map(repr, names))}.' if names else ''

@@ -13,10 +13,8 @@ from threading import Lock
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 
-__all__ = ['SPOKEN_FOR', 'neighbours_of', 'printing_to_stderr', 'short_path', 'user_code']
+__all__ = ['neighbours_of', 'printing_to_stderr', 'short_path', 'user_code']
 
-SPOKEN_FOR = frozenset({'opencompass', 'ais_bench', 'mmengine'})
-"""Packages of other systems: what is named in them is not the user's own code."""
 _OURS = (str(Path(__file__).parent), os.path.dirname(importlib.__file__), '<frozen ')
 
 

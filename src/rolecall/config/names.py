@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 
-from rolecall.usercode import SPOKEN_FOR
+from rolecall.registry import REFERENCE_SYSTEMS
 
 __all__ = ['CONFIG_PACKAGES', 'FOREIGN', 'OURS', 'is_foreign', 'is_standard', 'resolve', 'resolve_real']
 
 CONFIG_PACKAGES = ('opencompass.configs', 'ais_bench.benchmark.configs')
 """Packages of config files. They are read as files wherever they lie, and never imported."""
 
-FOREIGN = SPOKEN_FOR | {
+FOREIGN = REFERENCE_SYSTEMS | {
     'accelerate', 'anthropic', 'datasets', 'deepspeed', 'evalplus', 'evaluate', 'faiss', 'jax', 'lagent', 'lazyllm',
     'lmdeploy', 'modelscope', 'openai', 'peft', 'ray', 'sentence_transformers', 'sglang', 'tensorflow', 'torch',
     'torch_npu', 'torchvision', 'transformers', 'vllm', 'xtuner',
@@ -71,7 +71,7 @@ def resolve(dotted: str, /) -> object | None:
     True
     """
     package, _, rest = dotted.partition('.')
-    ours = OURS.get(rest.rpartition('.')[2]) if package in SPOKEN_FOR else None
+    ours = OURS.get(rest.rpartition('.')[2]) if package in REFERENCE_SYSTEMS else None
     if ours is None:
         return None
     module, _, name = ours.rpartition('.')

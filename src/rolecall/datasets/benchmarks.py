@@ -70,6 +70,8 @@ def layout(
             raise DataError(f'{path}: none of its files is there: {", ".join(map(str, looked_for))}.')
         return found
 
+    places = [f'{name} = {split.file}' if name != WHOLE else split.file for name, split in table.items() if split.file]
+    load.__doc__ = f'Files below path: {", ".join(places)}.' if places else 'One file of rows, named by path.'
     return load
 
 
@@ -122,6 +124,7 @@ def _each_repeated(load: Loader) -> Loader:
             for name, rows in splits.items()
         }
 
+    repeated.__doc__ = load.__doc__
     return repeated
 
 
@@ -134,24 +137,29 @@ def _test_repeated(load: Loader) -> Loader:
         test = splits['test']
         return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
 
+    repeated.__doc__ = load.__doc__
     return repeated
 
 
 def _arc(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}-Train.jsonl, {name}-Dev.jsonl, {name}-Test.jsonl; questions with four choices."""
     files = {split: f'{{name}}-{split}.jsonl' for split in ('Train', 'Dev', 'Test')}
     return layout(files, shapes.arc, keep=lambda row: len(row['question']['choices']) == 4)(path, entry)
 
 
 def _agieval(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.jsonl."""
     return layout({WHOLE: '{name}.jsonl'}, lambda row: shapes.agieval(row, str(entry.get('name'))))(path, entry)
 
 
 def _gpqa(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}, a CSV file."""
     splits = layout({WHOLE: '{name}'}, options=FileOptions(format='csv'))(path, entry)
     return {name: MappedRows(rows, shapes.gpqa, str(path)) for name, rows in splits.items()}
 
 
 def _mmlu_pro(path: Path, entry: Entry) -> Splits:
+    """A folder of splits; `category` picks one subject."""
     category = entry.get('category')
     splits = open_folder(path)
     if category is not None:
@@ -160,6 +168,7 @@ def _mmlu_pro(path: Path, entry: Entry) -> Splits:
 
 
 def _mt_bench(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.json, or one file of dialogues."""
     shape = shapes.mt_bench_turns if path.is_file() else shapes.mt_bench_dialogue
     return layout({WHOLE: '{name}.json'}, shape)(path, entry)
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.datasets.benchmarks import BENCHMARKS, repeats
 from rolecall.datasets.files import FileOptions
 from rolecall.datasets.folders import WHOLE, Splits, find, find_all, open_files, open_path
-from rolecall.datasets.loaders import check_call, name_of_ours, own_loader, parameters_of, shown
+from rolecall.datasets.loaders import SUPPLY_ROWS, check_call, own_loader, parameters_of, shown
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader import Reader
 from rolecall.datasets.rows import EMPTY, ListRows, OwnRows, Rows, select
-from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.registry import Registry
 from rolecall.usercode import user_code
 
-__all__ = ['Dataset', 'dataset_types', 'open_dataset']
+__all__ = ['DATASETS', 'Dataset', 'dataset_types', 'open_dataset']
 
 Entry: TypeAlias = Mapping[str, Any]
+OpenBuiltin: TypeAlias = Callable[[Entry, 'Path | None'], Splits]
 
-_INLINE = ('Rows',)
-_FILES = ('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset')
-_HUB = ('HFDataset',)
 _BUILDERS = {'json': 'json', 'csv': 'csv', 'parquet': 'parquet', 'text': 'text'}
 _NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint')
 _FOR_SCORES = ('n', 'k')
@@ -80,7 +79,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
 
 def dataset_types() -> tuple[str, ...]:
     """The names that `type` accepts, besides classes and functions."""
-    return (*_INLINE, *_FILES, *_HUB, *BENCHMARKS)
+    return tuple(DATASETS)
 
 
 def _with_ranges(train: Rows, test: Rows, reader: Reader, name: str) -> Dataset:
@@ -122,43 +121,23 @@ def _name(entry: Entry) -> str:
 
 
 def _splits(entry: Entry, base: Path | None) -> Splits:
-    if _is_inline(entry):
-        return _inline_splits(entry, base)
-    kind = entry.get('type', 'File')
-    name = name_of_ours(kind)
-    if name is None:
-        return _called(own_loader(kind, base), entry)
-    if benchmark := _benchmark(name):
-        return benchmark(find(_benchmark_path(entry), base), entry)
-    if name in _FILES:
-        return _file_splits(entry, base)
-    if name in _HUB:
-        return _hub_splits(entry, base)
-    hint = did_you_mean(name, dataset_types())
-    known = 'rolecall.datasets.dataset_types() lists the known ones.'
-    raise ConfigError(
-        Problem(
-            'type',
-            f'there is no loader for the dataset type {name!r}{", a class without load" * isinstance(kind, type)}.',
-            f'{hint if hint.startswith("Did") else known} '
-            'Rows for it can be supplied with --data train=FILE test=FILE (data={…} in Python).',
-        )
-    )
+    kind = 'Rows' if _is_inline(entry) else entry.get('type', 'File')
+    try:
+        part = DATASETS.find(kind, base=base)
+    except ConfigError as error:
+        problems = [replace(one, remedy=f'{one.remedy} {SUPPLY_ROWS}'.lstrip()) for one in error.problems]
+        raise ConfigError(problems) from error.__cause__
+    if part.builtin:
+        builtin: OpenBuiltin = part.value
+        return builtin(entry, base)
+    return _called(own_loader(part.value, kind if isinstance(kind, str) else shown(kind)), entry)
 
 
 def _is_inline(entry: Entry) -> bool:
     kind = entry.get('type')
     if kind is None:
         return any(key in entry for key in ('train', 'test', 'splits'))
-    return name_of_ours(kind) in _INLINE
-
-
-def _benchmark(name: str) -> Callable[[Path, Entry], Splits] | None:
-    """A benchmark's loader; older spellings (`hellaswagDataset_V2`) differ in case and underscores only."""
-    return _BENCHMARKS_BY_SPELLING.get(name.lower().replace('_', ''))
-
-
-_BENCHMARKS_BY_SPELLING = {name.lower().replace('_', ''): loader for name, loader in BENCHMARKS.items()}
+    return DATASETS.builtin_name(kind) == 'Rows'
 
 
 def _benchmark_path(entry: Entry) -> str | Path:
@@ -191,6 +170,7 @@ def _given_splits(data: Mapping[str, str | Path], entry: Entry) -> Splits:
 
 
 def _inline_splits(entry: Entry, base: Path | None) -> Splits:
+    """Rows written in the config: train and test, or splits by name."""
     named = entry.get('splits') or {}
     if not isinstance(named, Mapping):
         raise ConfigError(Problem('splits', 'must map the name of each split to its rows.'))
@@ -299,3 +279,24 @@ def _called(load: Callable[..., Any], entry: Entry) -> Splits:
         if isinstance(result, Mapping):
             return {str(key): _rows(rows, f'{name}()[{key!r}]', None, FileOptions()) for key, rows in result.items()}
         return {WHOLE: _rows(result, f'{name}()', None, FileOptions())}
+
+
+def _benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
+    def open_benchmark(entry: Entry, base: Path | None) -> Splits:
+        return load(find(_benchmark_path(entry), base), entry)
+
+    open_benchmark.__doc__ = load.__doc__
+    return open_benchmark
+
+
+DATASETS: Registry[OpenBuiltin] = Registry(
+    'dataset',
+    {
+        'Rows': _inline_splits,
+        **dict.fromkeys(('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset'), _file_splits),
+        'HFDataset': _hub_splits,
+        **{name: _benchmark(load) for name, load in BENCHMARKS.items()},
+    },
+    spelling=lambda name: name.lower().replace('_', ''),
+)
+"""Each opens the splits of an entry. Older spellings (`hellaswagDataset_V2`) differ in case and underscores only."""

@@ -1,0 +1,261 @@
+"""How parts are found by what a config calls them. One rule for every kind of part:
+
+- an object or class stands for itself, even if it is called like one of ours;
+- a dotted path (`acme.metrics.Overlap`, `acme.metrics:Overlap`) is imported: from beside the config, or as installed;
+- a bare name is a built-in, or an entry point of an installed package in the group of its kind (`rolecall.metrics`);
+- a class of OpenCompass or AISBench, by path or by reference, is the built-in of that name.
+
+A package declares its built-ins beside its parts, as `name: 'module:attribute'`. They are imported when first used;
+entry points are read when a name is not built in, so neither costs anything at start-up.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
+from rolecall.usercode import neighbours_of, user_code
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ['REFERENCE_SYSTEMS', 'Part', 'Plugin', 'Registry', 'import_dotted', 'part_name']
+
+REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
+"""Packages whose class names are ours too: a config may name them without having them."""
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """What a config's name leads to."""
+
+    name: str
+    value: T
+    origin: str
+    """`rolecall` for a built-in, the package and version of a plugin, a dotted path, or nothing for an object."""
+
+    @property
+    def builtin(self) -> bool:
+        return self.origin == 'rolecall'
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A part that an installed package offers. It is imported by `load`."""
+
+    name: str
+    path: str
+    """`module:attribute`"""
+    origin: str
+    """The package and its version."""
+
+    def load(self, *, where: str = 'type') -> Any:
+        with user_code(f'loading the plugin {self.name!r} ({self.path}, {self.origin})', where=where):
+            return _load(self.path)
+
+
+class Registry(Mapping[str, T]):
+    """The parts of one kind. As a mapping: the built-ins by name, imported when they are looked at.
+
+    >>> numbers = Registry('number type', {'Fraction': 'fractions:Fraction'})
+    >>> numbers.find('Fraction').value
+    <class 'fractions.Fraction'>
+    >>> numbers.find('decimal.Decimal').value, numbers.find(int).value
+    (<class 'decimal.Decimal'>, <class 'int'>)
+    >>> numbers.find('Fractoin')
+    Traceback (most recent call last):
+    rolecall.errors.ConfigError: type
+      unknown number type 'Fractoin'.
+      Did you mean 'Fraction'?
+    """
+
+    def __init__(
+        self, kind: str, builtins: Mapping[str, str | T], *, spelling: Callable[[str], str] | None = None
+    ) -> None:
+        """`spelling` reduces a name to what matters in it, where several spellings mean one part."""
+        self.kind = kind
+        self.plural = f'{kind}s'
+        self.group = f'rolecall.{self.plural.replace(" ", "_")}'
+        self._builtins = builtins
+        self._spelling = spelling or str
+        self._names = {self._spelling(name): name for name in reversed(tuple(builtins))}
+
+    def __getitem__(self, name: str) -> T:
+        declared = self._builtins[name]
+        return _load(declared) if isinstance(declared, str) else declared
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._builtins)
+
+    def __len__(self) -> int:
+        return len(self._builtins)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtins
+
+    def declared(self, name: str) -> object:
+        """A built-in as it was declared, not imported."""
+        return self._builtins.get(name)
+
+    def builtin_name(self, given: object) -> str | None:
+        """The built-in that a config's type stands for; None if it is something else. Imports nothing."""
+        path = _path_of(given)
+        package, dot, _ = (path or '').partition('.')
+        if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
+            return None
+        return self._names.get(self._spelling(path.rpartition('.')[2]))
+
+    def find(self, given: object, *, where: str = 'type', base: Path | None = None) -> Part[Any]:
+        """The part that a config's type stands for. Dotted paths lead to a file below `base`, or to a module."""
+        path = _path_of(given)
+        if given is None or path == '':
+            raise ConfigError(Problem(where, f'no {self.kind} is named.', self._remedy('')))
+        if path is None:
+            return Part(part_name(given), given, '')
+        name = self.builtin_name(given)
+        if name is not None:
+            return Part(name, self[name], 'rolecall')
+        package, dot, _ = path.partition('.')
+        if dot and package not in REFERENCE_SYSTEMS:
+            name = part_name(given)
+            remedy = f'Write {name!r} for the built-in of that name.' if name in self else _CORRECT
+            return Part(name, import_dotted(path, self.kind, where=where, base=base, remedy=remedy), path)
+        return self._plugin(path, where)
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """What installed packages offer, by name. Nothing of it is imported."""
+        return _plugins(self.group, tuple(sys.path))
+
+    def _plugin(self, path: str, where: str) -> Part[Any]:
+        name = path.rpartition('.')[2]
+        found = [plugin for plugin in self.plugins() if self._spelling(plugin.name) == self._spelling(name)]
+        if not found:
+            raise ConfigError(Problem(where, f'unknown {self.kind} {path!r}.', self._remedy(name)))
+        if len(found) > 1:
+            offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in found)
+            what = f'two plugins offer the {self.kind} {name!r}: {offers}.'
+            raise ConfigError(Problem(where, what, 'Write the dotted path of the one you mean.'))
+        return Part(name, found[0].load(where=where), found[0].origin)
+
+    def _remedy(self, name: str) -> str:
+        known = [*self, *(plugin.name for plugin in self.plugins())]
+        close = close_match(name, known)
+        if close:
+            return f"Did you mean '{close}'?"
+        listed = f'Known: {", ".join(map(repr, known))}.'
+        shown = listed if len(known) <= _SHOWN else f'`rolecall list {self.plural}` shows them.'
+        return f"{shown} An object, a class or a path ('module.Name') of your own works too."
+
+
+_SHOWN = 8
+
+
+def part_name(given: object) -> str:
+    """The short name of a type, however it is given: a name, a dotted path, a reference, a class, or an object.
+
+    >>> part_name('opencompass.models.OpenAI'), part_name(dict), part_name(3.5)
+    ('OpenAI', 'dict', 'float')
+    """
+    dotted = given if isinstance(given, str) else getattr(given, 'dotted', None)
+    if isinstance(dotted, str):
+        return dotted.replace(':', '.').rpartition('.')[2]
+    name = getattr(given, '__name__', None)
+    return name if isinstance(name, str) else type(given).__name__
+
+
+_CORRECT = 'Correct the path, or install the package.'
+
+
+def import_dotted(
+    path: str, kind: str = 'object', *, where: str = 'type', base: Path | None = None, remedy: str = _CORRECT
+) -> Any:
+    """What a dotted path leads to: the longest part of it that is a module, and the names inside."""
+    parts = path.replace(':', '.').split('.')
+    lengths = range(len(parts) - 1, 0, -1) if all(part.isidentifier() for part in parts) else ()
+    for import_module in (_module_beside, _module_installed):
+        for length in lengths:
+            if module := import_module(parts[:length], base, where):
+                return _inside(module, parts[length:], path, kind, where)
+    missing = '.'.join(parts[:-1])
+    place = 'is installed' if base is None else 'is installed or lies beside the config'
+    raise ConfigError(Problem(where, f'cannot import the {kind} {path!r}: no module {missing!r} {place}.', remedy))
+
+
+def _path_of(given: object) -> str | None:
+    """The name or dotted path of a string, a reference, or a class of a reference system; None for an object."""
+    dotted = given if isinstance(given, str) else getattr(given, 'dotted', None)
+    if isinstance(dotted, str):
+        return dotted.replace(':', '.')
+    module, name = getattr(given, '__module__', None), getattr(given, '__name__', None)
+    if isinstance(module, str) and isinstance(name, str) and module.partition('.')[0] in REFERENCE_SYSTEMS:
+        return f'{module}.{name}'
+    return None
+
+
+def _load(path: str) -> Any:
+    module, _, attributes = path.partition(':')
+    found: Any = importlib.import_module(module)
+    for name in attributes.split('.') if attributes else ():
+        found = getattr(found, name)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _plugins(group: str, search_path: tuple[str, ...]) -> tuple[Plugin, ...]:
+    """The entry points of a group. `search_path` is where they come from: another one is read anew."""
+    from importlib.metadata import entry_points
+
+    found = [Plugin(point.name, point.value, _origin(point)) for point in entry_points(group=group)]
+    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.path)))
+
+
+def _origin(point: EntryPoint) -> str:
+    return f'{point.dist.name} {point.dist.version}' if point.dist else 'unknown package'
+
+
+def _inside(module: ModuleType, names: list[str], path: str, kind: str, where: str) -> Any:
+    found: Any = module
+    for name in names:
+        if not hasattr(found, name):
+            public = [known for known in vars(module) if not known.startswith('_')]
+            what = f'cannot import the {kind} {path!r}: {module.__name__!r} has no {".".join(names)!r}.'
+            raise ConfigError(Problem(where, what, did_you_mean(name, public)))
+        found = getattr(found, name)
+    return found
+
+
+def _module_beside(parts: list[str], base: Path | None, where: str) -> ModuleType | None:
+    """The module that is a file below a folder. Its path is its key, so that no other module is in the way."""
+    for inner in (f'{"/".join(parts)}.py', f'{"/".join(parts)}/__init__.py') if base is not None else ():
+        file = Path(base or '', inner).absolute()
+        if file.is_file():
+            return _run(file, '.'.join(parts), where)
+    return None
+
+
+def _module_installed(parts: list[str], base: Path | None, where: str) -> ModuleType | None:
+    name = '.'.join(parts)
+    with user_code(f'importing {name!r}', where=where):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and f'{name}.'.startswith(f'{error.name}.'):
+                return None
+            raise
+
+
+def _run(file: Path, name: str, where: str) -> ModuleType:
+    module = sys.modules[str(file)] = ModuleType(str(file))
+    module.__file__ = str(file)
+    with user_code(f'importing {name!r}', where=where), neighbours_of(file):
+        exec(compile(file.read_bytes(), file, 'exec', dont_inherit=True), vars(module))
+    return module
