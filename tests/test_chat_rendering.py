@@ -21,9 +21,9 @@ from rolecall import (
     compile,
 )
 from rolecall.pairs.pair import preview
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import joined, texts_of
+from rolecall.render.spans import join_spans, texts_of
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 LINES = '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}'
@@ -55,7 +55,7 @@ def test_what_a_chat_template_does_to_contents_never_breaks_a_trace(shown: str, 
     side = ChatRenderer(ChatTemplate('{% for m in messages %}[{{ m.role }}] {{ ' + shown + ' }}\n{% endfor %}'))
     program = compile(PromptTemplate({'round': [human('{question}'), bot('b'), human('{question}')]}), side)
     trace = program.trace({'question': value})
-    assert joined(trace.spans) == texts_of(program({'question': value}))
+    assert join_spans(trace.spans) == texts_of(program({'question': value}))
 
 
 def test_contents_cut_by_a_chat_template_are_labelled_as_its_own() -> None:
@@ -154,7 +154,7 @@ def test_words_around_a_speech_go_around_its_parts(parts: dict[str, str], expect
     (message,) = trace.request
     assert isinstance(message, dict)
     assert list(texts_of([message]).values()) == expected
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
     kinds = [span.origin.kind for span in trace.spans]
     assert kinds[0] == kinds[-1] == ('text' if by == 'dataset' else 'marker')
 

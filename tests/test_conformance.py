@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rolecall.pairs.pair import Preview, preview
-from rolecall.render.spans import joined, texts_of
+from rolecall.render.spans import join_spans, texts_of
 
 DATA = Path(__file__).parent / 'data'
 
@@ -53,4 +53,4 @@ def test_the_prompt_is_the_one_the_reference_gives(case: dict[str, Any]) -> None
     assert result(case, shown) == case['expect']
     for one in shown:
         if one.request is not None:
-            assert joined(one.spans) == texts_of(one.request)
+            assert join_spans(one.spans) == texts_of(one.request)

@@ -21,9 +21,9 @@ from rolecall.chat.conversation import Connection, converse
 from rolecall.chat.tools import Toolbox
 from rolecall.models.base import Model, Reply, Sampling
 from rolecall.models.function import build
-from rolecall.prompters.base import Prompter
-from rolecall.prompters.tokens import DEFAULT_TOKENS
-from rolecall.render.chat import ChatRenderer
+from rolecall.prompters.base_prompter import Prompter
+from rolecall.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.runs.client.model_client import RetryPolicy
 
 CHATML = (

@@ -9,8 +9,8 @@ import pytest
 
 from rolecall import ChatPrompter, ChatTemplate, TrainableModule
 from rolecall.chat.local import _engine_for
-from rolecall.prompters.tokens import DEFAULT_TOKENS
-from rolecall.render.chat import ChatRenderer
+from rolecall.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.render.chat_renderer import ChatRenderer
 
 TEMPLATE = '<s>{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>'
 

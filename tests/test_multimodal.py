@@ -14,7 +14,7 @@ from rolecall.errors import RenderError
 from rolecall.program.compiled import Trace
 from rolecall.prompts.mixed import limit_stand_ins
 from rolecall.prompts.multimodal import MediaUrl, part_text
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 
 IMAGE = {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}
 
@@ -36,7 +36,7 @@ def trace(template: MMPromptTemplate, row: dict[str, Any], output: str | None = 
     program = compile(Wording(template, output_column=output), ApiRenderer(), **options)
     traced = program.trace(row)
     assert traced.request == program(row)
-    assert joined(traced.spans) == parts_of(traced.request)
+    assert join_spans(traced.spans) == parts_of(traced.request)
     return traced
 
 
@@ -269,7 +269,7 @@ def test_spans_join_to_the_request_and_the_answer_is_hidden(
         traced = program.trace(row)
     except RenderError:
         return
-    assert joined(traced.spans) == parts_of(traced.request)
+    assert join_spans(traced.spans) == parts_of(traced.request)
     assert 'GOLD' not in str(traced.request)
     if shots:
         assert VaryingProgram(wording, ApiRenderer(), train=shots)(row, [0]) == traced.request

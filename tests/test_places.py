@@ -19,7 +19,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.render.spans import joined, texts_of
+from rolecall.render.spans import join_spans, texts_of
 
 SHOTS = [{'q': '1', 'a': 'one', 'image': '1.jpg'}, {'q': '2', 'a': 'two', 'image': '2.jpg'}]
 ROW = {'q': '3', 'a': 'GOLD', 'image': '3.jpg'}
@@ -58,7 +58,7 @@ IN_A_SPEECH = [
 def test_string_examples_stand_wherever_the_token_does(prompt: Any, side: Any) -> None:
     wording = Wording(prompt, STRING, output_column='a')
     traced = compile(wording, side, shots=SHOTS).trace(ROW)
-    said = joined(traced.spans)
+    said = join_spans(traced.spans)
     assert said == texts_of(traced.request)
     assert [text.count('1=one\n2=two\n') for text in said.values()].count(1) == 1
     assert 'GOLD' not in str(traced.request)
@@ -70,7 +70,7 @@ def test_string_examples_stand_wherever_the_token_does(prompt: Any, side: Any) -
 def test_nothing_stands_there_without_examples(prompt: Any, side: Any) -> None:
     traced = compile(Wording(prompt, output_column='a'), side).trace(ROW)
     assert '</E>' not in str(traced.request)
-    assert joined(traced.spans) == texts_of(traced.request)
+    assert join_spans(traced.spans) == texts_of(traced.request)
 
 
 @pytest.mark.parametrize('prompt', [prompt for prompt, _ in IN_A_SPEECH])

@@ -98,7 +98,7 @@ def test_what_is_sent_is_what_is_shown(
 ) -> None:
     program = VaryingProgram(Wording(asked, ice, output_column='a', joints=joints), side, train=TRAIN)
     row = {'q': '2', 'a': 'GOLD', 'i': 'cat.jpg'}
-    assert program(row, shots) == program.trace(row, shots).request == program.fixed(shots)(row)
+    assert program(row, shots) == program.trace(row, shots).request == program.with_shots(shots)(row)
 
 
 def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:

@@ -20,7 +20,7 @@ import rolecall
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
 from rolecall.errors import PrompterError, RenderError, RolecallError
 from rolecall.prompters import PromptTrace, Tokens
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 
 SEEDS = Path(__file__).parent / 'data/seed_prompters.jsonl'
 CASES = list(map(json.loads, SEEDS.read_text(encoding='utf-8').splitlines()))
@@ -38,7 +38,7 @@ PICTURE = [{'type': 'text', 'text': 'What?'}, {'type': 'image_url', 'image_url':
 
 
 def agreed(trace: PromptTrace) -> PromptTrace:
-    assert joined(trace.spans) == trace.texts
+    assert join_spans(trace.spans) == trace.texts
     return trace
 
 
@@ -539,7 +539,18 @@ def test_arguments_of_calls_are_json_or_data() -> None:
 
 @pytest.mark.parametrize(
     'name',
-    ['base', 'builtin', 'encoding', 'frame', 'history', 'instruction', 'sharing', 'tokens', 'tools', 'vendors'],
+    [
+        'base_prompter',
+        'builtin',
+        'frame',
+        'history',
+        'inputs',
+        'instruction',
+        'special_tokens',
+        'tool_specs',
+        'tracing',
+        'vendors',
+    ],
 )
 def test_docstring_examples_hold(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f'rolecall.prompters.{name}'))

@@ -11,10 +11,10 @@ import pytest
 
 from rolecall import AlpacaPrompter, ApiRenderer, ChatPrompter, EmptyPrompter, MetaTemplate, Prompter, TextRenderer
 from rolecall.errors import PrompterError, RolecallError
-from rolecall.prompters import Tokens, encoded
-from rolecall.render.chat import ChatRenderer
+from rolecall.prompters import Tokens, encode_trace
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 
 TOKENS = Tokens(
     sos='<s>',
@@ -63,7 +63,7 @@ def text_of(prompter: Prompter, *given: Any, **options: Any) -> Any:
     """The string prompt, after a look at its spans."""
     trace = prompter.trace(*given, **options)
     assert trace.body == prompter.generate_prompt(*given, **options)
-    assert joined(trace.spans) == trace.texts
+    assert join_spans(trace.spans) == trace.texts
     return trace.body
 
 
@@ -126,7 +126,7 @@ def test_a_meta_template_with_token_ids_gives_token_ids() -> None:
     meta = {'begin': [1], 'round': [{'role': 'HUMAN'}, {'role': 'BOT', 'generate': True}]}
     bound = EmptyPrompter().bind(meta)
     assert bound.generate_prompt('q') == [1, 'q']
-    assert encoded(bound.trace('q'), special=lambda text: [0], plain=lambda text: [7]) == [1, 7]
+    assert encode_trace(bound.trace('q'), special=lambda text: [0], plain=lambda text: [7]) == [1, 7]
 
 
 def test_a_chat_template_words_the_conversation() -> None:

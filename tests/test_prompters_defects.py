@@ -13,7 +13,7 @@ import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter
 from rolecall.errors import PrompterError
-from rolecall.prompters import Tokens, encoded
+from rolecall.prompters import Tokens, encode_trace
 
 TOOL = {'type': 'function', 'function': {'name': 'add', 'description': '加法', 'parameters': {'type': 'object'}}}
 CALL = {'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{}'}}
@@ -215,7 +215,7 @@ def test_d32_a_marker_that_the_user_types_is_encoded_as_the_characters_it_is() -
             text = text[len(found) :]
         return ids
 
-    ids = encoded(trace, special=with_special, plain=lambda text: list(map(ord, text)))
+    ids = encode_trace(trace, special=with_special, plain=lambda text: list(map(ord, text)))
     assert [number for number in ids if number < 0] == [-1, -2, -3, -4, -5, -6, -3, -4, -5]
     assert [number for number in with_special(str(trace.request)) if number < 0] != [-1, -2, -3, -4, -5, -6, -3, -4, -5]
 

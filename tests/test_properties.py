@@ -25,10 +25,10 @@ from rolecall import (
 from rolecall.program.compiled import Program, render_with
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.renderers import Renderer
-from rolecall.render.spans import joined, texts_of
+from rolecall.render.spans import join_spans, texts_of
 
 COLUMNS = ['question', 'answer', 'option A', '题目', 'a.b']
 NASTY = st.sampled_from(
@@ -194,7 +194,7 @@ def test_spans_join_to_exactly_the_request(data: st.DataObject) -> None:
     row = data.draw(rows)
     trace = program.trace(row)
     assert trace.request == program(row)
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,7 @@ from helpers import LM
 from rolecall import ApiRenderer, MetaTemplate, RawPromptTemplate, TemplateError, TextRenderer, Wording, compile
 from rolecall.errors import RenderError
 from rolecall.prompts.multimodal import MediaUrl, part_text
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 
 
 def content_of(parts: list[Any], row: dict[str, Any]) -> list[Any]:
@@ -18,7 +18,7 @@ def content_of(parts: list[Any], row: dict[str, Any]) -> list[Any]:
     program = compile(RawPromptTemplate([{'role': 'user', 'content': parts}]), ApiRenderer())
     traced = program.trace(row)
     content: list[Any] = traced.request[0]['content']  # type: ignore[index,call-overload]
-    assert joined(traced.spans) == {(0, k): text for k, part in enumerate(content) if (text := part_text(part))}
+    assert join_spans(traced.spans) == {(0, k): text for k, part in enumerate(content) if (text := part_text(part))}
     return [dict(part) for part in content]
 
 

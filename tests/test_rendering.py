@@ -24,9 +24,9 @@ from rolecall import (
     fingerprint,
 )
 from rolecall.prompts.multimodal import MediaUrl
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import joined, texts_of
+from rolecall.render.spans import join_spans, texts_of
 
 QA = [{'question': 'q', 'answer': 'a'}]
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
@@ -134,7 +134,7 @@ def test_token_ids_are_carried_between_the_words() -> None:
         Wording(PromptTemplate(ROUND), output_column='answer'), TextRenderer(MetaTemplate.read(meta))
     ).trace(QA[0])
     assert [span.token for span in trace.spans if span.token is not None] == [1, 7, 8, 9, 10]
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
 
 
 def test_a_column_token_map_gives_columns_tokens_of_their_own() -> None:
@@ -233,7 +233,7 @@ def test_raw_messages_go_as_they_are() -> None:
         {'role': 'user', 'content': 'a {q}'},
     ]
     trace = program.trace(row)
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
     verbatim = compile(RawPromptTemplate([{'role': 'user', 'content': '{q}'}], format_variables=False), ApiRenderer())
     assert verbatim(row) == [{'role': 'user', 'content': '{q}'}]
 
@@ -336,7 +336,7 @@ def test_parts_follow_the_order_of_the_tags(question: str, expected: list[str]) 
     trace = program.trace({'question': question})
     content = trace.request[0]['content']  # type: ignore[call-overload,index]
     assert [f't:{p["text"]}' if p['type'] == 'text' else f'i:{p["image_url"]["url"]}' for p in content] == expected
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
 
 
 def test_a_list_of_pictures_in_a_column_gives_a_part_for_each() -> None:
@@ -358,7 +358,7 @@ def test_a_dialogue_goes_turn_by_turn_with_begin_and_further_columns() -> None:
     assert gold.asked(row) == [1]
     trace = gold.trace(row, 1)
     assert trace.request == '<H>math</H><H>math: 1</H><B>A: x</B><H>math: 2</H><B>'
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
     with pytest.raises(RenderError, match='needs the 1 replies before it'):
         every(row, 1)
     with pytest.raises(RenderError, match='at least one turn'):

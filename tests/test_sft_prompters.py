@@ -12,7 +12,7 @@ from chat_template_corpus import CHATML, DEEPSEEK, LLAMA2, LLAMA3, MISTRAL, QWEN
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
 from rolecall.errors import PrompterError
 from rolecall.prompters import Tokens
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import META_TEMPLATES, meta_template
 from rolecall.sft.examples import TextExample, UntrainableError

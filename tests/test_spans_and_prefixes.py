@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers import LM, bot, human, system
 from rolecall import ApiRenderer, MetaTemplate, MMPromptTemplate, PromptTemplate, TextRenderer, Wording, compile
-from rolecall.render.spans import Span, joined, texts_of
+from rolecall.render.spans import Span, join_spans, texts_of
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 IDS = {
@@ -36,7 +36,7 @@ class Letter(str, Enum):
 @pytest.mark.parametrize('side', [TextRenderer(), ApiRenderer(), TextRenderer(MetaTemplate.read(IDS))])
 def test_a_value_that_is_a_kind_of_string_is_its_characters(written: Any, side: Any) -> None:
     trace = compile(PromptTemplate(written), side).trace({'question': Letter.A, 'answer': ''})
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
     assert [(span.text, type(span.text)) for span in trace.spans if span.origin.name == 'question'] == [('a', str)]
 
 
@@ -59,7 +59,7 @@ def test_spans_join_to_the_request_before_it_is_encoded(meta: Any) -> None:
     trace = compile(PromptTemplate(ROUND), TextRenderer(MetaTemplate.read(meta), encode=codes), mode='ppl').trace(row)
     plain = compile(PromptTemplate(ROUND), TextRenderer(MetaTemplate.read(meta)), mode='ppl').trace(row)
     assert trace.spans == plain.spans
-    assert joined(trace.spans) == texts_of(plain.request)
+    assert join_spans(trace.spans) == texts_of(plain.request)
     assert encoded(trace.spans) == trace.request
 
 
@@ -119,7 +119,7 @@ def test_prefixes_and_spans_hold_with_ids_too(
     trace = program.trace(row)
     assert trace.request == request
     if isinstance(request, str) or not tokenizer:
-        assert joined(trace.spans) == texts_of(request)
+        assert join_spans(trace.spans) == texts_of(request)
     elif request:
         assert all(isinstance(entry, int) for entry in request)
         assert encoded(trace.spans) == request
@@ -172,7 +172,7 @@ def test_speeches_with_pictures_say_who_speaks() -> None:
         {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]}
     )
     trace = compile(MMPromptTemplate(written), ApiRenderer(side)).trace({'question': 'q', 'image': 'i.png'})
-    assert joined(trace.spans) == texts_of(trace.request)
+    assert join_spans(trace.spans) == texts_of(trace.request)
     said = [(span.origin.kind, span.origin.role, span.origin.fallback) for span in trace.spans]
     once = [('text', 'HUMAN', ''), ('field', 'HUMAN', ''), ('media', 'HUMAN', '')]
     assert said == [(kind, 'SYSTEM', 'HUMAN') for kind, _, _ in once] + once

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rolecall.pairs.pair import preview
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 from rolecall.views.blocks import blocks_of
 from rolecall.views.jsonl import as_json, json_line
 from rolecall.views.plain import plain_lines
@@ -119,7 +119,7 @@ def test_plain_lines_name_the_origin_of_every_stretch():
 @given(st.text(alphabet=st.sampled_from('ab+│ \n\t{}你\x1b\u202e'), max_size=30))
 def test_plain_lines_join_to_the_request(question):
     shown = only(config(question=question, template='{q}\n{q}|', shots=()))
-    assert words_of(plain_lines(shown)) == safe(''.join(joined(shown.spans).values()))
+    assert words_of(plain_lines(shown)) == safe(''.join(join_spans(shown.spans).values()))
 
 
 def test_messages_stand_under_their_roles():

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
         compile_labels,
         fingerprint,
     )
-    from rolecall.prompters.base import Prompter
+    from rolecall.prompters.base_prompter import Prompter
     from rolecall.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter
-    from rolecall.prompts.prompt_list import PromptList
+    from rolecall.prompts.script import PromptList
     from rolecall.prompts.template import (
         MMPromptTemplate,
         MultiTurnPromptTemplate,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         RawPromptTemplate,
     )
     from rolecall.prompts.wording import Wording
-    from rolecall.render.chat import ChatRenderer
+    from rolecall.render.chat_renderer import ChatRenderer
     from rolecall.render.chat_template import ChatTemplate
     from rolecall.render.families import add_meta_template, meta_template
     from rolecall.render.meta import MetaTemplate
@@ -90,9 +90,9 @@ _HOMES = {
         'RolecallError',
         'TemplateError',
     ),
-    'rolecall.prompters.base': ('Prompter',),
+    'rolecall.prompters.base_prompter': ('Prompter',),
     'rolecall.prompters.builtin': ('AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter'),
-    'rolecall.prompts.prompt_list': ('PromptList',),
+    'rolecall.prompts.script': ('PromptList',),
     'rolecall.prompts.template': (
         'MMPromptTemplate',
         'MultiTurnPromptTemplate',
@@ -100,7 +100,7 @@ _HOMES = {
         'RawPromptTemplate',
     ),
     'rolecall.prompts.wording': ('Wording',),
-    'rolecall.render.chat': ('ChatRenderer',),
+    'rolecall.render.chat_renderer': ('ChatRenderer',),
     'rolecall.render.chat_template': ('ChatTemplate',),
     'rolecall.render.families': ('add_meta_template', 'meta_template'),
     'rolecall.render.meta': ('MetaTemplate',),

@@ -13,14 +13,14 @@ from rolecall.chat.placeholders import Placeholders, holds
 from rolecall.chat.tool_calls import calls_in
 from rolecall.models.base import Reply
 from rolecall.models.transformers.answering import thought
-from rolecall.prompters.base import Prompter
-from rolecall.prompters.encoding import encoded, says_special
+from rolecall.prompters.base_prompter import Prompter
+from rolecall.prompters.frame_renderer import read_turn
 from rolecall.prompters.history import check_history, numbered_messages, origin_of, plain_text
-from rolecall.prompters.speaking import turn_of
-from rolecall.prompters.tokens import DEFAULT_TOKENS
+from rolecall.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.prompters.tracing import encode_trace, has_special_token
 from rolecall.prompts.script import Script, Turn
 from rolecall.prompts.wording import Mode
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.renderers import Rendered
 from rolecall.render.spans import Request
@@ -134,9 +134,9 @@ class TextAdapter:
             if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
                 return AdaptedRequest(placeholders.encode(signed, tokenizer), {}, text)
         trace = bound.trace(*given)
-        if not says_special(trace, tokens):
+        if not has_special_token(trace, tokens):
             return AdaptedRequest(text, {}, text)
-        ids = encoded(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
+        ids = encode_trace(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
         return AdaptedRequest(list(ids), {}, text)
 
     def _address(
@@ -186,7 +186,8 @@ class TextAdapter:
             return prompter.bind(ChatRenderer(self._template))
         more = said if self._takes_tools else _describe_tools_in_words(said)
         turns = [
-            turn_of(dict(message), replace(origin_of(message, i), name=f'said[{i}]')) for i, message in enumerate(more)
+            read_turn(dict(message), replace(origin_of(message, i), name=f'said[{i}]'))
+            for i, message in enumerate(more)
         ]
         return prompter.bind(_ContinuingRenderer(self._template, said=tuple(turns)))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rolecall.models.base import Reply, Usage
-from rolecall.prompters.asking import InputReader
-from rolecall.prompters.base import Prompter
+from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.frame import fields_of
-from rolecall.prompters.sharing import copied
+from rolecall.prompters.inputs import InputReader
+from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 
 __all__ = ['ChatReply', 'Message', 'read_user_messages', 'sum_usage']
@@ -35,7 +35,7 @@ class ChatReply(Reply):
 
         What the prompter says by itself is not in it; it says that again.
         """
-        return [copied(turn) for turn in (*self.before, *self.said)]
+        return [copy_data(turn) for turn in (*self.before, *self.said)]
 
     @classmethod
     def of(
@@ -56,7 +56,7 @@ def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
     """
     takes_input = 'input' in {*fields_of(prompter.template), *prompter.messages_only}
     reader = InputReader(prompter.slots, takes_input=takes_input, name=type(prompter).__name__)
-    return list(reader.spoken(given))
+    return list(reader.user_messages(given))
 
 
 def as_message(reply: Reply) -> Message:

@@ -17,8 +17,8 @@ from rolecall.chat.tools import Toolbox
 from rolecall.errors import PrompterError, RolecallError
 from rolecall.models.base import Model, ModelError, Reply, Sampling
 from rolecall.models.entries import EntryReader
-from rolecall.prompters.base import Hook, Prompter
-from rolecall.prompters.sharing import copied
+from rolecall.prompters.base_prompter import Hook, Prompter
+from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy
@@ -118,7 +118,7 @@ async def converse(
     home: asyncio.AbstractEventLoop | None = None,
 ) -> ChatReply:
     """The reply to a call. With a toolbox, the tools the model asks for are run until it answers."""
-    earlier = copied(asked.history) if isinstance(asked.history, (list, tuple)) else []
+    earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
     prompter, asked = await apply_hooks(prompter, asked)
     said: list[Message] = []
     usages = []

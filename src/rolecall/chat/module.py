@@ -19,7 +19,7 @@ from rolecall.chat.module_errors import ModuleError, NoAnswerError
 from rolecall.chat.streaming import AsyncStream, Stream, Tell
 from rolecall.chat.tools import Toolbox, tool_schema
 from rolecall.models.base import Reply
-from rolecall.prompters.base import Prompter
+from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
 
 __all__ = ['ChatModule']

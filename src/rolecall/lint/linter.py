@@ -21,7 +21,7 @@ from rolecall.pairs.kinds import short_name
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, fitting
 from rolecall.pairs.tasks import Task
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
 
 __all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config']

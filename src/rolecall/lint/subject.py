@@ -17,7 +17,7 @@ from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.arrange import Note
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate, Role
-from rolecall.render.spans import Request, Span, joined, texts_of
+from rolecall.render.spans import Request, Span, join_spans, texts_of
 
 __all__ = ['Asked', 'Level', 'Looked', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
 
@@ -155,7 +155,7 @@ class Prompt:
     @property
     def text(self) -> str:
         """The prompt read as one text."""
-        return '\n'.join(joined(self.spans).values())
+        return '\n'.join(join_spans(self.spans).values())
 
     @property
     def own(self) -> tuple[Span, ...]:

@@ -11,7 +11,7 @@ from rolecall.errors import DataError, RenderError
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.pairs.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.pairs.tasks import Problems
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import meta_template
 from rolecall.render.meta import MetaTemplate

@@ -16,7 +16,7 @@ from rolecall.pairs.build import build
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task, placed
 from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile, compile_labels
-from rolecall.prompts.prompt_list import PromptList
+from rolecall.prompts.script import PromptList
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Note
 from rolecall.render.renderers import DatasetRenderer, Renderer

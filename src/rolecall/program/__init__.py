@@ -5,9 +5,8 @@ The other programs are for what a row can change beyond its values: which exampl
 many turns it has (`DialogueProgram`).
 """
 
-from rolecall.program.compiled import Program, Trace, compile, compile_labels
+from rolecall.program.compiled import Program, Trace, compile, compile_labels, fingerprint
 from rolecall.program.dialogue import DialogueProgram, InferMode
-from rolecall.program.identity import fingerprint
 from rolecall.program.varying import VaryingProgram
 
 __all__ = [

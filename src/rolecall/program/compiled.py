@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import Problem, TemplateError
-from rolecall.program.identity import fingerprint
+from rolecall.prompts.multimodal import MediaUrl
 from rolecall.prompts.pieces import Row
-from rolecall.prompts.prompt_list import PromptList
-from rolecall.prompts.script import Script
+from rolecall.prompts.script import PromptList, Script
 from rolecall.prompts.template import PromptTemplate, Template
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.arrange import Note
@@ -20,22 +21,43 @@ from rolecall.render.renderers import Rendered, Renderer, TextRenderer
 from rolecall.render.spans import Request, Span
 
 __all__ = [
-    'DatasetSide',
-    'ModelSide',
     'Program',
     'Render',
+    'RendererLike',
     'Trace',
+    'WordingLike',
     'as_renderer',
     'as_wording',
     'compile',
     'compile_labels',
+    'fingerprint',
     'render_with',
 ]
 
-DatasetSide = Wording | Template | str | Mapping[Any, Any]
+WordingLike = Wording | Template | str | Mapping[Any, Any]
 """What a dataset says: a wording, the template of its prompt, or what such a template is made of."""
-ModelSide = Renderer | MetaTemplate | Mapping[str, Any]
+RendererLike = Renderer | MetaTemplate | Mapping[str, Any]
 """How a model is addressed: a renderer, or the meta template of a text model."""
+
+
+def fingerprint(request: Request, **sent_with: Any) -> str:
+    """A stable identity of what is sent: the request, and whatever else is sent with it.
+
+    >>> fingerprint('Hi') == fingerprint('Hi') != fingerprint('Hi', temperature=0.7)
+    True
+    """
+    body = json.dumps([request, sent_with], ensure_ascii=False, sort_keys=True, default=_as_json)
+    return hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, MediaUrl):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f'{type(value).__name__} cannot be part of a request')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +75,8 @@ class Trace:
 
 
 def compile(
-    wording: DatasetSide,
-    renderer: ModelSide | None = None,
+    wording: WordingLike,
+    renderer: RendererLike | None = None,
     *,
     mode: Mode = 'gen',
     shots: Sequence[Row] = (),
@@ -77,13 +99,13 @@ def compile(
     'Q: 2+2=?'
     """
     wording = as_wording(wording)
-    script = wording.placed(wording.script(label, mode), shots)
+    script = wording.place_shots(wording.script(label, mode), shots)
     return Program(script, render_with(renderer, mode, prefill=prefill))
 
 
 def compile_labels(
-    wording: DatasetSide,
-    renderer: ModelSide | None = None,
+    wording: WordingLike,
+    renderer: RendererLike | None = None,
     *,
     labels: Sequence[Hashable] = (),
     shots: Sequence[Row] = (),
@@ -96,7 +118,7 @@ def compile_labels(
     }
 
 
-def as_wording(written: DatasetSide) -> Wording:
+def as_wording(written: WordingLike) -> Wording:
     """The wording that is meant: a template alone is the prompt's; text or a dialogue is read as one."""
     if isinstance(written, Wording):
         return written
@@ -105,7 +127,7 @@ def as_wording(written: DatasetSide) -> Wording:
     return Wording(prompt_template=written)
 
 
-def as_renderer(written: ModelSide | None) -> Renderer:
+def as_renderer(written: RendererLike | None) -> Renderer:
     """The model side that is meant: a meta template alone is a text model's; none at all is a text model without."""
     if written is None:
         return TextRenderer()
@@ -128,7 +150,7 @@ def as_renderer(written: ModelSide | None) -> Renderer:
 Render = Callable[[Script], Rendered]
 
 
-def render_with(renderer: ModelSide | None, mode: Mode, *, prefill: bool = False) -> Render:
+def render_with(renderer: RendererLike | None, mode: Mode, *, prefill: bool = False) -> Render:
     """Rendering for one model side and one mode."""
     return partial(as_renderer(renderer).render, mode=mode, prefill=prefill)
 

@@ -7,12 +7,22 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, RenderError, TemplateError, did_you_mean
-from rolecall.program.answering import roles_of
-from rolecall.program.compiled import DatasetSide, ModelSide, Trace, as_renderer, as_wording, render_with
+from rolecall.program.answer_turn import roles_of
+from rolecall.program.compiled import RendererLike, Trace, WordingLike, as_renderer, as_wording, render_with
 from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, fold
-from rolecall.prompts.prompt_list import PromptList
-from rolecall.prompts.script import Content, Expand, Item, Parts, Script, Section, Turn, content_pieces, map_content
-from rolecall.render.arrange import Note, Utterance, said_too_late
+from rolecall.prompts.script import (
+    Content,
+    Expand,
+    Item,
+    Parts,
+    PromptList,
+    Script,
+    Section,
+    Turn,
+    content_pieces,
+    map_content,
+)
+from rolecall.render.arrange import Note, Utterance, note_late_speeches
 from rolecall.render.renderers import DatasetRenderer, TextRenderer
 from rolecall.render.spans import Request
 
@@ -46,8 +56,8 @@ class DialogueProgram:
 
     def __init__(
         self,
-        wording: DatasetSide,
-        renderer: ModelSide | None = None,
+        wording: WordingLike,
+        renderer: RendererLike | None = None,
         *,
         infer_mode: InferMode = 'every',
         shots: Sequence[Row] = (),
@@ -58,7 +68,7 @@ class DialogueProgram:
             raise ConfigError(Problem('infer_mode', what, did_you_mean(infer_mode, get_args(InferMode))))
         self._wording = as_wording(wording)
         self._infer_mode = infer_mode
-        self._script = self._wording.placed(self._wording.prompt.script(), shots)
+        self._script = self._wording.place_shots(self._wording.prompt.script(), shots)
         self._side = as_renderer(renderer)
         self._render = render_with(self._side, 'gen', prefill=prefill)
         self._round = self._section('round')
@@ -96,11 +106,11 @@ class DialogueProgram:
 
     def __call__(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Request:
         """The request for one turn, given the model's replies so far."""
-        return self._render(self._sent(row, turn, replies)).layout.fill({})
+        return self._render(self._script_to_send(row, turn, replies)).layout.fill({})
 
     def trace(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Trace:
         """The same request, with the origin of every character."""
-        rendered = self._render(self._sent(row, turn, replies))
+        rendered = self._render(self._script_to_send(row, turn, replies))
         notes = (*rendered.notes, *self._notes(row, turn))
         return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), notes)
 
@@ -115,15 +125,15 @@ class DialogueProgram:
             raise RenderError(f'there is no turn {turn}: the row has {length} turns, counted from 0.')
         if self._infer_mode == 'every' and len(replies) < turn:
             raise RenderError(f'turn {turn} needs the {turn} replies before it; {len(replies)} were given.')
-        items = [*self._worded(self._section('begin', 'shots'), self._whole(row, 0))]
+        items = [*self._word_items(self._section('begin', 'shots'), self._whole(row, 0))]
         for t in range(turn):
-            items += self._said(_at_turn(row, t), replies[t] if self._infer_mode == 'every' else None)
-        items += self._worded(self._round[: self._answer_at], _at_turn(row, turn))
+            items += self._finished_turn(_at_turn(row, t), replies[t] if self._infer_mode == 'every' else None)
+        items += self._word_items(self._round[: self._answer_at], _at_turn(row, turn))
         if turn == length - 1 and self._answer_at is None:
-            items += self._worded(self._section('end'), self._whole(row, turn))
+            items += self._word_items(self._section('end'), self._whole(row, turn))
         return replace(self._script, items=tuple(items))
 
-    def answered(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
+    def answered_script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
         """The same wording with the row's own answer behind it. A speech that does not mention it ends with it."""
         asked = self.script(row, turn, replies)
         answer = self._answer()
@@ -137,7 +147,7 @@ class DialogueProgram:
         [whole] = _turns(Script((self._answer(),)).bind(now).items)
         return fold(content_pieces(whole.content)).removeprefix(fold(self._first_words(now)))
 
-    def _sent(self, row: Row, turn: int, replies: Sequence[str]) -> Script:
+    def _script_to_send(self, row: Row, turn: int, replies: Sequence[str]) -> Script:
         """What the model side is given: the wording, the answer's speech without its answer, what comes too late."""
         script = self.script(row, turn, replies)
         if self._answer_at is None or not (self._joins_lines or self._asks_in_place):
@@ -155,18 +165,18 @@ class DialogueProgram:
             return
         if self._joins_lines:
             _, rest = _around_answer(self._hidden_answer(_at_turn(row, turn)).content)
-            yield from said_too_late([Utterance(rest)])
+            yield from note_late_speeches([Utterance(rest)])
         if self._joins_lines or self._script.raw or not self._asks_in_place:
-            yield from said_too_late(map(_uttered, self._too_late(row, turn)))
+            yield from note_late_speeches(map(_as_utterance, self._too_late(row, turn)))
 
     def _too_late(self, row: Row, turn: int) -> tuple[Item, ...]:
         """What the dataset says after the last answer of all."""
         if self._answer_at is None or turn < self.length(row) - 1:
             return ()
-        rest = self._worded(self._round[self._answer_at + 1 :], _at_turn(row, turn))
-        return (*_in_section('end', rest), *self._worded(self._section('end'), self._whole(row, turn)))
+        rest = self._word_items(self._round[self._answer_at + 1 :], _at_turn(row, turn))
+        return (*_in_section('end', rest), *self._word_items(self._section('end'), self._whole(row, turn)))
 
-    def _said(self, row: Row, reply: str | None) -> Iterator[Item]:
+    def _finished_turn(self, row: Row, reply: str | None) -> Iterator[Item]:
         """One finished turn: what was asked, the model's reply or the row's own answer, and what comes after it."""
         answer = self._answer()
         if reply is not None:
@@ -175,11 +185,11 @@ class DialogueProgram:
         [said] = Script((answer,)).bind(row).items
         if self._answer_at is None:
             # The turn is over, so it is no part of the round in which the model is to find its place.
-            yield from _in_section('shots', (*self._worded(self._round, row), said))
+            yield from _in_section('shots', (*self._word_items(self._round, row), said))
             return
-        yield from self._worded(self._round[: self._answer_at], row)
+        yield from self._word_items(self._round[: self._answer_at], row)
         yield said
-        yield from self._worded(self._round[self._answer_at + 1 :], row)
+        yield from self._word_items(self._round[self._answer_at + 1 :], row)
 
     def _first_words(self, row: Row) -> Pieces:
         """The words of the answer's speech that are sent, so that the model goes on from there."""
@@ -197,7 +207,7 @@ class DialogueProgram:
             speech = replace(speech, silent=self._speeches[self._answer_at].silent)
         if self._wording.output_column is None:
             speech = replace(speech, content=map_content(speech.content, _hide_value))
-        [hidden] = _turns(self._worded((speech,), row))
+        [hidden] = _turns(self._word_items((speech,), row))
         if isinstance(hidden.content, tuple) and not any(map(_is_hidden, hidden.content)):
             hidden = replace(hidden, content=(*hidden.content, _HIDDEN))
         return hidden
@@ -214,7 +224,7 @@ class DialogueProgram:
         role = meta.roles.get(speech.role) or meta.roles.get(speech.fallback_role or '')
         return role is None or role.generate
 
-    def _worded(self, items: tuple[Item, ...], row: Row) -> tuple[Item, ...]:
+    def _word_items(self, items: tuple[Item, ...], row: Row) -> tuple[Item, ...]:
         """Items with a row's values, the output column hidden."""
         return Script(items).map(self._wording.hide(None, 'gen')).bind(row).items
 
@@ -277,7 +287,7 @@ def _in_section(section: Section, items: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(replace(item, section=section) for item in items)
 
 
-def _uttered(item: Item) -> Utterance:
+def _as_utterance(item: Item) -> Utterance:
     """An item as it is said, before any model side."""
     content = () if isinstance(item, Expand) else item.content
     begin, end = (item.begin or (), item.end or ()) if isinstance(item, Turn) else ((), ())

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Protocol
 
 from rolecall.program.compiled import (
-    DatasetSide,
-    ModelSide,
     Program,
     Render,
+    RendererLike,
     Trace,
+    WordingLike,
     as_renderer,
     as_wording,
     compile,
@@ -20,9 +20,8 @@ from rolecall.program.compiled import (
 )
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import SHOTS, Field, Origin, Row, Text
-from rolecall.prompts.prompt_list import PromptList
-from rolecall.prompts.script import Aside, Expand, Item, Script, Turn
-from rolecall.prompts.shots import Joints, place_shots, place_text
+from rolecall.prompts.script import BareText, Expand, Item, PromptList, Script, Turn
+from rolecall.prompts.shots import Joints, insert_shots, place_text
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.layout import MessagesLayout
 from rolecall.render.meta import MetaTemplate
@@ -33,8 +32,8 @@ __all__ = ['VaryingProgram']
 
 _COLUMN = '\0shots'
 _FIELD = Field(_COLUMN, '', Origin('field', 'shots'))
-_SPEECHES = Script((Aside((_FIELD,), 'shots'),))
-_PLACE = Aside((SHOTS,))
+_SPEECHES = Script((BareText((_FIELD,), 'shots'),))
+_PLACE = BareText((SHOTS,))
 
 
 class Indexed(Protocol):
@@ -55,8 +54,8 @@ class VaryingProgram:
 
     def __init__(
         self,
-        wording: DatasetSide,
-        renderer: ModelSide | None = None,
+        wording: WordingLike,
+        renderer: RendererLike | None = None,
         *,
         train: Indexed,
         mode: Mode = 'gen',
@@ -73,7 +72,7 @@ class VaryingProgram:
     def _quick_fill(
         self, wording: Wording, side: Renderer, script: Script, mode: Mode, prefill: bool
     ) -> Callable[[Row, Sequence[int]], Request | None] | None:
-        """Filling that renders each training row once; None where that would not be exactly what `fixed` sends."""
+        """Filling that renders each training row once; None where that would not be exactly what `with_shots` sends."""
         shots = _shot_wordings(wording)
         if not all(map(_is_text, (script, *shots))):
             return None
@@ -89,7 +88,7 @@ class VaryingProgram:
         if isinstance(side, TextRenderer) and side.writes_text and all(side.stands_alone(shot.items) for shot in shots):
             last = joints.end if wording.shots_have_labels else ''
             join = ''.join if side.has_rounds else _join_lines
-            placed = place_shots(script, [_SPEECHES], Joints('', ''))
+            placed = insert_shots(script, [_SPEECHES], Joints('', ''))
             return in_text(placed, _dialogue_words(wording, side), lambda texts: join([*texts, last]))
         if isinstance(side, ApiRenderer) and _stand_alone(script, shots, joints, side.meta):
             return _MessageShots(
@@ -104,23 +103,23 @@ class VaryingProgram:
     def __call__(self, row: Row, shots: Sequence[int]) -> Request:
         """The request for one row with these training rows as examples."""
         request = self._fill(row, shots) if self._fill and shots else None
-        return self.fixed(shots)(row) if request is None else request
+        return self.with_shots(shots)(row) if request is None else request
 
     def trace(self, row: Row, shots: Sequence[int]) -> Trace:
         """The same request, with the origin of every character."""
-        return self.fixed(shots).trace(row)
+        return self.with_shots(shots).trace(row)
 
     def prompt(self, row: Row, shots: Sequence[int]) -> str | PromptList:
         """The prompt before the model side."""
-        return self.fixed(shots).prompt(row)
+        return self.with_shots(shots).prompt(row)
 
-    def fixed(self, shots: Sequence[int]) -> Program:
+    def with_shots(self, shots: Sequence[int]) -> Program:
         """The program with these examples for every row."""
         return self._fixed(shots=[self._train[i] for i in shots])
 
 
 class _TextShots:
-    """Examples that end up as text: they fill a field of their own. Examples without any text are left to `fixed`."""
+    """Examples that end up as text and fill a field of their own. Examples without any text go through `with_shots`."""
 
     def __init__(
         self,
@@ -151,11 +150,11 @@ def _join_lines(texts: list[str]) -> str:
 
 
 def _dialogue_words(wording: Wording, side: TextRenderer) -> Callable[[Row], str]:
-    joint = Aside((Text(wording.shot_joints.separator, Origin('joint', 'shots')),), 'shots')
+    joint = BareText((Text(wording.shot_joints.separator, Origin('joint', 'shots')),), 'shots')
 
     def words(row: Row) -> str:
         items: tuple[Item, ...] = wording.shot(row, 0).items
-        return side.fragment((*items, joint) if wording.shots_have_labels else items)
+        return side.render_fragment((*items, joint) if wording.shots_have_labels else items)
 
     return words
 
@@ -178,7 +177,7 @@ class _MessageShots:
     def __call__(self, row: Row, shots: Sequence[int]) -> list[Message]:
         worded = self._worded
         groups = [worded[i] if i in worded else self._word(i) for i in shots]
-        return _spliced([self._before.fill(row), *groups, self._after.fill(row)])
+        return _join_groups([self._before.fill(row), *groups, self._after.fill(row)])
 
     def _word(self, i: int) -> list[Message]:
         shot = self._wording.shot(self._train[i], 0)
@@ -205,7 +204,7 @@ def _stand_alone(script: Script, shots: Sequence[Script], joints: Joints, meta: 
     return turns and len(around) == len(script.items) - 1 and not (strays or (joints.separator + joints.end).strip())
 
 
-def _spliced(groups: Sequence[list[Message]]) -> list[Message]:
+def _join_groups(groups: Sequence[list[Message]]) -> list[Message]:
     """The messages of all groups; where two groups meet in one role, the messages become one."""
     messages: list[Message] = []
     for group in groups:

@@ -1,10 +1,9 @@
 """The application side: an instruction, compiled once, that words every input for every model."""
 
-from rolecall.prompters.base import Prompter
+from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter
-from rolecall.prompters.encoding import encoded
-from rolecall.prompters.tokens import DEFAULT_TOKENS, Tokens
-from rolecall.prompters.tracing import PromptTrace
+from rolecall.prompters.special_tokens import DEFAULT_TOKENS, Tokens
+from rolecall.prompters.tracing import PromptTrace, encode_trace
 
 __all__ = [
     'DEFAULT_TOKENS',
@@ -14,5 +13,5 @@ __all__ = [
     'PromptTrace',
     'Prompter',
     'Tokens',
-    'encoded',
+    'encode_trace',
 ]

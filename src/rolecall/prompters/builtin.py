@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rolecall.prompters.base import Prompter
+from rolecall.prompters.base_prompter import Prompter
 
 __all__ = ['AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter']
 

@@ -7,8 +7,8 @@ from operator import itemgetter
 
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.instruction import Instruction, slots_in
-from rolecall.prompters.tokens import MARKERS, Tokens
-from rolecall.prompters.tools import Tools
+from rolecall.prompters.special_tokens import MARKERS, Tokens
+from rolecall.prompters.tool_specs import Tools
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text
@@ -66,10 +66,10 @@ class Levels:
         self.system_layout = TextLayout(system)
         self.user_layout = TextLayout(self.asked)
         self.prefix_layout = TextLayout(user)
-        self.opening = tuple(map(FrozenDict, self.opened({}))) if self.system_layout.is_constant else ()
+        self.opening = tuple(map(FrozenDict, self.write_system({}))) if self.system_layout.is_constant else ()
         self.fill_user: Callable[[Row], str] = self.user_layout.fill if user else itemgetter(INPUT)
 
-    def opened(self, row: Row) -> tuple[Message, ...]:
+    def write_system(self, row: Row) -> tuple[Message, ...]:
         """How one call begins."""
         return ({'role': 'system', 'content': self.system_layout.fill(row)},) if self.system else ()
 
@@ -115,7 +115,7 @@ class Frame:
         else:
             places |= dict.fromkeys(('system', 'instruction', 'tools', 'sos', 'eos'), ())
             places['user'] = (*instruction.system, *told, *places['user'])
-        self._text_pieces = _without_leading_breaks(_placed(template, places))
+        self._text_pieces = _without_leading_breaks(_fill_places(template, places))
         self.fill_text = TextLayout(self._text_pieces).fill
         self.fill_first = self.text_with(()).fill
 
@@ -125,7 +125,7 @@ class Frame:
         return TextLayout(pieces if history else _without_leading_breaks(pieces))
 
 
-def _placed(template: str, places: dict[str, Pieces]) -> list[Piece]:
+def _fill_places(template: str, places: dict[str, Pieces]) -> list[Piece]:
     pieces: list[Piece] = []
     for piece in slots_in(template, _TEMPLATE):
         pieces += places[piece.column] if isinstance(piece, Field) else (piece,)

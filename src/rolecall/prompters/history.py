@@ -11,10 +11,9 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.sharing import FrozenList, copied, frozen
-from rolecall.prompters.tokens import AROUND, Tokens
+from rolecall.prompters.special_tokens import AROUND, Tokens
 from rolecall.prompters.vendors import Message, calls_of, openai_messages
-from rolecall.prompts.frozen import FrozenDict
+from rolecall.prompts.frozen import FrozenDict, FrozenList, copy_data, freeze
 from rolecall.prompts.pieces import Origin, Text, fold
 from rolecall.prompts.values import text_of
 
@@ -79,7 +78,7 @@ def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
         function = call.get('function') if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
             raise PrompterError(f'{where}: a tool call names its function; got {call!r:.60}.')
-    return openai_messages({'role': role, **copied({key: value for key, value in message.items() if key != 'role'})})
+    return openai_messages({'role': role, **copy_data({key: value for key, value in message.items() if key != 'role'})})
 
 
 Form = TypeVar('Form')
@@ -151,7 +150,7 @@ def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
 
 
 def _all_messages(history: Sequence[Any]) -> Sequence[Message]:
-    return [frozen(message) for item in history for message in _turn(item)]
+    return [freeze(message) for item in history for message in _turn(item)]
 
 
 _NEEDED = {'text': ('text', str), 'tool_use': ('name', str), 'image': ('source', Mapping)}

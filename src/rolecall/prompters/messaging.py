@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rolecall.prompters.asking import Asked, is_silent
 from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import HistoryReader, numbered_messages, origin_of
+from rolecall.prompters.inputs import PromptCall, is_silent
 from rolecall.prompters.vendors import Message, anthropic_messages
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Place, Span, texts_of
@@ -20,11 +20,11 @@ _INPUT = Origin('field', 'input')
 _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 
-def openai_body(levels: Levels, reader: HistoryReader, asked: Asked) -> Body:
+def openai_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
     """Messages, and tools beside them."""
     row, given, history, tools, label = asked
     said = reader.messages(history) if history else ()
-    opening = levels.opening or levels.opened(row)
+    opening = levels.opening or levels.write_system(row)
     if given is None:
         messages = [*opening, *said, {'role': 'user', 'content': levels.fill_user(row)}]
     else:
@@ -34,7 +34,7 @@ def openai_body(levels: Levels, reader: HistoryReader, asked: Asked) -> Body:
     return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
 
 
-def openai_spans(levels: Levels, reader: HistoryReader, asked: Asked) -> list[Span]:
+def openai_spans(levels: Levels, reader: HistoryReader, asked: PromptCall) -> list[Span]:
     """The spans of every message."""
     spans = _sources(levels, asked, openai_body(levels, reader, asked)['messages'])
     return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
@@ -52,7 +52,7 @@ def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
     return [*messages[:last], {**messages[last], 'content': said}, *messages[last + 1 :]]
 
 
-def _sources(levels: Levels, asked: Asked, messages: Sequence[Message]) -> list[list[Span]]:
+def _sources(levels: Levels, asked: PromptCall, messages: Sequence[Message]) -> list[list[Span]]:
     """The spans of each message, not yet numbered."""
     row, given, history, _, label = asked
     spans: list[list[Span]] = []
@@ -96,7 +96,7 @@ def _whole(message: Message, origin: Origin) -> Iterator[Span]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Converted:
+class _AnthropicForm:
     """A conversation in Anthropic's shape: which messages are system words, and the others with their sources."""
 
     levels: Levels
@@ -105,16 +105,16 @@ class _Converted:
     others: list[tuple[int, Message]]
 
 
-def _converted(frame: Frame, reader: HistoryReader, asked: Asked) -> _Converted:
+def _convert(frame: Frame, reader: HistoryReader, asked: PromptCall) -> _AnthropicForm:
     """Where the user would have no words, which this vendor refuses, the instruction is said by the user."""
     levels = frame.turned if is_silent(asked) and not frame.plain.user else frame.plain
     messages = openai_body(levels, reader, asked)['messages']
-    return _Converted(levels, messages, *anthropic_messages(messages))
+    return _AnthropicForm(levels, messages, *anthropic_messages(messages))
 
 
-def anthropic_body(frame: Frame, reader: HistoryReader, asked: Asked) -> Body:
+def anthropic_body(frame: Frame, reader: HistoryReader, asked: PromptCall) -> Body:
     """Messages, with the system's words and the tools beside them."""
-    one, tools = _converted(frame, reader, asked), asked[3]
+    one, tools = _convert(frame, reader, asked), asked[3]
     body: Body = {'messages': [message for _, message in one.others]}
     if words := '\n'.join(_words(one.messages[i]) for i in one.system):
         body = {'system': words, **body}
@@ -127,9 +127,9 @@ def _words(message: Message) -> str:
     return '\n'.join(_texts(message).values())
 
 
-def anthropic_spans(frame: Frame, reader: HistoryReader, asked: Asked) -> list[Span]:
+def anthropic_spans(frame: Frame, reader: HistoryReader, asked: PromptCall) -> list[Span]:
     """The spans of the system's words (in no message) and of every message."""
-    one = _converted(frame, reader, asked)
+    one = _convert(frame, reader, asked)
     sources = _sources(one.levels, asked, one.messages)
     spans: list[Span] = []
     for at, i in enumerate(one.system):
@@ -141,7 +141,7 @@ def anthropic_spans(frame: Frame, reader: HistoryReader, asked: Asked) -> list[S
         if isinstance(message['content'], str):
             own = sources[i]
         elif isinstance(one.messages[i].get('content'), list):
-            own = _kept(sources[i], message)
+            own = _keep_spans(sources[i], message)
         else:
             origin = sources[i][0].origin if sources[i] else _INPUT
             own = list(_whole(message, origin))
@@ -149,7 +149,7 @@ def anthropic_spans(frame: Frame, reader: HistoryReader, asked: Asked) -> list[S
     return [span for span in spans if span.message is None or _has_place(span, one.others[span.message][1])]
 
 
-def _kept(spans: Sequence[Span], message: Message) -> list[Span]:
+def _keep_spans(spans: Sequence[Span], message: Message) -> list[Span]:
     """The spans of those parts that are still told after conversion; a picture is written otherwise."""
     kept: list[Span] = []
     for (_, part), text in _texts(message).items():

@@ -17,7 +17,7 @@ from typing import Any
 from rolecall.errors import PrompterError
 from rolecall.prompts.values import text_of
 
-__all__ = ['Message', 'anthropic_messages', 'openai_messages', 'parsed_arguments']
+__all__ = ['Message', 'anthropic_messages', 'openai_messages', 'parse_arguments']
 
 Message = dict[str, Any]
 
@@ -129,14 +129,14 @@ def _tool_use(call: Mapping[str, Any]) -> Message:
         'type': 'tool_use',
         'id': call.get('id'),
         'name': function['name'],
-        'input': parsed_arguments(function.get('arguments')),
+        'input': parse_arguments(function.get('arguments')),
     }
 
 
-def parsed_arguments(arguments: Any) -> Any:
+def parse_arguments(arguments: Any) -> Any:
     """The arguments of a call as data; OpenAI writes them as a string of JSON.
 
-    >>> parsed_arguments('{"x": 1}'), parsed_arguments(None)
+    >>> parse_arguments('{"x": 1}'), parse_arguments(None)
     ({'x': 1}, {})
     """
     if not isinstance(arguments, str):

@@ -1,11 +1,12 @@
-"""A dict that cannot be changed, so that one message can be shared by every request that contains it."""
+"""Read-only dicts and lists, so that one message can be shared by every request that contains it."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ['FrozenDict']
+__all__ = ['FrozenDict', 'FrozenList', 'copy_data', 'freeze']
 
 
 class FrozenDict(dict[str, Any]):
@@ -38,3 +39,46 @@ class FrozenDict(dict[str, Any]):
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
         return (FrozenDict, (dict(self),))
+
+
+class FrozenList(list[Any]):
+    """A plain list to read, compare and serialise; an error to write to. A copy, deep or not, is a plain list."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+        raise TypeError('this list is shared between requests; change a copy: list(…)')
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return [copy.deepcopy(value, memo) for value in self]
+
+    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
+        return (FrozenList, (list(self),))
+
+
+def freeze(value: Any) -> Any:
+    """A copy of JSON-like data in which nothing can be changed, at any depth.
+
+    >>> freeze({'a': [1, {'b': 2}]}) == {'a': [1, {'b': 2}]}
+    True
+    """
+    if isinstance(value, Mapping):
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return FrozenList(map(freeze, value))
+    return value
+
+
+def copy_data(value: Any) -> Any:
+    """A copy of JSON-like data as plain dicts and lists, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: copy_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(copy_data, value))
+    return value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rolecall.errors import RenderError
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.multimodal import MediaUrl, PartShape, medium, url_of
-from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bound, fold
+from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bind_piece, fold
 from rolecall.prompts.script import Change, Item, Script, Turn, Written
 from rolecall.prompts.tags import Segment, is_tagged, segments, whole
 from rolecall.prompts.values import text_of
@@ -40,12 +40,12 @@ def limit_stand_ins(script: Script, inputs: Sequence[str] = (), *, output: str |
     def allowed(column: str) -> bool:
         return column != output and (not named or column in named)
 
-    def limited(item: Item) -> Item:
+    def limit(item: Item) -> Item:
         if not isinstance(item, Turn) or not isinstance(item.content, MixedParts):
             return item
         return replace(item, content=item.content.limited_to(allowed))
 
-    return replace(script, items=tuple(map(limited, script.items)))
+    return replace(script, items=tuple(map(limit, script.items)))
 
 
 def _is_a_column(name: str) -> bool:
@@ -124,7 +124,7 @@ class _RowWriter:
             elif entry.kind not in shown:
                 self._write_own(entry)
             self._close()
-        return self._finished()
+        return self._finish()
 
     def _tagged_columns(self) -> dict[str, str]:
         """The fields of the text whose content is tagged, each with the column it is read from.
@@ -151,7 +151,7 @@ class _RowWriter:
                 column = self._read_from[piece.column]
                 self._write_tagged(self._row[column], column, replace(piece.origin, name=column))
             else:
-                self._say(bound(piece, self._row, shot=self._content.shot))
+                self._say(bind_piece(piece, self._row, shot=self._content.shot))
 
     def _write_tagged(self, value: str, column: str, origin: Origin, own: PartShape | None = None) -> None:
         """Tagged content. Words before its first text and after its last stay with them; media stand outside."""
@@ -177,7 +177,7 @@ class _RowWriter:
         fields = _columns(shape.words)
         if not fields:
             shot = self._content.shot
-            self._parts.append(shape.spread(lambda piece: (bound(piece, {}, shot=shot),)).write({}))
+            self._parts.append(shape.spread(lambda piece: (bind_piece(piece, {}, shot=shot),)).write({}))
             return
         if lacking := [column for column in fields if column not in self._row]:
             self._note_lacking(lacking)
@@ -249,7 +249,7 @@ class _RowWriter:
         self._parts += self._held
         self._held = []
 
-    def _finished(self) -> list[Written]:
+    def _finish(self) -> list[Written]:
         if self._lacking and not self._parts:
             names = ', '.join(repr(piece.origin.name) for piece in self._lacking)
             raise RenderError(f'nothing is left of a speech: the row has no column {names}, which its prompt_mm shows.')

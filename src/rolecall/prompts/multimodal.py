@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.prompts.frozen import FrozenDict
-from rolecall.prompts.pieces import Origin, Piece, Pieces, Row, Text, bind, bound, fold
-from rolecall.prompts.script import Change, Content, Section, Turn, Written, content_pieces, spread_content
+from rolecall.prompts.pieces import Origin, Piece, Pieces, Row, Text, bind, bind_piece, fold, relabel
+from rolecall.prompts.script import Change, Content, Parts, Section, Turn, Written, content_pieces, spread_content
 from rolecall.prompts.tags import Segment, whole
+from rolecall.prompts.values import describe_value
 
 __all__ = [
     'JoinedParts',
     'MediaUrl',
     'PartShape',
     'RawParts',
-    'content_troubles',
+    'SpokenParts',
+    'find_content_problems',
+    'label_speaker',
     'part_text',
     'raw_turn',
     'url_of',
@@ -174,7 +177,7 @@ class RawParts:
         return RawParts(tuple(entry.spread(change) for entry in self.entries))
 
     def bind(self, row: Row, *, shot: int | None = None) -> RawParts:
-        return self.spread(lambda piece: (bound(piece, row, shot=shot),))
+        return self.spread(lambda piece: (bind_piece(piece, row, shot=shot),))
 
     def pieces(self) -> Iterator[Piece]:
         for entry in self.entries:
@@ -217,6 +220,69 @@ class JoinedParts:
         return parts
 
 
+@dataclass(frozen=True, slots=True)
+class SpokenParts:
+    """The parts of one speech. `begin` and `end` belong to the text they meet, or are texts of their own."""
+
+    parts: Parts
+    role: str = ''
+    fallback: str = ''
+    begin: Pieces = ()
+    end: Pieces = ()
+
+    def spread(self, change: Change) -> SpokenParts:
+        begin, end = (tuple(new for piece in affix for new in change(piece)) for affix in (self.begin, self.end))
+        return replace(self, parts=self.parts.spread(change), begin=begin, end=end)
+
+    def bind(self, row: Row, *, shot: int | None = None) -> SpokenParts:
+        begin, end = (bind(pieces, row, shot=shot) for pieces in (self.begin, self.end))
+        return replace(self, parts=self.parts.bind(row, shot=shot), begin=begin, end=end)
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from self.begin
+        yield from self.parts.pieces()
+        yield from self.end
+
+    def write(self, row: Row) -> list[Written]:
+        """The parts for one row, each piece labelled with who says it."""
+        written = [replace(part, pieces=self._labelled(part.pieces)) for part in self.parts.write(row)]
+        begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
+        if begin and written and _is_text(written[0]):
+            written[0] = _with_words(written[0], (*begin, *written[0].pieces))
+        elif begin:
+            written.insert(0, _text_part(begin))
+        if end and written and _is_text(written[-1]):
+            written[-1] = _with_words(written[-1], (*written[-1].pieces, *end))
+        elif end:
+            written.append(_text_part(end))
+        return written
+
+    def _labelled(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
+        return tuple(replace(piece, origin=self._label(piece.origin)) for piece in pieces)
+
+    def _label(self, origin: Origin) -> Origin:
+        return replace(origin, role=self.role or origin.role, fallback=self.fallback or origin.fallback)
+
+
+def label_speaker(content: Content, role: str, fallback: str = '') -> Content:
+    """Content labelled with who says it, and who says it instead."""
+    if isinstance(content, tuple):
+        return relabel(content, lambda origin: replace(origin, role=role, fallback=fallback))
+    return SpokenParts(content, role, fallback)
+
+
+def _words(pieces: Pieces) -> tuple[Text, ...]:
+    return tuple(piece for piece in pieces if isinstance(piece, Text) and piece.text)
+
+
+def _is_text(written: Written) -> bool:
+    return written.part.get('type') == 'text' and bool(written.pieces)
+
+
+def _with_words(written: Written, pieces: tuple[Text, ...]) -> Written:
+    return Written(FrozenDict({**written.part, 'text': fold(pieces)}), pieces)
+
+
 def _text_part(pieces: Sequence[Piece]) -> Written:
     words = tuple(piece for piece in pieces if isinstance(piece, Text))
     return Written(FrozenDict(type='text', text=fold(words)), words)
@@ -227,18 +293,18 @@ def _is_bare_text(written: Written) -> bool:
     return set(written.part) == {'type', 'text'} and written.part['type'] == 'text'
 
 
-def content_troubles(content: object) -> Iterator[tuple[str, str]]:
+def find_content_problems(content: object) -> Iterator[tuple[str, str]]:
     """What makes a raw message's content unusable: each trouble with its place in the content, and a sentence."""
     if isinstance(content, str):
         return
     if not isinstance(content, (list, tuple)):
-        yield '', f'expected a string or a list of parts, got {_shown(content)}.'
+        yield '', f'expected a string or a list of parts, got {describe_value(content)}.'
         return
     for i, part in enumerate(content):
         if not isinstance(part, Mapping) or not all(isinstance(name, str) for name in part):
-            yield f'[{i}]', f"expected a part such as {{'type': 'text', 'text': …}}, got {_shown(part)}."
+            yield f'[{i}]', f"expected a part such as {{'type': 'text', 'text': …}}, got {describe_value(part)}."
         elif part.get('type') == 'text' and not isinstance(part.get('text'), str):
-            yield f'[{i}].text', f'expected a string, got {_shown(part.get("text"))}.'
+            yield f'[{i}].text', f'expected a string, got {describe_value(part.get("text"))}.'
         else:
             yield from ((f'[{i}].{where}', what) for where, what in _url_troubles(part))
 
@@ -248,11 +314,7 @@ def _url_troubles(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     held: Any = part.get(kind) if isinstance(kind, str) else None
     for name in ('url', 'data') if isinstance(held, Mapping) else ():
         if name in held and not isinstance(held[name], str):
-            yield f'{kind}.{name}', f'expected a string, got {_shown(held[name])}.'
-
-
-def _shown(value: object) -> str:
-    return f'{type(value).__name__} {value!r:.60}'
+            yield f'{kind}.{name}', f'expected a string, got {describe_value(held[name])}.'
 
 
 def raw_turn(message: Mapping[str, Any], read: Callable[[str], Pieces], section: Section = 'round') -> Turn:

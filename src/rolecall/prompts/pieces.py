@@ -135,10 +135,10 @@ def parse(
 
 def bind(pieces: Iterable[Piece], row: Row, *, shot: int | None = None) -> Pieces:
     """The same pieces with the row's values in place of the fields."""
-    return tuple(bound(piece, row, shot=shot) for piece in pieces)
+    return tuple(bind_piece(piece, row, shot=shot) for piece in pieces)
 
 
-def bound(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
+def bind_piece(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
     """One piece with its field, if it is one, filled from the row."""
     if isinstance(piece, Field):
         if piece.column in row:

@@ -12,16 +12,16 @@ from typing import Any, Literal, Protocol
 
 from rolecall.errors import RenderError
 from rolecall.prompts.frozen import FrozenDict
-from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Shots, Text, bind, bound, fold
-from rolecall.prompts.prompt_list import PromptList
+from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Shots, Text, bind, bind_piece, fold
 
 __all__ = [
-    'Aside',
+    'BareText',
     'Change',
     'Content',
     'Expand',
     'Item',
     'Parts',
+    'PromptList',
     'Script',
     'Section',
     'Turn',
@@ -85,7 +85,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class BareText:
     """Words that no role speaks: a bare string between speeches."""
 
     content: Pieces
@@ -102,7 +102,7 @@ class Expand:
     section: Section = 'round'
 
 
-Item = Turn | Aside | Expand
+Item = Turn | BareText | Expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Script:
         """The prompt before the model side, as people see it."""
         bound_items = self.bind(row).items
         if self.plain:
-            return ''.join(fold(item.content) for item in bound_items if isinstance(item, Aside))
+            return ''.join(fold(item.content) for item in bound_items if isinstance(item, BareText))
         return PromptList(entry for item in bound_items if (entry := prompt_entry(item, raw=self.raw)) != '')
 
     def pieces(self) -> Iterator[Piece]:
@@ -156,6 +156,42 @@ class Script:
     def depends_on_row(self) -> bool:
         """Whether even the number of speeches depends on the row."""
         return any(isinstance(item, Expand) for item in self.items)
+
+
+class PromptList(list[Any]):
+    """A list of speeches (`{'role': …, 'prompt': …}`) and strings.
+
+    It compares equal to a plain list of plain dicts, and prints as the speeches would be read aloud.
+
+    >>> prompt = PromptList([dict(role='HUMAN', prompt='1+1=?'), dict(role='BOT', prompt='2')])
+    >>> prompt == [{'role': 'HUMAN', 'prompt': '1+1=?'}, {'role': 'BOT', 'prompt': '2'}]
+    True
+    >>> print(prompt)
+    HUMAN: 1+1=?
+    BOT: 2
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Iterable[Any]) -> PromptList:
+        return PromptList([*self, *_items(other)])
+
+    def __radd__(self, other: Iterable[Any]) -> PromptList:
+        return PromptList([*_items(other), *self])
+
+    def __str__(self) -> str:
+        return '\n'.join(_read_aloud(item) for item in self)
+
+    def __repr__(self) -> str:
+        return f'PromptList({super().__repr__()})'
+
+
+def _items(other: Iterable[Any]) -> Iterable[Any]:
+    return [other] if isinstance(other, str) and other else other
+
+
+def _read_aloud(item: Any) -> str:
+    return item if isinstance(item, str) else f'{item["role"]}: {item.get("prompt", item.get("content", ""))}'
 
 
 def spread_content(content: Content, change: Change) -> Content:
@@ -188,7 +224,7 @@ def spread_item(item: Item, change: Change) -> Item:
     """The same item with other pieces in the place of each."""
     if isinstance(item, Expand):
         return item
-    if isinstance(item, Aside):
+    if isinstance(item, BareText):
         return replace(item, content=_spread(item.content, change))
     return replace(
         item,
@@ -210,15 +246,15 @@ def _spread(pieces: Pieces, change: Change) -> Pieces:
 def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
     """The item with a row's values in place of the fields; a column of messages gives one speech for each."""
     if isinstance(item, Expand):
-        yield from _expanded(item, row, shot)
+        yield from _expand(item, row, shot)
     elif isinstance(item, Turn) and not isinstance(item.content, tuple):
         begin, end = (None if affix is None else bind(affix, row, shot=shot) for affix in (item.begin, item.end))
         yield replace(item, content=item.content.bind(row, shot=shot), begin=begin, end=end)
     else:
-        yield map_item(item, lambda piece: bound(piece, row, shot=shot))
+        yield map_item(item, lambda piece: bind_piece(piece, row, shot=shot))
 
 
-def _expanded(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
+def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
     """The messages in a row's column as speeches. They are data: nothing in them is filled."""
     messages = row.get(item.column)
     if not isinstance(messages, (list, tuple)):
@@ -232,7 +268,7 @@ def _expanded(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
 
 def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
     """One entry of a PromptList, of an item without open fields."""
-    if isinstance(item, Aside):
+    if isinstance(item, BareText):
         return fold(item.content)
     if isinstance(item, Expand):
         raise RenderError(f"column '{item.column}' was not expanded.")

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from rolecall.errors import Problem, TemplateError
 from rolecall.prompts.pieces import SHOTS, Origin, Piece, Pieces, Shots, Text
-from rolecall.prompts.script import Aside, Expand, Item, Script, content_pieces, item_pieces, spread_item
+from rolecall.prompts.script import BareText, Expand, Item, Script, content_pieces, item_pieces, spread_item
 
-__all__ = ['Joints', 'as_shot', 'check_place', 'place_shots', 'place_text', 'without_shots']
+__all__ = ['Joints', 'as_shot', 'check_place', 'insert_shots', 'place_text', 'without_shots']
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def check_place(script: Script, *, dialogue_shots: bool, ice_token: str | None) 
         remedy = 'Make the prompt template a dialogue, or the ice_template a string.'
         raise TemplateError(Problem('prompt_template', what, remedy))
     for item in script.items:
-        if not isinstance(item, (Aside, Expand)) and SHOTS in item_pieces(item):
+        if not isinstance(item, (BareText, Expand)) and SHOTS in item_pieces(item):
             what = f'the examples are dialogues, but the ice_token stands inside a speech of {item.role}.'
             remedy = "Put it between speeches, e.g. begin=['</E>'], or make the ice_template a string."
             raise TemplateError(Problem('prompt_template', what, remedy))
 
 
-def place_shots(script: Script, shots: Sequence[Script], joints: Joints, *, labelled: bool = False) -> Script:
+def insert_shots(script: Script, shots: Sequence[Script], joints: Joints, *, labelled: bool = False) -> Script:
     """The prompt with its examples in place. Dialogues chosen by label keep their joints, as bare strings."""
     if not shots or shots[0].plain:
         return place_text(script, _joined_text(shots, joints))
@@ -72,7 +72,7 @@ def _joined_text(shots: Sequence[Script], joints: Joints) -> Pieces:
         if k:
             pieces.append(Text(joints.separator, Origin('joint', 'shots')))
         for item in shot.items:
-            pieces += content_pieces(item.content) if isinstance(item, Aside) else ()
+            pieces += content_pieces(item.content) if isinstance(item, BareText) else ()
     pieces.append(Text(joints.end, Origin('joint', 'shots')))
     return tuple(pieces)
 
@@ -82,9 +82,9 @@ def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) ->
         for item in shot.items:
             yield item if isinstance(item, Expand) else replace(item, shot=k)
         if labelled:
-            yield Aside((Text(joints.separator, Origin('joint', 'shots')),), 'shots', k)
+            yield BareText((Text(joints.separator, Origin('joint', 'shots')),), 'shots', k)
     if labelled:
-        yield Aside((Text(joints.end, Origin('joint', 'shots')),), 'shots')
+        yield BareText((Text(joints.end, Origin('joint', 'shots')),), 'shots')
 
 
 def place_text(script: Script, text: Pieces) -> Script:
@@ -113,7 +113,7 @@ def _with_text(item: Item, text: Pieces) -> Item:
 def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:
     items: list[Item] = []
     for item in script.items:
-        if not isinstance(item, Aside) or SHOTS not in item.content:
+        if not isinstance(item, BareText) or SHOTS not in item.content:
             items.append(item)
             continue
         at = item.content.index(SHOTS)
@@ -125,4 +125,4 @@ def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:
 
 
 def _is_empty(item: Item) -> bool:
-    return isinstance(item, Aside) and not any(not isinstance(piece, Text) or piece.text for piece in item.content)
+    return isinstance(item, BareText) and not any(not isinstance(piece, Text) or piece.text for piece in item.content)

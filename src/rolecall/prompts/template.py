@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import Problem, RenderError, TemplateError, did_you_mean
-from rolecall.prompts.multimodal import RawParts, content_troubles, raw_turn
+from rolecall.prompts.multimodal import RawParts, find_content_problems, raw_turn
 from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
-from rolecall.prompts.reading import DIALOGUE_KEYS, Complaints, check_urls, is_dialogue, read_dialogue
-from rolecall.prompts.script import Aside, Expand, Item, Script, Turn
+from rolecall.prompts.script import BareText, Expand, Item, Script, Turn
 from rolecall.prompts.shots import as_shot
+from rolecall.prompts.template_reader import DIALOGUE_KEYS, ProblemCollector, check_urls, is_dialogue, read_dialogue
 
 __all__ = ['MMPromptTemplate', 'MultiTurnPromptTemplate', 'PromptTemplate', 'RawPromptTemplate', 'Template']
 
@@ -48,33 +48,33 @@ class PromptTemplate:
         self.template = template
         self.ice_token = ice_token
         self.sep_token = sep_token
-        complaints = Complaints()
-        _check_tokens(ice_token, sep_token, column_token_map, complaints)
+        problems = ProblemCollector()
+        _check_tokens(ice_token, sep_token, column_token_map, problems)
         tokens = {token: column for column, token in (column_token_map or {}).items() if isinstance(token, str)}
         self._read = _reader(ice_token, sep_token, tokens)
-        self._scripts = self._read_all(template, complaints)
-        complaints.refuse()
+        self._scripts = self._read_all(template, problems)
+        problems.refuse()
 
-    def _read_all(self, template: object, complaints: Complaints) -> dict[Hashable, Script]:
+    def _read_all(self, template: object, problems: ProblemCollector) -> dict[Hashable, Script]:
         if isinstance(template, Mapping) and not is_dialogue(template):
             if not template:
-                complaints.add('template', 'the template is empty.', 'Give a string, or a dialogue with a round.')
+                problems.add('template', 'the template is empty.', 'Give a string, or a dialogue with a round.')
             self._labels = tuple(template)
             scripts = {
-                label: self._read_one(prompt, complaints, f'template[{label!r}]') for label, prompt in template.items()
+                label: self._read_one(prompt, problems, f'template[{label!r}]') for label, prompt in template.items()
             }
-            _check_forms(scripts, complaints)
+            _check_forms(scripts, problems)
             return scripts
-        return {None: self._read_one(template, complaints, 'template')}
+        return {None: self._read_one(template, problems, 'template')}
 
-    def _read_one(self, prompt: object, complaints: Complaints, where: str) -> Script:
+    def _read_one(self, prompt: object, problems: ProblemCollector, where: str) -> Script:
         if isinstance(prompt, str):
-            return Script((Aside(self._read(complaints.text(where, prompt)), 'round'),), plain=True)
+            return Script((BareText(self._read(problems.text(where, prompt)), 'round'),), plain=True)
         if isinstance(prompt, (list, tuple)):
             prompt = {'round': prompt}
         if isinstance(prompt, Mapping) and is_dialogue(prompt):
-            return Script(read_dialogue(prompt, self._read, complaints, where, media=self._takes_media))
-        complaints.add(
+            return Script(read_dialogue(prompt, self._read, problems, where, media=self._takes_media))
+        problems.add(
             where,
             f'expected a string or a dialogue, got {type(prompt).__name__} {prompt!r:.60}.',
             f'A dialogue is a dict with the keys {", ".join(DIALOGUE_KEYS)}.',
@@ -155,41 +155,41 @@ class RawPromptTemplate:
     def __init__(self, messages: Sequence[Any], format_variables: bool = True, ice_token: str | None = '</E>') -> None:
         self.messages = messages
         self.ice_token = ice_token
-        complaints = Complaints()
-        _check_tokens(ice_token, None, None, complaints)
+        problems = ProblemCollector()
+        _check_tokens(ice_token, None, None, problems)
         read = _reader(ice_token, None, {}) if format_variables else _as_written
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence) or not messages:
-            complaints.add('messages', f'expected a list of messages, got {messages!r:.60}.')
+            problems.add('messages', f'expected a list of messages, got {messages!r:.60}.')
             messages = ()
-        items = [self._read_entry(entry, read, complaints, f'messages[{i}]') for i, entry in enumerate(messages)]
-        complaints.refuse()
+        items = [self._read_entry(entry, read, problems, f'messages[{i}]') for i, entry in enumerate(messages)]
+        problems.refuse()
         self._script = Script(tuple(item for item in items if item is not None), raw=True)
 
-    def _read_entry(self, entry: object, read: Any, complaints: Complaints, where: str) -> Item | None:
+    def _read_entry(self, entry: object, read: Any, problems: ProblemCollector, where: str) -> Item | None:
         if isinstance(entry, str):
             if entry == self.ice_token:
-                return Aside((Shots(),), 'begin')
-            complaints.add(
+                return BareText((Shots(),), 'begin')
+            problems.add(
                 where,
                 f'a bare string must be the ice_token {self.ice_token!r}, got {entry!r}.',
                 "Write a message: {'role': 'user', 'content': …}.",
             )
             return None
         if isinstance(entry, Mapping) and 'expand_column' in entry:
-            complaints.unknown_keys(where, entry, ('expand_column',))
-            return Expand(complaints.text(f'{where}.expand_column', entry['expand_column']), _message_as_data)
+            problems.unknown_keys(where, entry, ('expand_column',))
+            return Expand(problems.text(f'{where}.expand_column', entry['expand_column']), _message_as_data)
         if not isinstance(entry, Mapping) or not isinstance(entry.get('role'), str):
-            complaints.add(where, f'expected a message with a role, got {entry!r:.60}.')
+            problems.add(where, f'expected a message with a role, got {entry!r:.60}.')
             return None
         content = entry.get('content')
-        troubles = () if content is None and 'tool_calls' in entry else tuple(content_troubles(content))
+        troubles = () if content is None and 'tool_calls' in entry else tuple(find_content_problems(content))
         for place, what in troubles:
-            complaints.add(f'{where}.content{place}', what)
+            problems.add(f'{where}.content{place}', what)
         if troubles:
             return None
         turn = raw_turn(entry, read)
         if isinstance(turn.content, RawParts):
-            check_urls(turn.content.entries, complaints, f'{where}.content')
+            check_urls(turn.content.entries, problems, f'{where}.content')
         return turn
 
     def script(self, label: Hashable = None) -> Script:
@@ -198,7 +198,7 @@ class RawPromptTemplate:
 
     def shot(self, label: Hashable = None) -> Script:
         """The wording of one in-context example."""
-        items = [item for item in self._script.items if not isinstance(item, Aside)]
+        items = [item for item in self._script.items if not isinstance(item, BareText)]
         return replace(self._script, items=tuple(as_shot(item) for item in items))
 
     def __repr__(self) -> str:
@@ -221,49 +221,49 @@ def _as_written(text: str) -> Pieces:
 
 def _message_as_data(message: Mapping[str, Any], origin: Origin) -> Turn:
     content = message.get('content')
-    for place, what in () if content is None else content_troubles(content):
+    for place, what in () if content is None else find_content_problems(content):
         raise RenderError(f"column '{origin.name}': a message's content{place}: {what}")
     return raw_turn(message, lambda text: (Text(text, origin),))
 
 
-def _check_forms(scripts: Mapping[Hashable, Script], complaints: Complaints) -> None:
+def _check_forms(scripts: Mapping[Hashable, Script], problems: ProblemCollector) -> None:
     """Refuse labels of which some have strings and others dialogues: the examples of a prompt have one form."""
     strings = [label for label, script in scripts.items() if script.plain]
     dialogues = [label for label, script in scripts.items() if script.items and not script.plain]
     if strings and dialogues:
-        complaints.add(
+        problems.add(
             'template',
             f'the label {strings[0]!r} has a string, {dialogues[0]!r} a dialogue.',
             'Write the prompts of all labels in one form.',
         )
 
 
-def _check_tokens(ice_token: object, sep_token: object, column_token_map: object, complaints: Complaints) -> None:
+def _check_tokens(ice_token: object, sep_token: object, column_token_map: object, problems: ProblemCollector) -> None:
     for name, token in (('ice_token', ice_token), ('sep_token', sep_token)):
         if token is None:
             continue
         if not isinstance(token, str):
-            complaints.add(name, f'expected a string, got {token!r}.')
+            problems.add(name, f'expected a string, got {token!r}.')
         elif not token:
-            complaints.add(
+            problems.add(
                 name,
                 f'the {name} is empty, so it would stand between all characters.',
                 "Write a token that occurs in the template, e.g. '</E>', or leave it out.",
             )
     if ice_token is not None and ice_token == sep_token:
         what = f'{sep_token!r} is the ice_token already, so it cannot say where the answer begins.'
-        complaints.add('sep_token', what, 'Give each a token of its own.')
+        problems.add('sep_token', what, 'Give each a token of its own.')
     if column_token_map is None:
         return
     if not isinstance(column_token_map, Mapping):
-        complaints.add('column_token_map', f'expected a mapping of column to token, got {column_token_map!r:.60}.')
+        problems.add('column_token_map', f'expected a mapping of column to token, got {column_token_map!r:.60}.')
         return
     taken: dict[object, str] = {ice_token: 'the ice_token', sep_token: 'the sep_token'}
     for column, token in column_token_map.items():
         if not isinstance(token, str) or not token:
-            complaints.add(f'column_token_map[{column!r}]', f"expected a token such as '</{column}>', got {token!r}.")
+            problems.add(f'column_token_map[{column!r}]', f"expected a token such as '</{column}>', got {token!r}.")
         elif token in taken:
             what = f'{token!r} is the token of {taken[token]} already.'
-            complaints.add(f'column_token_map[{column!r}]', what, f"Give it one of its own, e.g. '</{column}>'.")
+            problems.add(f'column_token_map[{column!r}]', what, f"Give it one of its own, e.g. '</{column}>'.")
         else:
             taken[token] = f'the column {column!r}'

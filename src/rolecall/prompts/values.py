@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.errors import RenderError
 
-__all__ = ['text_of']
+__all__ = ['describe_value', 'text_of']
 
 _REMEDY = 'Turn it into a string in the dataset.'
 
@@ -73,3 +73,8 @@ def _inside_json(value: Any) -> Any:
     if hasattr(value, 'tolist'):
         return value.tolist()
     return text_of(value)
+
+
+def describe_value(value: object) -> str:
+    """A value's type and the beginning of its repr, for error messages."""
+    return f'{type(value).__name__} {value!r:.60}'

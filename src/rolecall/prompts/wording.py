@@ -10,7 +10,7 @@ from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
 from rolecall.prompts.mixed import limit_stand_ins
 from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text
 from rolecall.prompts.script import Script
-from rolecall.prompts.shots import Joints, check_place, place_shots, without_shots
+from rolecall.prompts.shots import Joints, check_place, insert_shots, without_shots
 from rolecall.prompts.template import Template
 from rolecall.prompts.values import text_of
 
@@ -62,9 +62,9 @@ class Wording:
             what = 'the template has a prompt for each label; generation needs one prompt without a label.'
             remedy = 'Use PPLInferencer, or a template that is a string or a dialogue.'
             raise TemplateError(Problem('prompt_template', what, remedy))
-        return self._limited(self.prompt.script(label)).map(self.hide(label, mode))
+        return self._limit(self.prompt.script(label)).map(self.hide(label, mode))
 
-    def _limited(self, script: Script) -> Script:
+    def _limit(self, script: Script) -> Script:
         return limit_stand_ins(script, self.input_columns, output=self.output_column)
 
     def hide(self, label: Hashable, mode: Mode) -> Callable[[Piece], Piece]:
@@ -87,13 +87,13 @@ class Wording:
             what = 'the retriever picks examples, but there is no ice_template to word them.'
             raise TemplateError(Problem('infer_cfg', what, 'Add an ice_template, or use ZeroRetriever.'))
         if not template.labels:
-            return self._limited(template.shot()).bind(row, shot=k)
+            return self._limit(template.shot()).bind(row, shot=k)
         label = row.get(self.output_column) if self.output_column is not None else None
         if label not in template.labels:
             what = f'an example has the label {label!r}; there are prompts for {_listed(template.labels)}.'
             remedy = 'Add a prompt for it, or map the labels in the dataset.'
             raise TemplateError(Problem('ice_template', what, remedy))
-        return self._limited(template.shot(label)).bind(row, shot=k)
+        return self._limit(template.shot(label)).bind(row, shot=k)
 
     @property
     def shots_are_dialogues(self) -> bool:
@@ -114,14 +114,14 @@ class Wording:
         """Refuse a prompt that cannot carry examples."""
         check_place(script, dialogue_shots=self.shots_are_dialogues, ice_token=self.prompt.ice_token)
 
-    def placed(self, script: Script, shots: Sequence[Row]) -> Script:
+    def place_shots(self, script: Script, shots: Sequence[Row]) -> Script:
         """The prompt with its examples in place."""
         if shots:
             self.check_place(script)
         if self.ice_template is None and not shots:
             return without_shots(script)
         worded = [self.shot(row, k) for k, row in enumerate(shots)]
-        return place_shots(script, worded, self.shot_joints, labelled=self.shots_have_labels)
+        return insert_shots(script, worded, self.shot_joints, labelled=self.shots_have_labels)
 
 
 def _listed(labels: Sequence[Hashable]) -> str:

@@ -13,13 +13,13 @@ from itertools import groupby
 from typing import Literal
 
 from rolecall.errors import Problem, TemplateError, did_you_mean
+from rolecall.prompts.multimodal import label_speaker
 from rolecall.prompts.pieces import Pieces, Text, relabel
-from rolecall.prompts.script import Aside, Content, Expand, Item, Section, Turn, content_pieces
+from rolecall.prompts.script import BareText, Content, Expand, Item, Section, Turn, content_pieces
 from rolecall.prompts.wording import Mode
 from rolecall.render.meta import MetaTemplate, Role
-from rolecall.render.parts import voiced
 
-__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'said_too_late', 'settle_role']
+__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'note_late_speeches', 'resolve_role']
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
     """
     notes: list[Note] = []
     blocks = [
-        (section, shot, [_cast(item, meta, notes) for item in group])
+        (section, shot, [_assign_role(item, meta, notes) for item in group])
         for (section, shot), group in groupby(items, key=lambda item: (item.section, getattr(item, 'shot', None)))
     ]
     last_round = max((i for i, (section, _, _) in enumerate(blocks) if section == 'round'), default=None)
     said: list[Utterance] = []
     answer_at: int | None = None
-    asked = _asked((), meta) if mode == 'gen' else None
+    asked = _asked_role((), meta) if mode == 'gen' else None
     reached = 0
     for i, (section, shot, block) in enumerate(blocks):
         rounds = _split_rounds(block, meta.order)
@@ -81,25 +81,25 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
         if i != last_round or mode != 'gen':
             said += _one_round(rounds[-1], meta, shot=shot)
             continue
-        asked = _asked(rounds[-1], meta)
-        reached = _reached(rounds[-1], meta)
+        asked = _asked_role(rounds[-1], meta)
+        reached = _reach_of(rounds[-1], meta)
         start = len(said)
         said += _one_round(rounds[-1], meta, asked)
-        if any(map(_answers, rounds[-1])):
+        if any(map(_is_answer, rounds[-1])):
             answer_at = _answer_in(said, start, asked)
     if answer_at is None and asked is None:
         return Arrangement(tuple(said), notes=tuple(notes))
     if answer_at is None and asked is not None:
         place = meta.order.get(asked.name, 0)
         if reached == 0 or reached > place:
-            said += _unsaid(meta, 0, place)
-        said.append(_silent(asked))
+            said += _fill_gap(meta, 0, place)
+        said.append(_empty_answer(asked))
     end = len(said) if answer_at is None else answer_at + 1
-    notes += said_too_late(said[end:])
+    notes += note_late_speeches(said[end:])
     return Arrangement(tuple(said[:end]), answering=True, notes=tuple(notes))
 
 
-def said_too_late(utterances: Iterable[Utterance]) -> Iterator[Note]:
+def note_late_speeches(utterances: Iterable[Utterance]) -> Iterator[Note]:
     """A note about each speech that the dataset has after the answer."""
     for utterance in utterances:
         if utterance.from_dataset and _has_words(utterance):
@@ -107,7 +107,7 @@ def said_too_late(utterances: Iterable[Utterance]) -> Iterator[Note]:
             yield Note('not_sent', told, _preview(utterance))
 
 
-def settle_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
+def resolve_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
     """The model's role for a speech: its own, or the fallback (which is noted)."""
     if turn.role in meta.roles:
         return meta.roles[turn.role]
@@ -126,19 +126,19 @@ def settle_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
     raise TemplateError(Problem('meta_template', what, remedy))
 
 
-def _cast(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance:
+def _assign_role(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance:
     """One item of the dataset with the model's role for it."""
-    if isinstance(item, Aside):
+    if isinstance(item, BareText):
         return Utterance(item.content, section=item.section)
     if isinstance(item, Expand):
         raise TypeError('a script must be bound to a row before it is arranged')
-    role = settle_role(item, meta, notes)
+    role = resolve_role(item, meta, notes)
     fallback = role.name if role.name != item.role else ''
     content: Content = item.content
     if item.silent and role.default is not None:
         content = _of_shot(role.default, item.shot)
     return Utterance(
-        voiced(content, item.role, fallback),
+        label_speaker(content, item.role, fallback),
         role,
         begin=_of_shot(role.begin if item.begin is None else item.begin, item.shot),
         end=_of_shot(role.end if item.end is None else item.end, item.shot),
@@ -152,23 +152,23 @@ def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:
     return pieces if shot is None else relabel(pieces, lambda origin: replace(origin, shot=shot))
 
 
-def _answers(speech: Utterance) -> bool:
+def _is_answer(speech: Utterance) -> bool:
     """Whether the model is to give a speech of the dataset: as the speech itself says, or else as its role does."""
     if speech.role is None or speech.turn is None:
         return False
     return speech.role.generate if speech.turn.generate is None else speech.turn.generate
 
 
-def _asked(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
+def _asked_role(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
     """The role the model plays: the first that generates, with what the speeches of the last round say about it."""
-    told = {speech.role.name: _answers(speech) for speech in speeches if speech.role}
+    told = {speech.role.name: _is_answer(speech) for speech in speeches if speech.role}
     return next((role for role in meta.roles.values() if told.get(role.name, role.generate)), None)
 
 
 def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int:
     """Where the answer stands among speeches of which one is the model's: at the role asked, or else that one's."""
     names = [speech.role.name if speech.role else '' for speech in said[start:]]
-    first = next(name for name, speech in zip(names, said[start:], strict=True) if name and _answers(speech))
+    first = next(name for name, speech in zip(names, said[start:], strict=True) if name and _is_answer(speech))
     name = asked.name if asked and asked.name in names else first
     return start + max(i for i, own in enumerate(names) if own == name)
 
@@ -177,7 +177,7 @@ def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, asked: Rol
     """Where in the end section the model is to speak: in the last round of it that has a speech to give."""
     found = None
     for speeches in rounds:
-        if any(map(_answers, speeches)):
+        if any(map(_is_answer, speeches)):
             found = start + _answer_in(speeches, 0, asked)
         start += len(speeches)
     return found
@@ -191,28 +191,28 @@ def _one_round(
     Where a role is asked for its answer, that has a place in the round although the dataset leaves it out; or, if the
     dataset gives no answer at all, the round ends where it would begin.
     """
-    if not _reached(speeches, meta):
+    if not _reach_of(speeches, meta):
         yield from speeches
         return
-    answered = asked if any(map(_answers, speeches)) else None
+    answered = asked if any(map(_is_answer, speeches)) else None
     at = 0
     for speech in speeches:
         place = _place(speech, meta)
         if place is not None:
-            yield from _unsaid(meta, at, place, answered, shot=shot)
+            yield from _fill_gap(meta, at, place, answered, shot=shot)
             at = place + 1
         yield speech
     stop = len(meta.round or ())
     if asked and not answered and asked.name in meta.order and at <= meta.order[asked.name]:
         stop = meta.order[asked.name]
-    yield from _unsaid(meta, at, stop, answered, shot=shot)
+    yield from _fill_gap(meta, at, stop, answered, shot=shot)
 
 
 def _place(speech: Utterance, meta: MetaTemplate) -> int | None:
     return meta.order.get(speech.role.name) if speech.role else None
 
 
-def _reached(speeches: Sequence[Utterance], meta: MetaTemplate) -> int:
+def _reach_of(speeches: Sequence[Utterance], meta: MetaTemplate) -> int:
     """How far in the model's round the dataset's speeches go."""
     return max((place + 1 for speech in speeches if (place := _place(speech, meta)) is not None), default=0)
 
@@ -236,7 +236,7 @@ def _split_rounds(block: Sequence[Utterance], order: dict[str, int]) -> list[lis
     return rounds
 
 
-def _unsaid(
+def _fill_gap(
     meta: MetaTemplate, start: int, stop: int, asked: Role | None = None, *, shot: int | None = None
 ) -> Iterator[Utterance]:
     """What the model's round has between two speeches of the dataset: bare strings, defaults, the answer asked for."""
@@ -244,13 +244,13 @@ def _unsaid(
         if isinstance(item, Text):
             yield Utterance(_of_shot((item,), shot), from_dataset=False)
         elif asked and item.name == asked.name:
-            yield _silent(item)
+            yield _empty_answer(item)
         elif item.default is not None:
             begin, words, end = (_of_shot(pieces, shot) for pieces in (item.begin, item.default, item.end))
             yield Utterance(words, item, begin, end, from_dataset=False)
 
 
-def _silent(role: Role) -> Utterance:
+def _empty_answer(role: Role) -> Utterance:
     """The place of an answer for which the dataset has no words."""
     return Utterance((), role, role.begin, role.end, from_dataset=False)
 

@@ -69,19 +69,19 @@ def _charge_body(node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) 
 
 
 def _charge_texts(node: nodes.Concat | nodes.Output) -> None:
-    node.nodes = [_charged(TEXT, part) for part in node.nodes]
+    node.nodes = [_wrap_in_charge(TEXT, part) for part in node.nodes]
 
 
 def _charge_subscript(node: nodes.Getitem) -> None:
     if isinstance(node.arg, nodes.Slice):
-        node.node = _charged(COPY, node.node)
+        node.node = _wrap_in_charge(COPY, node.node)
     else:
-        node.arg = _charged(LOOK, node.arg)
+        node.arg = _wrap_in_charge(LOOK, node.arg)
 
 
 def _charge_keys(node: nodes.Dict) -> None:
     for pair in node.items:
-        pair.key = _charged(TEXT, pair.key)
+        pair.key = _wrap_in_charge(TEXT, pair.key)
 
 
 def _charge_comparison(node: nodes.Compare) -> None:
@@ -90,10 +90,10 @@ def _charge_comparison(node: nodes.Compare) -> None:
     for operand in node.ops:
         searched = operand.op in ('in', 'notin')
         if searched and constant:
-            operand.expr = _charged(SCAN, operand.expr)
+            operand.expr = _wrap_in_charge(SCAN, operand.expr)
         elif (searched and not _is_list_of_constants(operand.expr)) or not (constant or _is_constant(operand.expr)):
-            node.expr = _charged(LOOK, node.expr)
-            operand.expr = _charged(LOOK, operand.expr)
+            node.expr = _wrap_in_charge(LOOK, node.expr)
+            operand.expr = _wrap_in_charge(LOOK, operand.expr)
 
 
 def _is_constant(value: nodes.Expr) -> bool:
@@ -117,7 +117,7 @@ _CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
 }
 
 
-def _charged(name: str, value: nodes.Expr) -> nodes.Expr:
+def _wrap_in_charge(name: str, value: nodes.Expr) -> nodes.Expr:
     if isinstance(value, _SMALL):
         return value
     if isinstance(value, nodes.Filter) and value.name == SUM and name != COPY:

@@ -17,8 +17,8 @@ from jinja2 import Template, meta
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from rolecall.errors import RenderError, did_you_mean
-from rolecall.render.metering import Meter, WorkExceededError, spend
-from rolecall.render.sandbox import ENVIRONMENT, RefusedError, compile_template
+from rolecall.render.metering import WorkExceededError, WorkMeter, spend
+from rolecall.render.sandbox import ENVIRONMENT, TemplateRefusedError, compile_template
 
 __all__ = ['ChatTemplate']
 
@@ -93,8 +93,8 @@ class ChatTemplate:
     _tokens: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        plain = self._compiled(self.source)
-        with_tools = plain if self.tool_source is None else self._compiled(self.tool_source)
+        plain = self._compile_source(self.source)
+        with_tools = plain if self.tool_source is None else self._compile_source(self.tool_source)
         named = {'bos_token': self.bos_token, 'eos_token': self.eos_token, **self.tokens}
         object.__setattr__(self, '_plain', plain)
         object.__setattr__(self, '_with_tools', with_tools)
@@ -102,7 +102,7 @@ class ChatTemplate:
 
     def __reduce__(self) -> tuple[Callable[..., ChatTemplate], tuple[dict[str, Any]]]:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return (_rebuilt, (given,))
+        return (_rebuild, (given,))
 
     @classmethod
     def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
@@ -191,12 +191,12 @@ class ChatTemplate:
         except RenderError:
             return None
 
-    def _compiled(self, source: str) -> Template:
+    def _compile_source(self, source: str) -> Template:
         try:
-            with Meter(self.max_steps, self.max_chars):
+            with WorkMeter(self.max_steps, self.max_chars):
                 code = compile_template(source)
         except _TEMPLATE_FAULTS as fault:
-            raise RenderError(_sentence(fault)) from fault
+            raise RenderError(_describe_fault(fault)) from fault
         known = ENVIRONMENT.make_globals({'strftime_now': _strftime_of(self.now)})
         return Template.from_code(ENVIRONMENT, code, known)
 
@@ -217,10 +217,10 @@ class ChatTemplate:
             **(variables or {}),
         }
         try:
-            with Meter(self.max_steps, self.max_chars):
+            with WorkMeter(self.max_steps, self.max_chars):
                 return ''.join(template.root_render_func(template.new_context(given)))
         except _TEMPLATE_FAULTS as fault:
-            raise RenderError(_sentence(fault)) from fault
+            raise RenderError(_describe_fault(fault)) from fault
 
 
 _PROBE_MESSAGES: list[Message] = [{'role': 'user', 'content': 'Hi'}]
@@ -242,11 +242,11 @@ def _strftime_of(now: Callable[[], datetime]) -> Callable[[str], str]:
     return strftime_now
 
 
-def _sentence(fault: BaseException) -> str:
+def _describe_fault(fault: BaseException) -> str:
     """What went wrong inside a template, in the template's own words where it has some."""
     said = str(fault) or type(fault).__name__
     match fault:
-        case RefusedError():
+        case TemplateRefusedError():
             return f'the chat template refuses these messages: {said}'
         case WorkExceededError():
             return f'the chat template is stopped: {said}.'
@@ -280,12 +280,12 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: config[name] for name in (*_SPECIAL_TOKENS, _LIST_OF_TOKENS) if config.get(name)}
     found |= extra if isinstance(extra, Mapping) else {}
     return {
-        name: list(map(_token, token)) if isinstance(token, (list, tuple)) else _token(token)
+        name: list(map(_token_text, token)) if isinstance(token, (list, tuple)) else _token_text(token)
         for name, token in found.items()
     }
 
 
-def _token(token: Any) -> Any:
+def _token_text(token: Any) -> Any:
     return token['content'] if isinstance(token, Mapping) else token
 
 
@@ -320,5 +320,5 @@ def _cut_at_mark(text: str, said: str) -> str:
     raise RenderError(f'the final message cannot be continued: the chat template {fault}.')
 
 
-def _rebuilt(given: dict[str, Any]) -> ChatTemplate:
+def _rebuild(given: dict[str, Any]) -> ChatTemplate:
     return ChatTemplate(**given)

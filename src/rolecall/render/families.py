@@ -31,7 +31,7 @@ def _dialogue(human: Markers, bot: Markers, system: Markers | None = None, *, be
     return template
 
 
-def _tagged(
+def _tagged_dialogue(
     pattern: str, end: str, roles: tuple[str, str, str] = ('user', 'assistant', 'system'), begin: str = ''
 ) -> dict[str, Any]:
     """The same markers for every role, but for its name."""
@@ -69,8 +69,8 @@ _SHIPPED: dict[str, dict[str, Any]] = {
     'api': _api('SYSTEM'),
     'api-no-system': _api(),
     'baichuan2': _dialogue(('<reserved_106>', ''), ('<reserved_107>', ''), ('', '')),
-    'chatml': _tagged(*_CHATML),
-    'command-r': _tagged(
+    'chatml': _tagged_dialogue(*_CHATML),
+    'command-r': _tagged_dialogue(
         '<|START_OF_TURN_TOKEN|><|{}_TOKEN|>',
         '<|END_OF_TURN_TOKEN|>',
         ('USER', 'CHATBOT', 'SYSTEM'),
@@ -88,16 +88,16 @@ _SHIPPED: dict[str, dict[str, Any]] = {
         ('<start_of_turn>model\n', '<end_of_turn>\n'),
         begin='<bos>',
     ),
-    'glm4': _tagged('<|{}|>\n', '', begin='[gMASK]<sop>'),
-    'internlm2': _tagged(*_CHATML, begin='<s>'),
+    'glm4': _tagged_dialogue('<|{}|>\n', '', begin='[gMASK]<sop>'),
+    'internlm2': _tagged_dialogue(*_CHATML, begin='<s>'),
     'llama2': _dialogue(('<s>[INST] ', ' [/INST]'), ('', ' </s>')),
-    'llama3': _tagged('<|start_header_id|>{}<|end_header_id|>\n\n', '<|eot_id|>', begin='<|begin_of_text|>'),
+    'llama3': _tagged_dialogue('<|start_header_id|>{}<|end_header_id|>\n\n', '<|eot_id|>', begin='<|begin_of_text|>'),
     'mistral': _dialogue(('[INST] ', '[/INST]'), ('', '</s>'), begin='<s>'),
     'moss': _dialogue(('<|Human|>: ', '<eoh>\n'), ('<|MOSS|>:', '<eom>\n')),
     'openchat': _OPENCHAT,
-    'phi3': _tagged('<|{}|>\n', '<|end|>\n'),
-    'phi4': _tagged('<|im_start|>{}<|im_sep|>', '<|im_end|>'),
-    'qwen': _tagged(*_CHATML),
+    'phi3': _tagged_dialogue('<|{}|>\n', '<|end|>\n'),
+    'phi4': _tagged_dialogue('<|im_start|>{}<|im_sep|>', '<|im_end|>'),
+    'qwen': _tagged_dialogue(*_CHATML),
     'starling': _OPENCHAT,
     'tulu': _dialogue(('<|user|>\n', '\n'), ('<|assistant|>\n', '</s>\n'), ('<|system|>\n', '\n')),
     'tulu3': _dialogue(('<|user|>\n', '\n'), ('<|assistant|>\n', '<|end_of_text|>\n'), ('<|system|>\n', '\n')),
@@ -107,8 +107,8 @@ _SHIPPED: dict[str, dict[str, Any]] = {
         begin='A chat between a curious user and an artificial intelligence assistant. '
         "The assistant gives helpful, detailed, and polite answers to the user's questions. ",
     ),
-    'yi': _tagged(*_CHATML),
-    'zephyr': _tagged('<|{}|>\n', '</s>\n'),
+    'yi': _tagged_dialogue(*_CHATML),
+    'zephyr': _tagged_dialogue('<|{}|>\n', '</s>\n'),
 }
 
 _templates: dict[str, Mapping[str, Any]] = dict(_SHIPPED)

@@ -60,9 +60,9 @@ class TextLayout:
         self._pieces = tuple(pieces)
         self._fields = tuple(piece for piece in self._pieces if isinstance(piece, Field))
         self._frame = _frame_of(self._pieces)
-        self.fill = self._compiled()
+        self.fill = self._compile_fill()
 
-    def _compiled(self) -> Callable[[Row], str]:
+    def _compile_fill(self) -> Callable[[Row], str]:
         """Filling, as quickly as can be: the one join that a person would write by hand for this text."""
         if not self._fields:
             constant = self._frame[0]
@@ -253,10 +253,10 @@ class TokenLinesLayout:
         self._encode = encode
 
     def fill(self, row: Row) -> list[int | str]:
-        return _token_request(self._said(row), self._encode)
+        return _token_request(self._join_lines(row), self._encode)
 
     def trace(self, row: Row) -> list[Span]:
-        return _token_spans(self._said(row))
+        return _token_spans(self._join_lines(row))
 
     def pieces(self) -> Iterator[Piece]:
         return chain(self._begin, *self._lines, self._end)
@@ -265,7 +265,7 @@ class TokenLinesLayout:
     def prefix(self) -> list[int | str]:
         return _token_request(_up_to_last_token(self._begin), self._encode)
 
-    def _said(self, row: Row) -> Pieces:
+    def _join_lines(self, row: Row) -> Pieces:
         lines = [line for line in (bind(line, row) for line in self._lines) if _never_empty(line)]
         said = (piece for i, line in enumerate(lines) for piece in ((_JOINT, *line) if i else line))
         return (*self._begin, *said, *self._end)

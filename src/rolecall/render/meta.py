@@ -8,7 +8,7 @@ from typing import Any
 
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token
-from rolecall.prompts.reading import Complaints
+from rolecall.prompts.template_reader import ProblemCollector
 
 __all__ = ['MetaTemplate', 'Role']
 
@@ -63,20 +63,20 @@ class MetaTemplate:
     @classmethod
     def read(cls, written: Any) -> MetaTemplate:
         """Read a meta template in the documents' syntax; everything that is wrong is reported at once."""
-        complaints = Complaints()
+        problems = ProblemCollector()
         if isinstance(written, MetaTemplate):
             return written
         match written:
             case (Mapping() as alone,) if isinstance(written, tuple) and 'role' not in alone:
                 written = alone  # a stray comma behind `dict(…)`, as the documents print it
         if isinstance(written, Mapping):
-            meta = _read_mapping(written, complaints)
+            meta = _read_mapping(written, problems)
         elif isinstance(written, (list, tuple)):
-            meta = cls(messages=_read_messages(written, complaints))
+            meta = cls(messages=_read_messages(written, problems))
         else:
-            complaints.add('', f'expected a mapping with a round, or a list of messages, got {written!r:.60}.')
+            problems.add('', f'expected a mapping with a round, or a list of messages, got {written!r:.60}.')
             meta = cls()
-        complaints.refuse()
+        problems.refuse()
         return meta
 
     @property
@@ -85,71 +85,71 @@ class MetaTemplate:
         return {item.name: i for i, item in enumerate(self.round or ()) if isinstance(item, Role)}
 
 
-def _read_mapping(written: Mapping[str, Any], complaints: Complaints) -> MetaTemplate:
-    complaints.unknown_keys('', written, _META_KEYS)
+def _read_mapping(written: Mapping[str, Any], problems: ProblemCollector) -> MetaTemplate:
+    problems.unknown_keys('', written, _META_KEYS)
     round_: tuple[Role | Text, ...] | None = None
     if written.get('round') is not None:
-        round_ = tuple(_read_round(written['round'], complaints, 'round'))
-    reserved = _read_round(written.get('reserved_roles') or (), complaints, 'reserved_roles')
+        round_ = tuple(_read_round(written['round'], problems, 'round'))
+    reserved = _read_round(written.get('reserved_roles') or (), problems, 'reserved_roles')
     for i, item in enumerate(reserved):
         if isinstance(item, Text):
-            complaints.add(f'reserved_roles[{i}]', f'expected a role, got the string {item.text!r}.')
+            problems.add(f'reserved_roles[{i}]', f'expected a role, got the string {item.text!r}.')
     names = [item.name for item in (*(round_ or ()), *reserved) if isinstance(item, Role)]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        complaints.add('round', f'the role {name!r} is defined twice.', 'Define each role once.')
+        problems.add('round', f'the role {name!r} is defined twice.', 'Define each role once.')
     return MetaTemplate(
         round=round_,
         reserved=tuple(item for item in reserved if isinstance(item, Role)),
-        begin=_read_affix(written.get('begin'), complaints, 'begin', ''),
-        end=_read_affix(written.get('end'), complaints, 'end', ''),
-        eos_token_id=_read_eos(written.get('eos_token_id'), complaints),
+        begin=_read_affix(written.get('begin'), problems, 'begin', ''),
+        end=_read_affix(written.get('end'), problems, 'end', ''),
+        eos_token_id=_read_eos(written.get('eos_token_id'), problems),
     )
 
 
-def _read_round(written: object, complaints: Complaints, where: str) -> list[Role | Text]:
+def _read_round(written: object, problems: ProblemCollector, where: str) -> list[Role | Text]:
     if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
-        complaints.add(where, f'expected a list of roles, got {written!r:.60}.')
+        problems.add(where, f'expected a list of roles, got {written!r:.60}.')
         return []
     items: list[Role | Text] = []
     for i, entry in enumerate(written):
         if isinstance(entry, str):
             items.append(Text(entry, Origin('marker', 'round')))
         elif isinstance(entry, Mapping):
-            items.append(_read_role(entry, complaints, f'{where}[{i}]'))
+            items.append(_read_role(entry, problems, f'{where}[{i}]'))
         else:
-            complaints.add(f'{where}[{i}]', f'expected a role or a string, got {entry!r:.60}.')
+            problems.add(f'{where}[{i}]', f'expected a role or a string, got {entry!r:.60}.')
     return items
 
 
-def _read_role(written: Mapping[str, Any], complaints: Complaints, where: str) -> Role:
-    complaints.unknown_keys(where, written, _ROLE_KEYS)
-    name = complaints.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
+def _read_role(written: Mapping[str, Any], problems: ProblemCollector, where: str) -> Role:
+    problems.unknown_keys(where, written, _ROLE_KEYS)
+    name = problems.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
     api_role = written.get('api_role', name)
     if not isinstance(api_role, str) or ('api_role' in written and api_role not in _API_ROLES):
-        complaints.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
+        problems.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
     generate = written.get('generate', False)
     if not isinstance(generate, bool):
-        complaints.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
+        problems.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
     default = written.get('prompt')
     return Role(
         name,
-        begin=_read_affix(written.get('begin'), complaints, f'{where}.begin', name),
-        end=_read_affix(written.get('end'), complaints, f'{where}.end', name),
+        begin=_read_affix(written.get('begin'), problems, f'{where}.begin', name),
+        end=_read_affix(written.get('end'), problems, f'{where}.end', name),
         default=None
         if default is None
-        else (Text(complaints.text(f'{where}.prompt', default), Origin('default', name, role=name)),),
+        else (Text(problems.text(f'{where}.prompt', default), Origin('default', name, role=name)),),
         generate=bool(generate),
         api_role=_API_ROLES.get(api_role) if isinstance(api_role, str) else None,
     )
 
 
-def _read_affix(written: object, complaints: Complaints, where: str, name: str) -> Pieces:
+def _read_affix(written: object, problems: ProblemCollector, where: str, name: str) -> Pieces:
     """`begin` or `end`: a string, or a list of strings and token ids."""
     if written is None:
         return ()
     entries = [written] if isinstance(written, (str, int)) else written
     if isinstance(entries, Mapping) or not isinstance(entries, Sequence):
-        complaints.add(where, f'expected a string, or a list of strings and token ids, got {written!r:.60}.')
+        problems.add(where, f'expected a string, or a list of strings and token ids, got {written!r:.60}.')
         return ()
     pieces: list[Piece] = []
     for i, entry in enumerate(entries):
@@ -158,24 +158,24 @@ def _read_affix(written: object, complaints: Complaints, where: str, name: str) 
         elif isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0:
             pieces.append(Token(entry, Origin('marker', name)))
         else:
-            complaints.add(f'{where}[{i}]', f'expected a string or a token id, got {entry!r:.60}.')
+            problems.add(f'{where}[{i}]', f'expected a string or a token id, got {entry!r:.60}.')
     return tuple(pieces)
 
 
-def _read_eos(written: object, complaints: Complaints) -> int | tuple[int, ...] | None:
+def _read_eos(written: object, problems: ProblemCollector) -> int | tuple[int, ...] | None:
     if written is None or (isinstance(written, int) and not isinstance(written, bool)):
         return written
     if isinstance(written, (list, tuple)) and all(isinstance(token, int) for token in written):
         return tuple(written)
-    complaints.add('eos_token_id', f'expected a token id or a list of them, got {written!r:.60}.')
+    problems.add('eos_token_id', f'expected a token id or a list of them, got {written!r:.60}.')
     return None
 
 
-def _read_messages(written: Sequence[Any], complaints: Complaints) -> tuple[FrozenDict, ...]:
+def _read_messages(written: Sequence[Any], problems: ProblemCollector) -> tuple[FrozenDict, ...]:
     messages = []
     for i, entry in enumerate(written):
         if isinstance(entry, Mapping) and isinstance(entry.get('role'), str) and isinstance(entry.get('content'), str):
             messages.append(FrozenDict(entry))
         else:
-            complaints.add(f'[{i}]', f'expected a message with role and content, got {entry!r:.60}.')
+            problems.add(f'[{i}]', f'expected a message with role and content, got {entry!r:.60}.')
     return tuple(messages)

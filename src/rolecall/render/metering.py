@@ -1,4 +1,4 @@
-"""What a template's operations cost, counted before they are done.
+"""What a template's operations cost, charge_each before they are done.
 
 A step is about the time a short expression takes; a character is what it leaves in memory. Every cost is an
 upper bound, so that an operation which would be too large is refused and never begun. What is in no table here
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from jinja2.exceptions import TemplateRuntimeError
 
-__all__ = ['METER', 'Meter', 'WorkExceededError', 'charge_filter', 'charge_method', 'counted', 'size', 'spend']
+__all__ = ['METER', 'WorkExceededError', 'WorkMeter', 'charge_each', 'charge_filter', 'charge_method', 'size', 'spend']
 
 MAX_DEPTH = 100
 MAX_BITS = 14_000  # as long as Python still prints a number
@@ -30,8 +30,8 @@ class WorkExceededError(TemplateRuntimeError):
     """A template asked for more than it may have."""
 
 
-class Meter:
-    """What is left to one rendering: all that happens inside `with Meter(…):` is charged to it."""
+class WorkMeter:
+    """What is left to one rendering: all that happens inside `with WorkMeter(…):` is charged to it."""
 
     __slots__ = ('_outer', 'chars', 'max_chars', 'max_steps', 'steps')
 
@@ -58,7 +58,7 @@ class Meter:
         raise WorkExceededError(f'it takes more than {self.max_steps:,} steps')
 
 
-METER: ContextVar[Meter] = ContextVar('meter')
+METER: ContextVar[WorkMeter] = ContextVar('meter')
 
 
 def spend(chars: int, steps: int = 2) -> None:
@@ -69,7 +69,7 @@ def spend(chars: int, steps: int = 2) -> None:
 def size(value: object) -> int:
     """How many characters the text of a value takes, about. Each item inside it costs a step.
 
-    >>> with Meter(1000, 1000):
+    >>> with WorkMeter(1000, 1000):
     ...     size('four'), size(['four', {'a': 1}])
     (4, 46)
     """
@@ -131,7 +131,7 @@ def breadth(value: object) -> int:
         return 1
 
 
-def counted(items: Iterable[Any], steps: int = 2) -> Iterator[Any]:
+def charge_each(items: Iterable[Any], steps: int = 2) -> Iterator[Any]:
     """The same items, each paid for when it is taken."""
     meter = METER.get()
     for item in items:
@@ -139,9 +139,9 @@ def counted(items: Iterable[Any], steps: int = 2) -> Iterator[Any]:
         yield item
 
 
-def settled(items: Any) -> Any:
+def as_list(items: Any) -> Any:
     """A list in place of an iterator, whose length nobody knows."""
-    return list(counted(items)) if isinstance(items, Iterator) else items
+    return list(charge_each(items)) if isinstance(items, Iterator) else items
 
 
 def reach(value: object) -> int:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.prompts.multimodal import JoinedParts, RawParts
+from rolecall.prompts.multimodal import JoinedParts, RawParts, SpokenParts
 from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, relabel
-from rolecall.prompts.script import Aside, Content, Expand, Item, Script, Turn, content_pieces
+from rolecall.prompts.script import BareText, Content, Expand, Item, Script, Turn, content_pieces
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Arrangement, Note, Utterance, arrange
 from rolecall.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
 from rolecall.render.meta import MetaTemplate, Role
-from rolecall.render.parts import SpokenParts
 
 __all__ = [
     'API_ROLES',
@@ -93,13 +92,13 @@ class TextRenderer:
         spoken = [item.role if isinstance(item, Turn) else None for item in (items[0], items[-1])]
         return spoken == [one.name if isinstance(one, Role) else '' for one in ends]
 
-    def fragment(self, items: Sequence[Item]) -> str:
+    def render_fragment(self, items: Sequence[Item]) -> str:
         """The text of some speeches on their own, without the words around the whole conversation.
 
         It is all there is of them only if the model side `writes_text`, and they can stand alone.
         """
         if self.meta is None or self.meta.round is None:
-            return str(lines_layout([_line(item) for item in items]).fill({}))
+            return str(lines_layout([_line_of(item) for item in items]).fill({}))
         spoken = arrange(items, self.meta, 'ppl').utterances
         return ''.join(fold((*one.begin, *_text_content(one.content), *one.end)) for one in spoken)
 
@@ -112,10 +111,10 @@ class TextRenderer:
             begin, end = (self.meta.begin, self.meta.end) if self.meta else ((), ())
             if self.meta and self.meta.messages:
                 items = (*_added_turns(self.meta), *items)
-            return Rendered(lines_layout([_line(item) for item in items], begin, end, self.encode), notes)
+            return Rendered(lines_layout([_line_of(item) for item in items], begin, end, self.encode), notes)
         arranged = arrange(items, self.meta, mode)
         pieces = [*self.meta.begin]
-        for utterance in _spoken(arranged):
+        for utterance in _before_answer(arranged):
             pieces += [*utterance.begin, *_text_content(utterance.content), *utterance.end]
         notes += arranged.notes
         if arranged.answering:
@@ -124,7 +123,7 @@ class TextRenderer:
             if prefill:
                 pieces += _text_content(answer.content)
             else:
-                notes += _withheld(answer)
+                notes += _note_withheld(answer)
         else:
             pieces += self.meta.end
         return Rendered(text_layout(pieces, self.encode), notes)
@@ -153,19 +152,19 @@ class ApiRenderer:
             return self._raw_drafts(script, mode, prefill=prefill)
         roles = API_ROLES if self.meta.round is None else self.meta
         arranged = arrange(script.items, roles, mode)
-        utterances = list(_spoken(arranged))
+        utterances = list(_before_answer(arranged))
         notes = list(arranged.notes)
         if arranged.answering:
             answer = arranged.utterances[-1]
             if prefill and any(map(has_words, content_pieces(answer.content))):
                 utterances.append(replace(answer, end=()))
             else:
-                notes += _withheld(answer)
+                notes += _note_withheld(answer)
         if self.meta.begin:
             utterances.insert(0, Utterance(self.meta.begin, section='begin', from_dataset=False))
         if self.meta.end and not arranged.answering:
             utterances.append(Utterance(self.meta.end, section='end', from_dataset=False))
-        drafts = join_neighbours(_carried(utterances, roles, notes), notes)
+        drafts = join_neighbours(_as_messages(utterances, roles, notes), notes)
         return _with_added(drafts, self.meta), tuple(notes)
 
     def _raw_drafts(self, script: Script, mode: Mode, *, prefill: bool) -> tuple[list[MessageDraft], tuple[Note, ...]]:
@@ -175,9 +174,9 @@ class ApiRenderer:
         if mode == 'gen' and turns and turns[-1].role == 'assistant' and _hides_answer(turns[-1].content):
             answer = turns[-1].content
             if not (prefill and any(map(has_words, content_pieces(answer)))):
-                notes = _withheld(Utterance(answer))
+                notes = _note_withheld(Utterance(answer))
                 turns = turns[:-1]
-        stray = [item for item in script.items if isinstance(item, Aside) and any(map(has_words, item.content))]
+        stray = [item for item in script.items if isinstance(item, BareText) and any(map(has_words, item.content))]
         if stray:
             what = 'the examples are strings, and the messages have no speech to put them in.'
             raise TemplateError(Problem('ice_template', what, 'Use a RawPromptTemplate for the examples, too.'))
@@ -195,21 +194,21 @@ class DatasetRenderer:
         drafts = [
             MessageDraft(item.role if isinstance(item, Turn) else '', item.content)
             for item in script.items
-            if isinstance(item, (Turn, Aside))
+            if isinstance(item, (Turn, BareText))
         ]
         return Rendered(MessagesLayout(drafts))
 
 
 def _only_text(script: Script) -> Pieces:
-    return tuple(piece for item in script.items if isinstance(item, Aside) for piece in item.content)
+    return tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
 
 
-def _spoken(arranged: Arrangement) -> tuple[Utterance, ...]:
+def _before_answer(arranged: Arrangement) -> tuple[Utterance, ...]:
     """What is said before the answer."""
     return arranged.utterances[:-1] if arranged.answering else arranged.utterances
 
 
-def _withheld(answer: Utterance) -> tuple[Note, ...]:
+def _note_withheld(answer: Utterance) -> tuple[Note, ...]:
     """A note about the words that the dataset puts into the model's mouth, if it does."""
     text = ''.join(piece.text for piece in content_pieces(answer.content) if isinstance(piece, Text))
     if not text.strip():
@@ -235,13 +234,13 @@ def _as_texts(script: Script) -> tuple[Script, tuple[Note, ...]]:
     notes: list[Note] = []
     for item in script.items:
         if isinstance(item, Turn):
-            notes += _untold(item)
+            notes += _note_unsupported_keys(item)
             item = replace(item, content=_joined_texts(item.content))
         texts.append(item)
     return replace(script, items=tuple(texts)), tuple(notes)
 
 
-def _untold(turn: Turn) -> Iterator[Note]:
+def _note_unsupported_keys(turn: Turn) -> Iterator[Note]:
     """What a message has beside its words. One that calls tools says something else than its words: it is refused."""
     for key, value in turn.extra.items():
         if not value:
@@ -275,10 +274,10 @@ def _text_content(content: Content) -> Pieces:
     )
 
 
-def _line(item: Item) -> Pieces:
+def _line_of(item: Item) -> Pieces:
     if isinstance(item, Expand):
         raise RenderError(f"column '{item.column}' was not expanded.")
-    if isinstance(item, Aside):
+    if isinstance(item, BareText):
         return item.content
     words = relabel(_text_content(item.content), lambda origin: replace(origin, role=item.role))
     return (*(item.begin or ()), *words, *(item.end or ()))
@@ -293,7 +292,7 @@ def _hides_answer(content: Content) -> bool:
     return any(isinstance(piece, Text) and piece.origin.kind == 'masked' for piece in content_pieces(content))
 
 
-def _carried(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[Note]) -> list[MessageDraft]:
+def _as_messages(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[Note]) -> list[MessageDraft]:
     """Messages, with words that no role speaks put into a neighbour that is not the model's own."""
     drafts: list[MessageDraft] = []
     waiting: list[Pieces] = []
@@ -304,12 +303,12 @@ def _carried(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[No
                 waiting.append(words)
             continue
         role = _api_role(utterance.role)
-        content = _wrapped(utterance)
+        content = _wrap_content(utterance)
         if waiting and role == 'assistant':
             _append_words(drafts, waiting, notes)
         elif waiting:
             content = _after(waiting, content)
-            notes.append(_moved(waiting, role))
+            notes.append(_note_moved(waiting, role))
         waiting = []
         extra = utterance.turn.extra if utterance.turn else {}
         drafts.append(MessageDraft(role, content, extra))
@@ -325,7 +324,7 @@ def _api_role(role: Role) -> str:
     raise TemplateError(Problem('meta_template', what, "Give it one: api_role='HUMAN', 'BOT' or 'SYSTEM'."))
 
 
-def _wrapped(utterance: Utterance) -> Content:
+def _wrap_content(utterance: Utterance) -> Content:
     if not utterance.begin and not utterance.end:
         return utterance.content
     if any(isinstance(piece, Token) for piece in (*utterance.begin, *utterance.end)):
@@ -350,7 +349,7 @@ def _line_break(line: Pieces) -> Pieces:
     return () if ends else (_JOINT,)
 
 
-def _moved(words: Sequence[Pieces], role: str) -> Note:
+def _note_moved(words: Sequence[Pieces], role: str) -> Note:
     text = ''.join(str(getattr(piece, 'text', getattr(piece, 'written', ''))) for line in words for piece in line)
     return Note('moved', f'words that no role speaks were put into the {role} message next to them.', text)
 
@@ -362,7 +361,7 @@ def _append_words(drafts: list[MessageDraft], waiting: list[Pieces], notes: list
         words = (*words, _JOINT, *line)
     if drafts and drafts[-1].role != 'assistant' and isinstance(drafts[-1].content, tuple):
         drafts[-1] = replace(drafts[-1], content=(*drafts[-1].content, _JOINT, *words))
-        notes.append(_moved(waiting, drafts[-1].role))
+        notes.append(_note_moved(waiting, drafts[-1].role))
     else:
         drafts.append(MessageDraft('user', words))
         notes.append(Note('moved', 'words that no role speaks became a user message of their own.', ''))

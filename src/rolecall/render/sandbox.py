@@ -35,7 +35,7 @@ from rolecall.render.charging import (
 )
 from rolecall.render.metering import METER, WorkExceededError, spend
 
-__all__ = ['ENVIRONMENT', 'RefusedError', 'compile_template']
+__all__ = ['ENVIRONMENT', 'TemplateRefusedError', 'compile_template']
 
 MAX_SOURCE = 1 << 17
 MAX_NODES = 20_000
@@ -64,7 +64,7 @@ _LAZY_FILTERS = frozenset({'map', 'select', 'reject', 'selectattr', 'rejectattr'
 _LETTERS_PER_STEP = 64
 
 
-class RefusedError(TemplateError):
+class TemplateRefusedError(TemplateError):
     """The template called raise_exception."""
 
 
@@ -72,7 +72,7 @@ class RefusedError(TemplateError):
 
 
 def raise_exception(message: object) -> NoReturn:
-    raise RefusedError(str(message))
+    raise TemplateRefusedError(str(message))
 
 
 def to_json(
@@ -84,8 +84,8 @@ def to_json(
 ) -> str:
     """JSON as chat templates expect it: letters as they are, nothing escaped for HTML.
 
-    >>> from rolecall.render.metering import Meter
-    >>> with Meter(1000, 1000):
+    >>> from rolecall.render.metering import WorkMeter
+    >>> with WorkMeter(1000, 1000):
     ...     to_json({'größe': '<3>'})
     '{"größe": "<3>"}'
     """
@@ -98,9 +98,9 @@ def to_json(
 
 def make_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
     """`dict` as a function: the class itself would hand out `dict.update`, which changes the caller's values."""
-    settled = tuple(map(metering.settled, args))
-    spend(sum(map(metering.size, settled)) + metering.NODE_CHARS * len(kwargs))
-    return dict(*settled, **kwargs)
+    as_list = tuple(map(metering.as_list, args))
+    spend(sum(map(metering.size, as_list)) + metering.NODE_CHARS * len(kwargs))
+    return dict(*as_list, **kwargs)
 
 
 class CountedNamespace(Namespace):
@@ -189,34 +189,34 @@ def _charged_filter(name: str, original: Callable[..., Any]) -> Callable[..., An
     leading = 1 if hasattr(original, 'jinja_pass_arg') else 0
 
     @wraps(original)
-    def charged(*args: Any, **kwargs: Any) -> Any:
+    def call_charged(*args: Any, **kwargs: Any) -> Any:
         if name in _FILTERS_OF_A_TEXT and len(args) == leading + 1 and type(args[leading]) is str and not kwargs:
             spend(len(args[leading]))
             return original(*args)
         before, given = args[:leading], list(args[leading:])
         if given and name in _CONSUMING_FILTERS:
-            given[0] = metering.settled(given[0])
+            given[0] = metering.as_list(given[0])
         metering.charge_filter(name, given, kwargs)
         dots = sum(word.count('.') for word in (*given[1:], *kwargs.values()) if type(word) is str)
         if given and given[0] and name in _LAZY_FILTERS:
-            given[0] = metering.counted(given[0], STEPS_PER_CALL * (1 + dots))
+            given[0] = metering.charge_each(given[0], STEPS_PER_CALL * (1 + dots))
         elif dots:
             spend(0, STEPS_PER_CALL * dots * metering.breadth(given[0]))
         result = original(*before, *given, **kwargs)
-        return metering.counted(result) if type(result) is GeneratorType else result
+        return metering.charge_each(result) if type(result) is GeneratorType else result
 
-    return charged
+    return call_charged
 
 
 def _charged_test(original: Callable[..., Any]) -> Callable[..., Any]:
     leading = 1 if hasattr(original, 'jinja_pass_arg') else 0
 
     @wraps(original)
-    def charged(*args: Any, **kwargs: Any) -> Any:
+    def call_charged(*args: Any, **kwargs: Any) -> Any:
         spend(0, 1 + sum(map(metering.size, args[leading:])) // _LETTERS_PER_STEP)
         return original(*args, **kwargs)
 
-    return charged
+    return call_charged
 
 
 # --- the environment ---------------------------------------------------------
@@ -249,7 +249,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(owner, LoopContext):
             spend(sum(map(metering.size, args)))
         elif isinstance(__obj, BuiltinMethodType) or isinstance(owner, str):
-            args = tuple(map(metering.settled, args))
+            args = tuple(map(metering.as_list, args))
             metering.charge_method(owner, __obj.__name__, args, _own_arguments(kwargs))
         else:
             spend(metering.NODE_CHARS * (len(args) + len(kwargs)), STEPS_PER_CALL)
@@ -261,11 +261,11 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
             return None
         pattern = value.__self__
 
-        def charged(*args: Any, **kwargs: Any) -> str:
+        def call_charged(*args: Any, **kwargs: Any) -> str:
             spend(metering.cost_of_format(pattern, (*args, *kwargs.values())))
             return fill(*args, **kwargs)
 
-        return charged
+        return call_charged
 
 
 def _own_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def _times(factor: Any) -> int:
     return max(factor, 0) if isinstance(factor, int) else 0
 
 
-def _environment() -> MeteredEnvironment:
+def _make_environment() -> MeteredEnvironment:
     env = MeteredEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
@@ -320,7 +320,7 @@ def _environment() -> MeteredEnvironment:
     return env
 
 
-ENVIRONMENT = _environment()
+ENVIRONMENT = _make_environment()
 
 
 def compile_template(source: str) -> CodeType:

@@ -9,7 +9,7 @@ from typing import Any
 from rolecall.prompts.multimodal import part_text
 from rolecall.prompts.pieces import Origin
 
-__all__ = ['Request', 'Span', 'joined', 'texts_of']
+__all__ = ['Request', 'Span', 'join_spans', 'texts_of']
 
 Message = Mapping[str, Any]
 Request = str | list[Message] | list[int] | list[int | str]
@@ -33,7 +33,7 @@ class Span:
 Place = tuple[int | None, int | None]
 
 
-def joined(spans: Iterable[Span]) -> dict[Place, str]:
+def join_spans(spans: Iterable[Span]) -> dict[Place, str]:
     """The text of each place of a request that has any, put together from its spans."""
     texts: dict[Place, str] = {}
     for span in spans:

@@ -16,10 +16,10 @@ from rolecall.models.transformers.prompts import Encoder
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import placed
-from rolecall.program.answering import MessagesRenderer
+from rolecall.program.answer_turn import MessagesRenderer
 from rolecall.prompters import Prompter
 from rolecall.prompts.values import text_of
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Span
 from rolecall.sft.examples import (

@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.program.answering import MessagesRenderer, answered, roles_of
+from rolecall.program.answer_turn import MessagesRenderer, roles_of, show_answer
 from rolecall.program.compiled import Program, Trace, compile, compile_labels, render_with
 from rolecall.program.dialogue import DialogueProgram, InferMode
 from rolecall.prompts.pieces import Origin, Pieces, Row, relabel
-from rolecall.prompts.script import Aside, Item, Script, Turn
+from rolecall.prompts.script import BareText, Item, Script, Turn
 from rolecall.prompts.values import text_of
 from rolecall.prompts.wording import Wording
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Message, Request, Span, texts_of
 from rolecall.sft.examples import (
@@ -69,7 +69,7 @@ class TrainingProgram:
     ) -> None:
         side = renderer or TextRenderer()
         self._teacher = _ExampleWriter(side, _output_column(wording), aim, prefill)
-        told = wording.placed(answered(wording.script(None, 'gen'), self._teacher.column, side), shots)
+        told = wording.place_shots(show_answer(wording.script(None, 'gen'), self._teacher.column, side), shots)
         self._asked = compile(wording, side, mode='gen', shots=shots, prefill=prefill)
         self._told = Program(told, render_with(side, 'gen', prefill=True))
         self._whole = Program(told, render_with(side, 'ppl'))
@@ -124,7 +124,7 @@ class DialogueTrainingProgram:
         replies: list[str] = []
         told = Script(())
         for turn in range(length):
-            told = self._dialogue.answered(row, turn, replies)
+            told = self._dialogue.answered_script(row, turn, replies)
             _media_refusal(side, told)({})
             asked = self._dialogue(row, turn, replies)
             answers.append((asked, _continue_turn(Program(told, render_with(side, 'gen', prefill=True)), {})))
@@ -293,7 +293,7 @@ def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
 
 
 def _is_text(item: Item) -> bool:
-    return isinstance(item, Aside) or (isinstance(item, Turn) and isinstance(item.content, tuple))
+    return isinstance(item, BareText) or (isinstance(item, Turn) and isinstance(item.content, tuple))
 
 
 def _has_media(message: Message) -> bool:

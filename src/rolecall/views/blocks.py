@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.pairs.pair import Preview
-from rolecall.render.spans import Span, joined
+from rolecall.render.spans import Span, join_spans
 
 __all__ = ['Block', 'blocks_of', 'is_messages']
 
@@ -58,7 +58,7 @@ def _speech_blocks(preview: Preview) -> Iterator[Block]:
     for number in dict.fromkeys(span.message for span in preview.spans):
         own = tuple(span for span in preview.spans if span.message == number)
         entry = entries[0] if entries else ''
-        said = ''.join(joined(own).values())
+        said = ''.join(join_spans(own).values())
         if not said and _words(entry):
             continue
         entries = entries[1:]

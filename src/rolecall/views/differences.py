@@ -13,7 +13,7 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from rolecall.pairs.pair import Preview
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.facts import title_of
 from rolecall.views.jsonl import as_json
@@ -53,7 +53,7 @@ def request_lines(preview: Preview) -> list[str]:
     for block in blocks_of(preview):
         if is_messages(preview):
             lines.append(f'── {block.heading} ──')
-        lines += ''.join(joined(block.spans).values()).split('\n')
+        lines += ''.join(join_spans(block.spans).values()).split('\n')
         lines += [block.extra] if block.extra else []
     return lines
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rolecall.pairs.pair import Preview
 from rolecall.program import fingerprint
-from rolecall.render.spans import joined
+from rolecall.render.spans import join_spans
 
 __all__ = ['counted', 'facts_of', 'title_of']
 
@@ -72,7 +72,7 @@ def _end_of_context(preview: Preview) -> int | None:
 
 
 def _size(preview: Preview) -> str:
-    places = joined(preview.spans)
+    places = join_spans(preview.spans)
     characters = counted(sum(map(len, places.values())), 'character')
     if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
         return f'{characters} in {counted(len(preview.request), "message")}'

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.models.base import ModelError, Outcome, Reply, Usage
 from rolecall.models.http.media import part_url, read_media
-from rolecall.models.openai.replies import parsed_arguments
+from rolecall.models.openai.replies import parse_arguments
 
 __all__ = ['StreamedMessage', 'piece_of', 'read_message', 'written_messages', 'written_tool_choice', 'written_tools']
 
@@ -103,7 +103,7 @@ def _source(url: str) -> Block:
 
 def _written_call(call: Block) -> Block:
     function = call['function']
-    arguments = parsed_arguments(function.get('arguments'))
+    arguments = parse_arguments(function.get('arguments'))
     return {'type': 'tool_use', 'id': call.get('id'), 'name': function['name'], 'input': arguments}
 
 
@@ -196,7 +196,7 @@ class StreamedMessage:
 
 def _whole_block(block: dict[str, Any], text: str) -> dict[str, Any]:
     if block['type'] == 'tool_use':
-        return {**block, 'input': parsed_arguments(text)}
+        return {**block, 'input': parse_arguments(text)}
     if block['type'] in ('text', 'thinking'):
         return {**block, block['type']: block.get(block['type'], '') + text}
     return block

@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.models.base import Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
-__all__ = ['StreamedAnswer', 'parsed_arguments', 'piece_of', 'read_reply', 'read_usage']
+__all__ = ['StreamedAnswer', 'parse_arguments', 'piece_of', 'read_reply', 'read_usage']
 
 _REASONING = ('reasoning_content', 'reasoning')
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
@@ -61,13 +61,13 @@ def _texts(content: object) -> tuple[str, str]:
 
 def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
     function = call['function']
-    return {**call, 'function': {**function, 'arguments': parsed_arguments(function.get('arguments'))}}
+    return {**call, 'function': {**function, 'arguments': parse_arguments(function.get('arguments'))}}
 
 
-def parsed_arguments(written: Any) -> Any:
+def parse_arguments(written: Any) -> Any:
     """Arguments of a call as values: decoded once if they are JSON, left as they are if they are not.
 
-    >>> parsed_arguments('{"city": "Rome"}'), parsed_arguments(''), parsed_arguments('{oops')
+    >>> parse_arguments('{"city": "Rome"}'), parse_arguments(''), parse_arguments('{oops')
     ({'city': 'Rome'}, {}, '{oops')
     """
     if not isinstance(written, str):

@@ -12,25 +12,25 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.asking import Asked, is_silent
 from rolecall.prompters.frame import INPUT, Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
-from rolecall.prompters.tools import Tools
-from rolecall.prompters.vendors import Message, parsed_arguments
+from rolecall.prompters.inputs import PromptCall, is_silent
+from rolecall.prompters.tool_specs import Tools
+from rolecall.prompters.vendors import Message, parse_arguments
 from rolecall.prompts.multimodal import raw_turn
 from rolecall.prompts.pieces import Field, Origin, Pieces, Text, bind
 from rolecall.prompts.script import Script, Turn
-from rolecall.render.chat import ChatRenderer
+from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.renderers import Rendered, Renderer
 
-__all__ = ['Speech', 'turn_of']
+__all__ = ['FrameRenderer', 'read_turn']
 
 _LABEL = '\0label'
 _INPUT = Origin('field', 'input')
 Numbered = tuple[int, Message]
 
 
-class Speech:
+class FrameRenderer:
     """A prompter's frame, spoken to one model."""
 
     def __init__(self, frame: Frame, renderer: Renderer) -> None:
@@ -39,7 +39,7 @@ class Speech:
         self._takes_tools = isinstance(renderer, ChatRenderer) and renderer.template.supports_tools
         self._shaped = lru_cache(maxsize=64)(self._render_shape)
 
-    def rendered(self, asked: Asked) -> tuple[Rendered, dict[str, Any]]:
+    def render(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
         """The layout for a call, and the row to fill it with."""
         row, messages, history, tools, label = asked
         row = {**row, _LABEL: label}
@@ -57,7 +57,7 @@ class Speech:
         places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
         return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
 
-    def _frame_is_turned(self, asked: Asked) -> bool:
+    def _frame_is_turned(self, asked: PromptCall) -> bool:
         return is_silent(asked) and not self._frame.plain.user
 
     def _render_shape(
@@ -70,7 +70,7 @@ class Speech:
         levels = self._frame.turned if turned else self._frame.plain
         return self._render(levels, turns, [Turn('user', levels.asked)], labelled, tools)
 
-    def _render_anew(self, asked: Asked, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
+    def _render_anew(self, asked: PromptCall, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
         """A conversation with more than texts in it: tool calls, results, pictures."""
         _, messages, _, tools, label = asked
         levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
@@ -101,10 +101,10 @@ class Speech:
     def _turn(self, message: Message, origin: Origin) -> Turn:
         if message.get('tool_calls') and not self._takes_tools:
             raise PrompterError('history has a call of a tool; this model has no way to write one in a prompt.')
-        return turn_of(message, origin)
+        return read_turn(message, origin)
 
 
-def turn_of(message: Message, origin: Origin) -> Turn:
+def read_turn(message: Message, origin: Origin) -> Turn:
     """A message as a speech, the words of which come from `origin`."""
     calls = [_with_parsed_arguments(call) for call in message.get('tool_calls') or ()]
     message = {key: value for key, value in message.items() if key != 'tool_calls'}
@@ -129,7 +129,7 @@ def _is_text(message: Message) -> bool:
 
 def _with_parsed_arguments(call: Message) -> Message:
     """Chat templates take arguments as data, and write the JSON themselves."""
-    function = {**call['function'], 'arguments': parsed_arguments(call['function'].get('arguments'))}
+    function = {**call['function'], 'arguments': parse_arguments(call['function'].get('arguments'))}
     return {**call, 'function': function}
 
 

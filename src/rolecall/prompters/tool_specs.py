@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.sharing import FrozenList, copied, frozen
+from rolecall.prompts.frozen import FrozenList, copy_data, freeze
 
 __all__ = ['Tools', 'read_tools']
 
@@ -47,7 +47,7 @@ def read_tools(tools: Any) -> Tools | None:
 
 def _plain_content(tools: Any) -> bytes:
     try:
-        return marshal.dumps(json.loads(json.dumps(copied(tools))))
+        return marshal.dumps(json.loads(json.dumps(copy_data(tools))))
     except TypeError as error:
         raise PrompterError(f'tools are JSON data: {error}.') from None
 
@@ -61,7 +61,7 @@ def _tools_of(content: bytes) -> Tools:
         words = f'### Function-call Tools. \n\n{json.dumps(tools, ensure_ascii=False)}\n\n'
     except TypeError as error:
         raise PrompterError(f'tools are JSON data: {error}.') from None
-    return Tools(frozen(tools), words, frozen([*map(_for_openai, tools)]), frozen([*map(_for_anthropic, tools)]))
+    return Tools(freeze(tools), words, freeze([*map(_for_openai, tools)]), freeze([*map(_for_anthropic, tools)]))
 
 
 def _check(tool: Any, number: int) -> None:

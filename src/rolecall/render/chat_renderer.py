@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.errors import Problem, RenderError, TemplateError
+from rolecall.prompts.multimodal import SpokenParts
 from rolecall.prompts.pieces import Origin, Piece, Row, relabel
 from rolecall.prompts.script import Script
 from rolecall.prompts.wording import Mode
@@ -20,7 +21,6 @@ from rolecall.render.arrange import Note
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.layout import MessageDraft, MessagesLayout
 from rolecall.render.meta import MetaTemplate
-from rolecall.render.parts import SpokenParts
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Rendered, join_neighbours
 from rolecall.render.spans import Message, Span
 
@@ -95,7 +95,7 @@ class ChatLayout:
         for trim in (False, True):
             found = self._locate(messages, text, trim=trim)
             if found is not None:
-                return _labelled(text, found, messages, spans)
+                return _label_text(text, found, messages, spans)
         return [Span(text, _OWN)]
 
     def pieces(self) -> Iterator[Piece]:
@@ -123,7 +123,7 @@ class ChatLayout:
     def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
         """Where each message's content stands in the text: (message, start, stop), or None if it cannot be told."""
         marks = _Marks.unused_in(text)
-        marked = [marks.put(i, message, trim=trim) for i, message in enumerate(messages)]
+        marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
         try:
             found = marks.find(self._write(marked), text)
         except RenderError:  # a template that looks into contents may refuse marked ones
@@ -152,7 +152,7 @@ class _Marks:
             n += 1
         return cls(f'\ue000{n}.', f'\ue001{n}.')
 
-    def put(self, number: int, message: Message, *, trim: bool) -> Message:
+    def mark_message(self, number: int, message: Message, *, trim: bool) -> Message:
         content = message.get('content')
         if not isinstance(content, str) or not content.strip():
             return message
@@ -173,7 +173,7 @@ class _Marks:
         return found if plain + marked[at:] == text else None
 
 
-def _labelled(
+def _label_text(
     text: str, found: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
 ) -> list[Span]:
     """The text cut into the contents' own spans, and the template's words between them."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Text
-from rolecall.prompts.script import Aside, Item, Script, Turn, content_pieces, map_content
+from rolecall.prompts.script import BareText, Item, Script, Turn, content_pieces, map_content
 from rolecall.prompts.wording import Mode
-from rolecall.render.chat import ChatLayout, ChatRenderer
+from rolecall.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Rendered, Renderer, TextRenderer
 
-__all__ = ['MessagesRenderer', 'answered', 'roles_of']
+__all__ = ['MessagesRenderer', 'roles_of', 'show_answer']
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ def roles_of(side: Renderer) -> MetaTemplate | None:
     return inner.meta if isinstance(inner, TextRenderer) and inner.has_rounds else None
 
 
-def answered(script: Script, column: str, side: Renderer) -> Script:
+def show_answer(script: Script, column: str, side: Renderer) -> Script:
     """The prompt up to its answer, with the output column shown there and nowhere else."""
     shown = Field(column, f'{{{column}}}', Origin('label', column))
     if script.plain and isinstance(side, TextRenderer):
         return replace(script, items=tuple(_with_answer_in_text(script.items, shown)))
     if script.plain:
-        words = tuple(piece for item in script.items if isinstance(item, Aside) for piece in item.content)
+        words = tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
         return Script((Turn('user', words), Turn('assistant', (shown,))), raw=True)
     at = _answer_at(script, side)
     if at is None:
@@ -55,7 +55,7 @@ def answered(script: Script, column: str, side: Renderer) -> Script:
 def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
     """A string with its answer where it is hidden last, or at its end."""
     for item in items:
-        if isinstance(item, Aside):
+        if isinstance(item, BareText):
             hidden = [i for i, piece in enumerate(item.content) if _is_hidden(piece)]
             at, after = (hidden[-1], hidden[-1] + 1) if hidden else (len(item.content), len(item.content))
             item = replace(item, content=(*item.content[:at], shown, *item.content[after:]))

@@ -8,17 +8,17 @@ from typing import Any, NoReturn
 from rolecall.errors import PrompterError, did_you_mean
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS
 from rolecall.prompters.history import read_message
-from rolecall.prompters.tools import Tools
+from rolecall.prompters.tool_specs import Tools
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.values import text_of
 
-__all__ = ['Asked', 'InputReader', 'is_silent']
+__all__ = ['InputReader', 'PromptCall', 'is_silent']
 
 _BLANK: dict[str, Any] = {INPUT: '', HISTORY: '', TOOLS: ''}
 _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
 
 
-Asked = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, str | None]
+PromptCall = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, str | None]
 """What one call asks for. It is made and taken apart on every call, so it is a plain tuple:
 
 1. the values of the slots, and of the columns of a call;
@@ -29,7 +29,7 @@ Asked = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None,
 """
 
 
-def is_silent(asked: Asked) -> bool:
+def is_silent(asked: PromptCall) -> bool:
     """Whether the input fills slots only, and leaves nothing for the user to say."""
     row, messages, *_ = asked
     return messages is None and not row[INPUT]
@@ -67,13 +67,13 @@ class InputReader:
             )
         return self._with_text(text_of(given)), None
 
-    def spoken(self, given: Any) -> list[Message]:
+    def user_messages(self, given: Any) -> list[Message]:
         """What the user says in an input, as messages of our own; of slots alone, their values.
 
         >>> reader = InputReader(['context'], takes_input=True, name='ChatPrompter')
-        >>> reader.spoken({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
+        >>> reader.user_messages({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
         [{'role': 'user', 'content': 'Are they fish?'}]
-        >>> reader.spoken({'context': ['Whales', 'Cows'], 'input': ''})
+        >>> reader.user_messages({'context': ['Whales', 'Cows'], 'input': ''})
         [{'role': 'user', 'content': '["Whales", "Cows"]'}]
         """
         row, messages = self.read(given)
@@ -89,7 +89,7 @@ class InputReader:
 
     def _refuse_text(self) -> NoReturn:
         if self._slots:
-            what = f'a string input fills one slot, the instruction has {_listed(self._slots)}.'
+            what = f'a string input fills one slot, the instruction has {_count_names(self._slots)}.'
             raise PrompterError(f'{what} Give a mapping.')
         what = f'{self._name} needs a slot for the input:'
         raise PrompterError(f"{what} '… {{input}} …' in the instruction, or extra_keys.")
@@ -115,7 +115,7 @@ class InputReader:
         """Refuse slots without a value and values without a slot; `input` is what the user says, if it is no slot."""
         missing = [slot for slot in self._slots if slot not in given]
         if missing:
-            raise PrompterError(f'the input has no value for {_listed(missing, "slot")}; it has {_names(given)}.')
+            raise PrompterError(f'the input has no value for {_count_names(missing, "slot")}; it has {_names(given)}.')
         spoken = {'input'} if self._takes_input else set()
         unknown = [key for key in given if key not in self._wanted and key not in spoken]
         if unknown:
@@ -125,7 +125,7 @@ class InputReader:
     def _without_slots(self) -> dict[str, Any]:
         if self._slots or not self._takes_input:
             raise PrompterError(
-                f'messages fill no slot, and the instruction has {_listed(self._slots)}. '
+                f'messages fill no slot, and the instruction has {_count_names(self._slots)}. '
                 "Give the slots and the messages together: {'…': …, 'input': messages}."
             )
         return dict(_BLANK)
@@ -152,7 +152,7 @@ def _names(names: Any) -> str:
     return ', '.join(map(str, names)) or 'nothing'
 
 
-def _listed(names: Sequence[str], what: str = '') -> str:
+def _count_names(names: Sequence[str], what: str = '') -> str:
     count = _COUNT[len(names)] if len(names) < len(_COUNT) else str(len(names))
     noun = f' {what}{"s" if len(names) != 1 else ""}' if what else ''
     return f'{count}{noun}: {", ".join(names)}' if names else f'no{noun or " slot"}'

@@ -12,16 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.asking import Asked, InputReader
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
 from rolecall.prompters.history import HistoryReader, check_history, plain_text
+from rolecall.prompters.inputs import InputReader, PromptCall
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
-from rolecall.prompters.sharing import frozen
-from rolecall.prompters.tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
-from rolecall.prompters.tools import Tools, read_tools
+from rolecall.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
+from rolecall.prompters.tool_specs import Tools, read_tools
 from rolecall.prompters.tracing import PromptTrace
 from rolecall.prompters.vendors import Message
+from rolecall.prompts.frozen import freeze
 from rolecall.prompts.pieces import Origin
 from rolecall.prompts.values import text_of
 from rolecall.render.arrange import Note
@@ -30,7 +30,7 @@ from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Request, Span
 
 if TYPE_CHECKING:
-    from rolecall.prompters.speaking import Speech
+    from rolecall.prompters.frame_renderer import FrameRenderer
 
 __all__ = ['Hook', 'Prompt', 'Prompter']
 
@@ -76,7 +76,7 @@ class Prompter:
     _history: HistoryReader = field(init=False, repr=False)
     _is_blank: bool = field(init=False, repr=False)
     _frame: Frame = field(init=False, repr=False)
-    _speech: Speech | None = field(init=False, repr=False)
+    _renderer: FrameRenderer | None = field(init=False, repr=False)
 
     template: ClassVar[str] = ''
     instruction_template: ClassVar[str] = '{instruction}'
@@ -92,9 +92,9 @@ class Prompter:
         put('_uses', self._places | self.messages_only)
         put('_tools', read_tools(self.tools))
         put('tools', self._tools.given if self._tools else None)
-        put('instruction', frozen(self.instruction))
-        put('extra_keys', frozen(self.extra_keys))
-        put('model', None if self.model is None else _model_side(self.model))
+        put('instruction', freeze(self.instruction))
+        put('extra_keys', freeze(self.extra_keys))
+        put('model', None if self.model is None else _read_model(self.model))
         put('_tokens', self.model if isinstance(self.model, Tokens) else DEFAULT_TOKENS)
         put('_history', HistoryReader(self._tokens, takes_messages=self.model is not None))
         put('history', self._own_history())
@@ -102,9 +102,9 @@ class Prompter:
         instruction = self._read_instruction()
         put('_slots', instruction.slots)
         put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
-        put('_frame', self._compiled(instruction))
+        put('_frame', self._compile_frame(instruction))
         side: Any = None if isinstance(self.model, Tokens) else self.model
-        put('_speech', None if side is None else _spoken(self._frame, side))
+        put('_renderer', None if side is None else _make_frame_renderer(self._frame, side))
 
     def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
         """The same prompter for one model: its special tokens, its meta template, or its renderer.
@@ -114,7 +114,7 @@ class Prompter:
         >>> prompter.bind({'soh': '<user>', 'soa': '<model>'}, system='').generate_prompt('1+1')
         'Add.\\n\\n\\n\\n\\n<user>\\n1+1\\n<model>\\n'
         """
-        changes: dict[str, Any] = {} if model is None else {'model': _model_side(model)}
+        changes: dict[str, Any] = {} if model is None else {'model': _read_model(model)}
         if system is not None:
             changes['system'] = system
         return replace(self, **changes)
@@ -149,11 +149,11 @@ class Prompter:
         `input` is a string, a mapping of slots (with `input` for what the user says), or messages. `label` is the
         answer, which ends the prompt where a model is trained on it.
         """
-        asked = self._asked(input, history, tools, label)
+        asked = self._read_call(input, history, tools, label)
         prompt: Prompt
         if format is None and not return_dict:
             prompt = self._text(asked)
-        elif format == 'openai' or _form(format) == 'openai':
+        elif format == 'openai' or _check_format(format) == 'openai':
             prompt = openai_body(self._frame.plain, self._history, asked)
         else:
             prompt = anthropic_body(self._frame, self._history, asked)
@@ -173,12 +173,12 @@ class Prompter:
         format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
     ) -> PromptTrace:
         """The same prompt, with the origin of every character."""
-        asked = self._asked(input, history, tools, label)
+        asked = self._read_call(input, history, tools, label)
         if format is None and not return_dict:
             text = self._text(asked)
             spans, notes = self._text_spans(asked)
             return PromptTrace(text, tuple(spans), notes, text)
-        if _form(format) == 'openai':
+        if _check_format(format) == 'openai':
             body = openai_body(self._frame.plain, self._history, asked)
             spans = openai_spans(self._frame.plain, self._history, asked)
         else:
@@ -193,14 +193,14 @@ class Prompter:
         """
         if isinstance(input, str) and input and output.startswith(input):
             output = output[len(input) :]
-        closing = self._speech.closing if self._speech else self._tokens.eoa
+        closing = self._renderer.closing if self._renderer else self._tokens.eoa
         if closing and output.endswith(closing):
             return output.removesuffix(closing)
         return output.removesuffix(closing.strip()) if closing.strip() else output
 
     def __reduce__(self) -> Any:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return (_rebuilt, (type(self), given))
+        return (_rebuild, (type(self), given))
 
     def _read_instruction(self) -> Instruction:
         instruction = read_instruction(
@@ -212,7 +212,7 @@ class Prompter:
                 raise PrompterError(f'{type(self).__name__} has no place for {name}.')
         return instruction
 
-    def _compiled(self, instruction: Instruction) -> Frame:
+    def _compile_frame(self, instruction: Instruction) -> Frame:
         return Frame(
             self.template,
             instruction,
@@ -234,38 +234,38 @@ class Prompter:
         check_history(self.history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
-        kept: Sequence[Any] = frozen(self.history)
+        kept: Sequence[Any] = freeze(self.history)
         self._history.messages(kept)  # what is wrong with it is said now
         return kept
 
-    def _asked(self, given: Any, history: Any, tools: Any, label: Any) -> Asked:
+    def _read_call(self, given: Any, history: Any, tools: Any, label: Any) -> PromptCall:
         if self.hooks:
             for hook in self.hooks:
-                given, history, tools, label = _hooked(hook, given, history, tools, label)
+                given, history, tools, label = _apply_hook(hook, given, history, tools, label)
         row, messages = self._reader.read(given)
         said: Sequence[Any] = self.history or ()
         if history:
-            said = history if self._is_blank and history.__class__ is list else self._said(history)
-        offered = self._offered(tools) if tools else self._tools
+            said = history if self._is_blank and history.__class__ is list else self._join_history(history)
+        offered = self._read_call_tools(tools) if tools else self._tools
         return row, messages, said, offered, None if label is None else text_of(label)
 
-    def _said(self, history: Any) -> Sequence[Any]:
+    def _join_history(self, history: Any) -> Sequence[Any]:
         """What was said before: by the prompter's own history, and by that of the call."""
         check_history(history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
         return [*self.history, *history] if self.history else history
 
-    def _offered(self, tools: Any) -> Tools | None:
+    def _read_call_tools(self, tools: Any) -> Tools | None:
         if self._tools:
             raise PrompterError('tools were given when the prompter was built; they cannot be given again.')
         if 'tools' not in self._uses:
             raise PrompterError(f'{type(self).__name__} has no place for tools.')
         return read_tools(tools)
 
-    def _text(self, asked: Asked) -> Request:
-        if self._speech:
-            rendered, row = self._speech.rendered(asked)
+    def _text(self, asked: PromptCall) -> Request:
+        if self._renderer:
+            rendered, row = self._renderer.render(asked)
             return rendered.layout.fill(row)
         row, messages, history, tools, label = asked
         if history or tools or messages is not None:
@@ -273,9 +273,9 @@ class Prompter:
         text = (self._frame.fill_text if history else self._frame.fill_first)(row)
         return text if label is None else f'{text}{label}{self._tokens.eoa}'
 
-    def _text_spans(self, asked: Asked) -> tuple[list[Span], tuple[Note, ...]]:
-        if self._speech:
-            rendered, row = self._speech.rendered(asked)
+    def _text_spans(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+        if self._renderer:
+            rendered, row = self._renderer.render(asked)
             return rendered.layout.trace(row), rendered.notes
         row, history = self._as_string(asked)
         spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
@@ -284,7 +284,7 @@ class Prompter:
             spans += [Span(label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
         return spans, ()
 
-    def _as_string(self, asked: Asked) -> tuple[dict[str, Any], Sequence[Any]]:
+    def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
         """The row with history and tools as texts, for a string of the prompter's own layout, and the history."""
         row, messages, history, tools, _ = asked
         if messages is not None:
@@ -315,7 +315,7 @@ class Prompter:
         raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')
 
 
-def _form(format_: str | None) -> Literal['openai', 'anthropic']:
+def _check_format(format_: str | None) -> Literal['openai', 'anthropic']:
     if format_ is None or format_ == 'openai':
         return 'openai'
     if format_ == 'anthropic':
@@ -323,14 +323,14 @@ def _form(format_: str | None) -> Literal['openai', 'anthropic']:
     raise PrompterError(f"format is 'openai' or 'anthropic' (or None for a string); got {format_!r:.60}.")
 
 
-def _hooked(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
+def _apply_hook(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
     changed = hook(*given)
     if not isinstance(changed, tuple) or len(changed) != 4:
         raise PrompterError(f'a pre_hook returns (input, history, tools, label); got {changed!r:.60}.')
     return changed
 
 
-def _model_side(model: Any) -> Tokens | Renderer:
+def _read_model(model: Any) -> Tokens | Renderer:
     if isinstance(model, Tokens):
         return model
     if isinstance(model, ApiRenderer):
@@ -338,7 +338,7 @@ def _model_side(model: Any) -> Tokens | Renderer:
     if isinstance(model, MetaTemplate):
         return TextRenderer(model)
     if type(model).__name__ == 'ChatTemplate':
-        from rolecall.render.chat import ChatRenderer  # chat templates take a while to import
+        from rolecall.render.chat_renderer import ChatRenderer  # chat templates take a while to import
 
         return ChatRenderer(model)
     if isinstance(model, Mapping):
@@ -364,11 +364,11 @@ def _check_switches(prompter: Prompter) -> None:
         raise PrompterError(f'{type(prompter).__name__} has no template. Derive a class that gives one.')
 
 
-def _spoken(frame: Frame, renderer: Renderer) -> Speech:
-    from rolecall.prompters.speaking import Speech  # chat templates take a while to import
+def _make_frame_renderer(frame: Frame, renderer: Renderer) -> FrameRenderer:
+    from rolecall.prompters.frame_renderer import FrameRenderer  # chat templates take a while to import
 
-    return Speech(frame, renderer)
+    return FrameRenderer(frame, renderer)
 
 
-def _rebuilt(kind: type[Prompter], given: Mapping[str, Any]) -> Prompter:
+def _rebuild(kind: type[Prompter], given: Mapping[str, Any]) -> Prompter:
     return kind(**given)

@@ -9,10 +9,11 @@ from rolecall.errors import Problem, TemplateError, did_you_mean
 from rolecall.prompts.mixed import MixedParts
 from rolecall.prompts.multimodal import PartShape
 from rolecall.prompts.pieces import SHOTS, Pieces
-from rolecall.prompts.script import Aside, Item, Section, Turn
+from rolecall.prompts.script import BareText, Item, Section, Turn
 from rolecall.prompts.tags import MODALITIES
+from rolecall.prompts.values import describe_value
 
-__all__ = ['DIALOGUE_KEYS', 'Complaints', 'check_urls', 'is_dialogue', 'read_dialogue']
+__all__ = ['DIALOGUE_KEYS', 'ProblemCollector', 'check_urls', 'is_dialogue', 'read_dialogue']
 
 DIALOGUE_KEYS: tuple[Literal['begin', 'round', 'end'], ...] = ('begin', 'round', 'end')
 _SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end', 'generate')
@@ -22,7 +23,7 @@ _MAX_CHARACTERS = 8_000_000
 Read = Callable[[str], Pieces]
 
 
-class Complaints:
+class ProblemCollector:
     """Everything that is wrong with one template, by place."""
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Complaints:
     def text(self, where: str, value: object, *, remedy: str = '') -> str:
         """The value if it is a text of bearable size; a problem otherwise."""
         if not isinstance(value, str):
-            self.add(where, f'expected a string, got {_shown(value)}.', remedy)
+            self.add(where, f'expected a string, got {describe_value(value)}.', remedy)
             return ''
         if len(value) > _MAX_CHARACTERS:
             self.add(
@@ -56,111 +57,107 @@ class Complaints:
             raise TemplateError(self.found)
 
 
-def _shown(value: object) -> str:
-    return f'{type(value).__name__} {value!r:.60}'
-
-
 def is_dialogue(template: object) -> bool:
     """A mapping is a dialogue only if its keys are among begin, round and end; otherwise it maps labels to prompts."""
     return isinstance(template, Mapping) and bool(template) and set(template) <= set(DIALOGUE_KEYS)
 
 
 def read_dialogue(
-    template: Mapping[str, Any], read: Read, complaints: Complaints, where: str, *, media: bool
+    template: Mapping[str, Any], read: Read, problems: ProblemCollector, where: str, *, media: bool
 ) -> tuple[Item, ...]:
     """The items of a dialogue template in the order they are said."""
     items: list[Item] = []
     for section in DIALOGUE_KEYS:
         if section in template:
-            items += _read_section(template[section], section, read, complaints, f'{where}.{section}', media)
+            items += _read_section(template[section], section, read, problems, f'{where}.{section}', media)
     if len(items) > _MAX_SPEECHES:
-        complaints.add(where, f'{len(items):,} speeches; a template may have {_MAX_SPEECHES:,}.')
+        problems.add(where, f'{len(items):,} speeches; a template may have {_MAX_SPEECHES:,}.')
     return tuple(items)
 
 
 def _read_section(
-    written: object, section: Section, read: Read, complaints: Complaints, where: str, media: bool
+    written: object, section: Section, read: Read, problems: ProblemCollector, where: str, media: bool
 ) -> list[Item]:
     if isinstance(written, str) and section != 'round':
-        return [Aside(read(complaints.text(where, written)), section)]
+        return [BareText(read(problems.text(where, written)), section)]
     if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
         expected = 'a list of speeches' if section == 'round' else 'a string, or a list of strings and speeches'
-        complaints.add(where, f'expected {expected}, got {_shown(written)}.')
+        problems.add(where, f'expected {expected}, got {describe_value(written)}.')
         return []
     items: list[Item] = []
     for i, entry in enumerate(written):
         if isinstance(entry, str):
-            items.append(Aside(read(complaints.text(f'{where}[{i}]', entry)), section))
+            items.append(BareText(read(problems.text(f'{where}[{i}]', entry)), section))
         elif isinstance(entry, Mapping):
-            items.append(_read_speech(entry, section, read, complaints, f'{where}[{i}]', media))
+            items.append(_read_speech(entry, section, read, problems, f'{where}[{i}]', media))
         else:
-            complaints.add(f'{where}[{i}]', f'expected a speech or a string, got {_shown(entry)}.')
+            problems.add(f'{where}[{i}]', f'expected a speech or a string, got {describe_value(entry)}.')
     return items
 
 
 def _read_speech(
-    speech: Mapping[str, Any], section: Section, read: Read, complaints: Complaints, where: str, media: bool
+    speech: Mapping[str, Any], section: Section, read: Read, problems: ProblemCollector, where: str, media: bool
 ) -> Turn:
     known = (*_SPEECH_KEYS, 'prompt_mm') if media else _SPEECH_KEYS
     if 'prompt_mm' in speech and not media:
-        complaints.add(where, "'prompt_mm' needs a template of type MMPromptTemplate.", 'Change the type.')
+        problems.add(where, "'prompt_mm' needs a template of type MMPromptTemplate.", 'Change the type.')
     else:
-        complaints.unknown_keys(where, speech, known)
-    role = complaints.text(f'{where}.role', speech.get('role'), remedy="Every speech has a role, e.g. 'HUMAN'.")
+        problems.unknown_keys(where, speech, known)
+    role = problems.text(f'{where}.role', speech.get('role'), remedy="Every speech has a role, e.g. 'HUMAN'.")
     fallback = speech.get('fallback_role')
     if fallback is not None:
-        complaints.text(f'{where}.fallback_role', fallback)
+        problems.text(f'{where}.fallback_role', fallback)
     generate = speech.get('generate')
     if generate is not None and not isinstance(generate, bool):
-        complaints.add(f'{where}.generate', f'expected True or False, got {_shown(generate)}.')
+        problems.add(f'{where}.generate', f'expected True or False, got {describe_value(generate)}.')
     begin, end = (
-        read(complaints.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
+        read(problems.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
     )
     if speech.get('prompt_mm') is not None and speech.get('prompt'):
-        complaints.add(where, "the speech has both 'prompt' and 'prompt_mm'; one of them would be lost.", 'Keep one.')
+        problems.add(where, "the speech has both 'prompt' and 'prompt_mm'; one of them would be lost.", 'Keep one.')
     content: Pieces | MixedParts = ()
     if speech.get('prompt_mm') is not None and media:
-        content = _read_media(speech['prompt_mm'], read, complaints, f'{where}.prompt_mm')
+        content = _read_media(speech['prompt_mm'], read, problems, f'{where}.prompt_mm')
     elif 'prompt' in speech:
-        content = read(complaints.text(f'{where}.prompt', speech['prompt']))
+        content = read(problems.text(f'{where}.prompt', speech['prompt']))
     silent = 'prompt' not in speech and 'prompt_mm' not in speech
     return Turn(role, content, fallback, begin, end, section, silent=silent, generate=generate)
 
 
-def _read_media(written: object, read: Read, complaints: Complaints, where: str) -> MixedParts:
+def _read_media(written: object, read: Read, problems: ProblemCollector, where: str) -> MixedParts:
     if not isinstance(written, Mapping):
-        complaints.add(where, f'expected a mapping of modality to content, got {_shown(written)}.')
+        problems.add(where, f'expected a mapping of modality to content, got {describe_value(written)}.')
         return MixedParts.of(())
     shapes: list[PartShape] = []
     for key, value in written.items():
         kind = key if key == 'text' else str(key).removesuffix('_url')
         if kind not in MODALITIES or key == 'text_url':
-            complaints.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
+            problems.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
         elif kind == 'text':
             part = {'type': 'text', **value} if isinstance(value, Mapping) else {'type': 'text', 'text': value}
-            complaints.text(f'{where}.text', part.get('text'))
+            problems.text(f'{where}.text', part.get('text'))
             shapes.append(PartShape.read(part, read, kind))
         else:
-            shapes.append(_read_shape(kind, value, read, complaints, f'{where}.{key}'))
-    check_urls(shapes, complaints, where)
+            shapes.append(_read_shape(kind, value, read, problems, f'{where}.{key}'))
+    check_urls(shapes, problems, where)
     return MixedParts.of(shapes)
 
 
-def _read_shape(kind: str, value: object, read: Read, complaints: Complaints, where: str) -> PartShape:
+def _read_shape(kind: str, value: object, read: Read, problems: ProblemCollector, where: str) -> PartShape:
     type_ = f'{kind}_url'
     if not isinstance(value, Mapping):
-        url = complaints.text(where, value, remedy=f"Write a url, or {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
+        url = problems.text(where, value, remedy=f"Write a url, or {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
         return PartShape.read({'type': type_, type_: {'url': url}}, read, kind)
     shape = PartShape.read({'type': type_, **value}, read, kind)
     if shape.is_text or not shape.place:
-        what = f'expected a mapping with a type and a url (or data), got {_shown(dict(value))}.'
-        complaints.add(where, what, f"Write {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
+        what = f'expected a mapping with a type and a url (or data), got {describe_value(dict(value))}.'
+        problems.add(where, what, f"Write {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
     return shape
 
 
-def check_urls(shapes: Iterable[PartShape], complaints: Complaints, where: str) -> None:
+def check_urls(shapes: Iterable[PartShape], problems: ProblemCollector, where: str) -> None:
     """Complain about examples in the url of a medium."""
     for shape in shapes:
         if SHOTS in shape.words and not shape.is_text:
             what = f'the ice_token stands in the url of {shape.kind}, where no example can stand.'
-            complaints.add(where, what, 'Put it into a text.')
+            problems.add(where, what, 'Put it into a text.')
