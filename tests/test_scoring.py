@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError, RolecallError
 from rolecall.models.base import ModelError
+from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.evaluators import EVALUATORS, UNSUPPORTED, judge_entry, read_evaluator
-from rolecall.scoring.metrics.base import Answer
 from rolecall.scoring.metrics.judging import READINGS
+from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS
 from rolecall.scoring.statistics import wilson
 from rolecall.scoring.texts import plain_words
-from rolecall.scoring.usercode import ScoringError
 
 
 def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> ScoredRun:
@@ -248,7 +248,7 @@ def test_the_model_s_postprocessor_comes_before_the_dataset_s() -> None:
             'pred_postprocessor': 'first_capital_postprocess',
         }
     )
-    assert scorer.extracted('<think>A? B?</think>C') == 'C'
+    assert scorer.extract('<think>A? B?</think>C') == 'C'
 
 
 def test_an_evaluator_may_bring_a_postprocessor_of_its_own() -> None:
@@ -422,7 +422,7 @@ def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
     said = {'4': opinion, '5': 'A'}
     run = scored('GenericLLMEvaluator', ('4', '4'), ('5', '5'), judge=lambda values: said[values['prediction']])
     assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'unmarked': 1})
-    with pytest.raises(RolecallError, match="the judge's words decide nothing"):
+    with pytest.raises(RolecallError, match="no verdict in the judge's reply"):
         scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
 
 
@@ -448,8 +448,8 @@ def test_a_judge_s_words_that_the_user_s_function_cannot_read_leave_the_row_unma
     evaluator = {'type': 'GenericLLMEvaluator', 'dict_postprocessor': {'type': verdict}}
     run = scored(evaluator, ('{"right": true}', ''), ('Yes!', ''), judge=judge)
     assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'unmarked': 1})
-    assert run.verdicts[1].reason.startswith("verdict cannot read the judge's words: JSONDecodeError")
-    with pytest.raises(ScoringError, match='So it was for all 1 rows'):
+    assert run.verdicts[1].reason.startswith('verdict raised JSONDecodeError')
+    with pytest.raises(ScoringError, match='verdict raised'):
         scored(evaluator, ('Yes!', ''), judge=judge)
 
 
@@ -468,7 +468,7 @@ def test_a_judge_sees_the_row_the_extracted_answer_and_the_gold_one() -> None:
 
     scorer = build_scorer({'evaluator': 'GenericLLMEvaluator', 'pred_postprocessor': str.strip}, judge=judge)
     rows = [Scorable(0, 'ok', ' 4 ', '4', {'question': '2+2'}), Scorable(1, 'failed', None, '5')]
-    run = asyncio.run(scorer.judged(rows))
+    run = asyncio.run(scorer.score_with_judge(rows))
     assert seen == [{'question': '2+2', 'prediction': '4', 'obj_gold': '4'}]
     assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'failed': 1})
 
@@ -501,7 +501,7 @@ def test_a_judge_is_awaited_where_a_loop_runs_already() -> None:
     async def inside() -> None:
         build_scorer({'evaluator': 'LMEvaluator'}, judge=lambda values: '3').score(ROWS)
 
-    with pytest.raises(RolecallError, match='await scorer.judged'):
+    with pytest.raises(RolecallError, match='await scorer.score_with_judge'):
         asyncio.run(inside())
 
 
@@ -576,7 +576,7 @@ def test_a_class_that_cannot_be_made_is_a_problem_of_the_config() -> None:
 
         def score(self) -> None: ...
 
-    with pytest.raises(ConfigError, match='Fussy cannot be made: OSError: no table'):
+    with pytest.raises(ConfigError, match='Fussy raised OSError: no table'):
         build_scorer({'evaluator': Fussy})
 
 
@@ -584,8 +584,8 @@ def test_a_class_that_cannot_be_made_is_a_problem_of_the_config() -> None:
 
 WRONG = [
     ({'evaluator': 'AccEvalutor'}, "Did you mean 'AccEvaluator'"),
-    ({'evaluator': {'type': Reference('opencompass.datasets.HumanEvalEvaluator')}}, 'runs code that a model wrote'),
-    ({'evaluator': {'type': Reference('opencompass.datasets.PEERRuleEvaluator')}}, 'is not supported here'),
+    ({'evaluator': {'type': Reference('opencompass.datasets.HumanEvalEvaluator')}}, 'runs model-written code'),
+    ({'evaluator': {'type': Reference('opencompass.datasets.PEERRuleEvaluator')}}, 'unsupported evaluator'),
     ({'evaluator': 'MBPPEvaluator'}, 'MBPPEvaluator is not supported'),
     ({'evaluator': {'type': 'GenericLLMEvaluator', 'promt_template': 1}}, "Did you mean 'prompt_template'"),
     ({'evaluator': {'type': 'AccEvaluator', 'pred_postprocessor': 'x'}}, 'evaluator.pred_postprocessor'),
@@ -598,8 +598,8 @@ WRONG = [
     ({'evaluator': Scorable}, 'needs the option'),
     ({'evaluater': 'AccEvaluator'}, "Did you mean 'evaluator'"),
     ({'failures': 'ignore'}, "Known: 'exclude', 'wrong'"),
-    ({'k': 0}, 'whole numbers above 0'),
-    ({'k': ['1']}, 'whole numbers above 0'),
+    ({'k': 0}, 'positive integers'),
+    ({'k': ['1']}, 'positive integers'),
 ]
 
 

@@ -257,8 +257,8 @@ def test_a_cluster_that_no_row_has_is_refused_before_the_run(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ('evaluation', 'message'),
     [
-        ({'evaluator': 'AccEvaluator', 'k': [1]}, 'it counts samples of one answer, and a dialogue has turns.'),
-        ({'evaluator': 'CircularEvaluator'}, 'counts rotations of a question, and a dialogue has turns.'),
+        ({'evaluator': 'AccEvaluator', 'k': [1]}, 'k counts samples, but this dataset is scored by turn.'),
+        ({'evaluator': 'CircularEvaluator'}, 'counts rotations of a question; it cannot score turns.'),
     ],
 )
 def test_what_a_dialogue_cannot_have_is_refused_before_the_run(

@@ -79,7 +79,7 @@ def _planned(ready: Ready, tally: _Tally, limit: int | None, deadline: float | N
 
 def _to_judge(ready: Ready, rows: int) -> int:
     """At most so many questions to a judge: one for each answer."""
-    if ready.scores.judge is None or not ready.scores.scorer.asks:
+    if ready.scores.judge is None or not ready.scores.scorer.needs_judge:
         return 0
     if ready.pair.task.inferencer.kind == 'dialogue':
         dialogue = ready.dialogue(Picked(()))

@@ -15,9 +15,9 @@ from rolecall.prompts.pieces import Row
 from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, find_judge
 from rolecall.runs.store.results import Result
-from rolecall.scoring.evaluate import Scorable, Scorer, Verdict, build_scorer
+from rolecall.scoring.evaluate import Scorable, DatasetScorer, Verdict, build_scorer
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.usercode import ScoringError
+from rolecall.scoring.blame import ScoringError
 
 __all__ = ['Scores', 'build_scores']
 
@@ -28,12 +28,12 @@ _NO_ANSWER = 'no answer was found in the reply.'
 class Scores:
     """How a dataset × model is scored."""
 
-    scorer: Scorer
+    scorer: DatasetScorer
     judge: Judge | None = None
 
     def extract(self, reply: str) -> Any:
         """The answer in a reply; None if there is none."""
-        return self.scorer.extracted(reply)
+        return self.scorer.extract(reply)
 
     async def of(self, results: Sequence[Result], rows: Iterable[Row]) -> tuple[list[Result], Scorecard]:
         """The results as they were scored, and the score. `rows` are the dataset's, from the first on.
@@ -43,9 +43,9 @@ class Scores:
         """
         values = dict(zip(range(results[-1].row + 1), rows, strict=False))
         scorable = [_scorable(result, values.get(result.row, {})) for result in results]
-        ask = self.scorer.asks and self.judge is not None
+        ask = self.scorer.needs_judge and self.judge is not None
         try:
-            scored = await self.scorer.judged(scorable) if ask else self.scorer.score(scorable)
+            scored = await self.scorer.score_with_judge(scorable) if ask else self.scorer.score(scorable)
         except (ScoringError, MissingExtraError) as error:
             return _unscored(results, self.scorer, error)
         marked = [_marked(result, verdict) for result, verdict in zip(results, scored.verdicts, strict=True)]
@@ -108,7 +108,7 @@ def _marked(result: Result, verdict: Verdict) -> Result:
     )
 
 
-def _unscored(results: Sequence[Result], scorer: Scorer, error: RolecallError) -> tuple[list[Result], Scorecard]:
+def _unscored(results: Sequence[Result], scorer: DatasetScorer, error: RolecallError) -> tuple[list[Result], Scorecard]:
     """The results without scores, and the scorecard that says why."""
     plain = [_marked(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in results]
     first = plain[0]

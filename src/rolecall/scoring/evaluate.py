@@ -1,8 +1,7 @@
-"""From the rows of one dataset × model to a number: extract, mark, count, and say how sure the number is.
+"""Score one dataset × model: extract answers, mark them, and summarise the marks with an interval.
 
-Every row ends in one outcome. A reply in which a postprocessor finds nothing is `unparsed` and counts as an empty
-answer, which is wrong, unless `unparsed='exclude'`; a row that never got a reply is left out of the denominator, unless
-`failures='wrong'`.
+Every row has exactly one outcome. A reply without an extractable answer is `unparsed` and counts as wrong, unless
+`unparsed='exclude'`; a row without a reply is left out of the denominator, unless `failures='wrong'`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.base import ModelError, Outcome
+from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
+from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
-from rolecall.scoring.metrics.base import Answer, Mark, Metric
 from rolecall.scoring.metrics.judging import Judge, judge_values
-from rolecall.scoring.metrics.several import turns as by_turns
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
-from rolecall.scoring.reading import Read, Reader, Scorable
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.summary import Marked, Summary, summarise
-from rolecall.scoring.usercode import NoOpinionError, ScoringError, blaming
 
-__all__ = ['Scorable', 'ScoredRun', 'Scorer', 'Verdict', 'build_scorer']
+__all__ = ['Scorable', 'ScoredRun', 'DatasetScorer', 'Verdict', 'build_scorer']
 
 Policy = Literal['exclude', 'wrong']
 Opinions = Mapping[int, Sequence[str | None]]
@@ -41,7 +40,7 @@ _KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', '
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one row is worth. A row without a score is not in the denominator."""
+    """The score of one row. Rows without a score are not in the denominator."""
 
     row: int
     extracted: Any = None
@@ -51,14 +50,14 @@ class Verdict:
     gold: Any = None
     """The gold answer after its postprocessor."""
     reason: str = ''
-    """What a postprocessor raised, or why a judge's words say nothing."""
+    """What a postprocessor raised, or why a judge's reply gives no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """The verdicts, and the number they make.
+    """The verdicts and the number computed from them.
 
-    `outcomes` adds up to `total`; `scored` and `details['excluded']` do, too.
+    `outcomes` adds up to `total`; so do `scored` and `details['excluded']`.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -88,38 +87,38 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Scorer:
-    """Scores the rows of one dataset × model. `score` is pure; where a judge is needed, `judged` asks it first."""
+class DatasetScorer:
+    """Scores the rows of one dataset × model. `score` is pure; `score_with_judge` first asks the judge."""
 
     metric: Metric | None = None
-    reader: Reader = field(default_factory=Reader)
+    reader: AnswerReader = field(default_factory=AnswerReader)
     judge: Judge | None = None
     failures: Policy = 'exclude'
     unparsed: Policy = 'wrong'
     k: tuple[int, ...] = ()
 
     @property
-    def asks(self) -> bool:
-        """Whether a judge has to be asked."""
-        return self.metric is not None and self.metric.asks is not None
+    def needs_judge(self) -> bool:
+        """Whether the evaluator needs a judge's replies."""
+        return self.metric is not None and self.metric.needs_judge is not None
 
     def score(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> ScoredRun:
-        """Every row's verdict and the number. `opinions` are a judge's words, by row and sample.
+        """Every row's verdict and the number. `opinions` are the judge's replies, by row and sample.
 
         >>> scorer = build_scorer({'evaluator': 'AccEvaluator', 'pred_postprocessor': 'first-capital'})
         >>> run = scorer.score([Scorable(0, 'ok', 'B.', 'B'), Scorable(1, 'ok', 'c', 'C'), Scorable(2, 'failed', None)])
         >>> run.value, run.scored, run.total, dict(run.outcomes)
         (50.0, 2, 3, {'ok': 1, 'unparsed': 1, 'failed': 1})
         """
-        if self.asks and opinions is None:
-            return _from_the_start(self, rows)
+        if self.needs_judge and opinions is None:
+            return _score_synchronously(self, rows)
         read = [self.reader.read(row) for row in rows]
         judged = [self._marks(one, (opinions or {}).get(one.row.row, ())) for one in read]
         _refuse_if_nothing_was_readable(read, judged)
         summary = self._summary(read, [marks for marks, _ in judged])
         reasons = [one.reason or reason for one, (_, reason) in zip(read, judged, strict=True)]
         return ScoredRun(
-            verdicts=tuple(map(_verdict, read, summary.marks, reasons)),
+            verdicts=tuple(map(_make_verdict, read, summary.marks, reasons)),
             metric=summary.metric,
             value=summary.value,
             low=summary.low,
@@ -130,22 +129,22 @@ class Scorer:
             details=self._details(read, summary),
         )
 
-    async def judged(self, rows: Sequence[Scorable]) -> ScoredRun:
-        """Ask the judge about every row that needs it, side by side, and score."""
-        return self.score(rows, opinions=await self.opinions(rows))
+    async def score_with_judge(self, rows: Sequence[Scorable]) -> ScoredRun:
+        """Ask the judge concurrently about every row that needs it, then score."""
+        return self.score(rows, opinions=await self.ask_judge(rows))
 
-    async def opinions(self, rows: Sequence[Scorable]) -> Opinions:
-        """What the judge says, by row and sample; None where it was not or could not be asked."""
+    async def ask_judge(self, rows: Sequence[Scorable]) -> Opinions:
+        """The judge's replies by row and sample; None where it was not asked or did not answer."""
         read = [one for one in map(self.reader.read, rows) if one.outcome == 'ok']
-        said = await asyncio.gather(*(self._opinion(answer) for one in read for answer in one.answers))
+        said = await asyncio.gather(*(self._ask_about(answer) for one in read for answer in one.answers))
         words = iter(said)
         return {one.row.row: [next(words) for _ in one.answers] for one in read}
 
-    async def _opinion(self, answer: Answer) -> str | None:
-        if self.metric is None or self.metric.asks is None or self.judge is None:
+    async def _ask_about(self, answer: Answer) -> str | None:
+        if self.metric is None or self.metric.needs_judge is None or self.judge is None:
             return None
-        with blaming(_who(self.metric)):
-            needed = self.metric.asks(answer)
+        with blame_errors_on(_name_evaluator(self.metric)):
+            needed = self.metric.needs_judge(answer)
         if not needed:
             return None
         try:
@@ -154,19 +153,19 @@ class Scorer:
         except (ModelError, RenderError):
             return None
 
-    def extracted(self, prediction: Any) -> Any:
+    def extract(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty text if there is none."""
-        return self.reader.extracted(prediction)
+        return self.reader.extract_answer(prediction)
 
-    def _marks(self, read: Read, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
-        """The marks of a row's answers, none if the row stays out of the denominator; and why, where that is known."""
+    def _marks(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
+        """The marks of a row's answers (none if the row is excluded), and the reason where known."""
         metric = self.metric
         if metric is None or self._lacks_gold(read):
             return (), ''
         if read.outcome != 'ok':
             policy = self.unparsed if read.outcome == 'unparsed' else self.failures
             counts = policy == 'wrong' and not metric.lower_is_better
-            return (_empty_handed(metric, read) if counts else ()), ''
+            return (_mark_missing_answer(metric, read) if counts else ()), ''
         if metric.whole is not None:
             return (Mark(0.0),) * len(read.answers), ''
         heard = [*opinions, *([None] * len(read.answers))]
@@ -182,31 +181,31 @@ class Scorer:
             return (), reason  # the other turns are not the dialogue
         return tuple(mark for mark in marks if mark is not None), reason
 
-    def _summary(self, read: Sequence[Read], marks: Sequence[tuple[Mark, ...]]) -> Summary:
+    def _summary(self, read: Sequence[ReadRow], marks: Sequence[tuple[Mark, ...]]) -> Summary:
         if self.metric is None:
             return Summary(tuple(() for _ in read), tuple(False for _ in read))
         rows = [
             Marked(one.row.cluster, one.answers, given, answered=one.outcome == 'ok')
             for one, given in zip(read, marks, strict=True)
         ]
-        with blaming(_who(self.metric)):
+        with blame_errors_on(_name_evaluator(self.metric)):
             return summarise(self.metric, rows, k=self.k)
 
-    def _details(self, read: Sequence[Read], summary: Summary) -> dict[str, Any]:
+    def _details(self, read: Sequence[ReadRow], summary: Summary) -> dict[str, Any]:
         judged = zip(read, summary.marks, summary.counted, strict=True)
         left_out = Counter(self._why_left_out(one, given) for one, given, counted in judged if not counted)
         policies = {'failures': self.failures, 'unparsed': self.unparsed}
-        groups = {'groups': _groups(self.metric.group, read)} if self.metric and self.metric.group else {}
+        groups = {'groups': _collect_groups(self.metric.group, read)} if self.metric and self.metric.group else {}
         return {**summary.details, **groups, 'excluded': dict(left_out), 'policies': policies}
 
-    def _why_left_out(self, read: Read, marks: tuple[Mark, ...]) -> str:
+    def _why_left_out(self, read: ReadRow, marks: tuple[Mark, ...]) -> str:
         if marks:
             return 'incomplete_group'
         if read.outcome != 'ok':
             return read.outcome
         return 'without_gold' if self._lacks_gold(read) or not read.answers else 'unmarked'
 
-    def _lacks_gold(self, read: Read) -> bool:
+    def _lacks_gold(self, read: ReadRow) -> bool:
         return self.metric is not None and self.metric.needs_gold and read.gold is None
 
 
@@ -217,18 +216,18 @@ def build_scorer(
     judge: Judge | None = None,
     turns: bool = False,
     role_marks: Mapping[str, Any] | None = None,
-) -> Scorer:
-    """The scorer that a dataset's `eval_cfg` describes; every problem of it in one ConfigError.
+) -> DatasetScorer:
+    """Build the scorer that a dataset's `eval_cfg` describes; all problems are reported in one ConfigError.
 
-    `output_column` holds the gold answer where a row brings none. `judge` is asked by evaluators that need one. With
-    `turns`, a list of predictions is one of turns, each with its own gold answer; otherwise it is one of samples.
-    `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end` are taken off the reply.
+    `output_column` names the gold answer where a row has none of its own. `judge` serves evaluators that need one.
+    With `turns`, a list of predictions holds the turns of a dialogue, each with its own gold answer; otherwise it holds
+    samples. `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end` are removed from replies.
 
     >>> build_scorer({'evaluator': {'type': 'AccEvalutor'}})
     Traceback (most recent call last):
     rolecall.errors.ConfigError: evaluator
-      the evaluator 'AccEvalutor' is not known here.
-      Did you mean 'AccEvaluator'? A Python function works too, as evaluator.
+      unknown evaluator 'AccEvalutor'.
+      Did you mean 'AccEvaluator'? A Python function also works as an evaluator.
     """
     config = eval_cfg or {}
     problems = [
@@ -252,28 +251,30 @@ def build_scorer(
     metric: Metric | None = read.get('evaluator')
     if metric is not None and turns:
         try:
-            metric = by_turns(metric)
+            metric = turn_mean(metric)
         except ConfigError as error:
             problems += error.problems
     if metric is not None and metric.by_turn and config.get('k') is not None:
-        problems.append(Problem('k', 'it counts samples of one answer, and a dialogue has turns.', 'Leave k out.'))
-    if metric is not None and metric.asks is not None and judge is None:
+        problems.append(Problem('k', 'k counts samples, but this dataset is scored by turn.', 'Remove k.'))
+    if metric is not None and metric.needs_judge is not None and judge is None:
         problems.append(
             Problem(
-                'evaluator', 'it asks a judge, and no judge is configured.', "Name a model: judge_cfg=dict(type='…')."
+                'evaluator',
+                'no judge is configured for this evaluator.',
+                "Name a model: judge_cfg=dict(type='…').",
             )
         )
     for key in ('failures', 'unparsed'):
         if config.get(key) not in (None, *_POLICIES):
             problems.append(Problem(key, f'got {config[key]!r}.', did_you_mean(config[key], _POLICIES)))
-    counts, bad_k = _whole_numbers(config.get('k'))
+    counts, bad_k = _read_k(config.get('k'))
     if problems or bad_k:
         raise ConfigError([*problems, *bad_k])
-    return Scorer(
+    return DatasetScorer(
         metric=metric,
-        reader=Reader(
+        reader=AnswerReader(
             extract=(
-                *_role_of(role_marks),
+                *_strip_role_marks(role_marks),
                 *(read[key] for key in (*_EXTRACTING, _EVALUATORS_OWN) if key in read),
             ),
             extract_gold=read.get('dataset_postprocessor'),
@@ -289,57 +290,57 @@ def build_scorer(
     )
 
 
-def _role_of(marks: Mapping[str, Any] | None) -> tuple[Extract, ...]:
+def _strip_role_marks(marks: Mapping[str, Any] | None) -> tuple[Extract, ...]:
     found = {name: mark for name, mark in (marks or {}).items() if name in ('begin', 'end') and isinstance(mark, str)}
     if not any(mark.strip() for mark in found.values()):
         return ()
     return (lambda reply: extract_role(reply, **found) if isinstance(reply, str) else reply,)
 
 
-def _whole_numbers(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
+def _read_k(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
     given = k if isinstance(k, (list, tuple)) else [] if k is None else [k]
     wrong = [one for one in given if isinstance(one, bool) or not isinstance(one, int) or one < 1]
     if wrong:
-        return (), [Problem('k', f'expected whole numbers above 0, got {k!r:.60}.')]
+        return (), [Problem('k', f'expected positive integers, got {k!r:.60}.')]
     return tuple(given), []
 
 
-def _from_the_start(scorer: Scorer, rows: Sequence[Scorable]) -> ScoredRun:
-    """Ask and score, for callers that are not asynchronous themselves."""
+def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> ScoredRun:
+    """Ask and score from synchronous code."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(scorer.judged(rows))
-    raise RolecallError('a judge has to be asked: await scorer.judged(rows) instead of scorer.score(rows).')
+        return asyncio.run(scorer.score_with_judge(rows))
+    raise RolecallError('this evaluator needs a judge: await scorer.score_with_judge(rows) instead.')
 
 
-def _who(metric: Metric) -> str:
+def _name_evaluator(metric: Metric) -> str:
     return f'the evaluator {metric.name}'
 
 
-def _mark(metric: Metric, answer: Answer, read: Read) -> Mark | None:
-    with blaming(f'{_who(metric)}, on row {read.row.row},'):
+def _mark(metric: Metric, answer: Answer, read: ReadRow) -> Mark | None:
+    with blame_errors_on(f'{_name_evaluator(metric)}, on row {read.row.row},'):
         return metric.mark(answer)
 
 
-def _refuse_if_nothing_was_readable(read: Sequence[Read], judged: Sequence[tuple[tuple[Mark, ...], str]]) -> None:
-    """A judge's words that are never readable are no accident."""
+def _refuse_if_nothing_was_readable(read: Sequence[ReadRow], judged: Sequence[tuple[tuple[Mark, ...], str]]) -> None:
+    """Fail if not one of the judge's replies was readable."""
     unread = [reason for _, reason in judged if reason]
     if unread and not any(marks for one, (marks, _) in zip(read, judged, strict=True) if one.outcome == 'ok'):
-        raise ScoringError(f'{unread[0]} So it was for all {len(unread)} rows.')
+        raise ScoringError(f'{unread[0]} The same holds for all {len(unread)} rows.' if len(unread) > 1 else unread[0])
 
 
-def _empty_handed(metric: Metric, read: Read) -> tuple[Mark, ...]:
+def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
     """The marks of a row that counts although it has no answer."""
     wrong = Mark(0.0, correct=False)
     if metric.whole is not None:
         return (wrong,) * len(read.answers)
-    if metric.asks is not None or read.gold is None:
+    if metric.needs_judge is not None or read.gold is None:
         return (wrong,)
     return tuple(_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers) or (wrong,)
 
 
-def _groups(group: Callable[[Answer], str | None], read: Iterable[Read]) -> list[list[int]]:
+def _collect_groups(group: Callable[[Answer], str | None], read: Iterable[ReadRow]) -> list[list[int]]:
     """The rows that are counted together."""
     rows: dict[str, list[int]] = defaultdict(list)
     for one in read:
@@ -348,7 +349,7 @@ def _groups(group: Callable[[Answer], str | None], read: Iterable[Read]) -> list
     return list(rows.values())
 
 
-def _verdict(read: Read, marks: tuple[Mark, ...], reason: str) -> Verdict:
+def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdict:
     if not marks:
         return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
     said = {mark.correct for mark in marks}

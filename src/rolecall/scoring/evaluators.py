@@ -1,4 +1,4 @@
-"""The evaluators that configs name, and how a config's entry becomes a metric."""
+"""Evaluators by the names configs use, and how a config entry becomes a metric."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.scoring.metrics import judging, matching, maths, overlap, several
-from rolecall.scoring.metrics.base import Answer, Mark, Metric, compared
-from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
+from rolecall.scoring.blame import ScoringError, describe_error
+from rolecall.scoring.metrics import judging, matching, overlap, several, symbolic
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, mark_by
+from rolecall.scoring.naming import Entry, is_reference_name, problems_with_options, read_entry, unknown_name
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
-from rolecall.scoring.usercode import ScoringError, said
 
 __all__ = ['EVALUATORS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
 
@@ -21,8 +21,8 @@ EVALUATORS: Mapping[str, Callable[..., Metric]] = {
     'AccwithDetailsEvaluator': matching.accuracy,
     'EMEvaluator': matching.exact_match,
     'Gsm8kEvaluator': matching.gsm8k,
-    'MATHEvaluator': maths.same_expression,
-    'MATHVerifyEvaluator': maths.same_expression,
+    'MATHEvaluator': symbolic.same_expression,
+    'MATHVerifyEvaluator': symbolic.same_expression,
     'BBHEvaluator': matching.bbh_freeform,
     'BBHEvaluator_mcq': matching.bbh_multiple_choice,
     'CircularEvaluator': several.circular,
@@ -34,15 +34,15 @@ EVALUATORS: Mapping[str, Callable[..., Metric]] = {
     'RougeEvaluator': overlap.rouge,
     'JiebaRougeEvaluator': overlap.jieba_rouge,
     'BleuEvaluator': overlap.bleu,
-    'MultiTurnEvaluator': several.turns,
+    'MultiTurnEvaluator': several.turn_mean,
     'AveragePPLEvaluator': several.average_ppl,
-    'GenericLLMEvaluator': judging.graded,
-    'LMEvaluator': judging.rated,
+    'GenericLLMEvaluator': judging.judge_accuracy,
+    'LMEvaluator': judging.judge_rating,
     'CascadeEvaluator': judging.cascade,
 }
 """Each is described by the first line of its docstring."""
 
-_CODE = 'it runs code that a model wrote, and nothing here does that yet'
+_CODE = 'it runs model-written code'
 _OWN_DATA = 'it belongs to one benchmark'
 UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -84,14 +84,14 @@ UNSUPPORTED: Mapping[str, str] = {
         _OWN_DATA,
     ),
 }
-"""Evaluators that configs name and that cannot be used here, with the reason."""
+"""Evaluators that configs name but rolecall does not implement, with the reason."""
 
 _NESTED = ('evaluator', 'rule_evaluator', 'llm_evaluator')
-"""Options that are evaluators themselves."""
+"""Options that hold nested evaluators."""
 
 
 def read_evaluator(entry: Any, *, where: str = '') -> Metric:
-    """The metric an entry stands for: a name, a function of prediction and gold, a class, or a dict with options.
+    """Resolve an entry (a name, a function of prediction and gold, a class, or a dict with options) to a metric.
 
     >>> read_evaluator('AccEvaluator').name
     'accuracy'
@@ -99,10 +99,10 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     True
     """
     read = read_entry(entry, where=where)
-    if of_a_user(read.kind):
-        return _users(read)
+    if is_user_code(read.kind):
+        return _read_user_class(read)
     if read.name not in EVALUATORS:
-        raise ConfigError(_unknown(read))
+        raise ConfigError(_describe_unknown(read))
     options = dict(read.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
@@ -119,58 +119,58 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
         raise ConfigError(problem.inside(where) for problem in error.problems) from error
     if extract is None:
         return metric
-    return _after(read_postprocessor(extract, where=f'{inside}pred_postprocessor'), metric)
+    return _extract_then_mark(read_postprocessor(extract, where=f'{inside}pred_postprocessor'), metric)
 
 
 def judge_entry(entry: Any) -> Mapping[str, Any] | None:
-    """The part of an evaluator's entry that says how a judge is asked (`prompt_template`, `judge_cfg`), if any.
+    """The part of an evaluator entry that configures the judge (`prompt_template`, `judge_cfg`), if any.
 
     >>> cascade = {'type': 'CascadeEvaluator', 'llm_evaluator': {'type': 'GenericLLMEvaluator', 'judge_cfg': {}}}
     >>> judge_entry(cascade), judge_entry('AccEvaluator')
     ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
     """
     read = read_entry(entry)
-    if EVALUATORS.get(read.name) in (judging.graded, judging.rated):
+    if EVALUATORS.get(read.name) in (judging.judge_accuracy, judging.judge_rating):
         return entry if isinstance(entry, Mapping) else {'type': entry}
     nested = read.options.get('llm_evaluator')
     return judge_entry(nested) if nested is not None else None
 
 
-def of_a_user(kind: Any) -> bool:
-    """Whether this is somebody's own function, class or object, not the name of something."""
-    return not isinstance(kind, str) and not of_the_reference(kind)
+def is_user_code(kind: Any) -> bool:
+    """Whether this is a user's function, class or object rather than a name."""
+    return not isinstance(kind, str) and not is_reference_name(kind)
 
 
-def _unknown(read: Entry) -> Problem:
+def _describe_unknown(read: Entry) -> Problem:
     if read.name in UNSUPPORTED:
         return Problem(
             read.where,
             f'{read.name} is not supported: {UNSUPPORTED[read.name]}.',
             'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.',
         )
-    return not_here(read, 'evaluator', EVALUATORS)
+    return unknown_name(read, 'evaluator', EVALUATORS)
 
 
-def _after(extract: Extract, metric: Metric) -> Metric:
+def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
     def mark(answer: Answer) -> Mark | None:
         try:
             found = extract(answer.prediction)
         except ScoringError:
-            found = ''  # nothing that this evaluator can read
+            found = ''
         return metric.mark(replace(answer, prediction=found))
 
     return replace(metric, mark=mark)
 
 
-def _users(read: Entry) -> Metric:
+def _read_user_class(read: Entry) -> Metric:
     if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
-        return _users_function(read)
+        return _read_user_function(read)
     if problems := problems_with_options(read.kind, read, given=0) if inspect.isclass(read.kind) else []:
         raise ConfigError(problems)
     try:
         evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
-    except Exception as error:  # a class of the user's may refuse what it is made of, in any way
-        raise ConfigError(Problem(read.where, f'{read.name} cannot be made: {said(error)}.')) from error
+    except Exception as error:  # a user's class may raise anything
+        raise ConfigError(Problem(read.where, f'{read.name} raised {describe_error(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
 
@@ -187,13 +187,13 @@ def _users(read: Entry) -> Metric:
     return Metric(read.name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
 
 
-def _users_function(read: Entry) -> Metric:
+def _read_user_function(read: Entry) -> Metric:
     if problems := problems_with_options(read.kind, read, given=2):
         raise ConfigError(problems)
     options = dict(read.options)
     return Metric(
         read.name,
-        compared(lambda prediction, gold: read.kind(prediction, gold, **options)),
+        mark_by(lambda prediction, gold: read.kind(prediction, gold, **options)),
         unit='',
         needs_gold=False,
         weighs=True,

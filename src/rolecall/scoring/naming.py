@@ -9,12 +9,12 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
-__all__ = ['Entry', 'not_here', 'of_the_reference', 'problems_with_options', 'read_entry', 'short_name']
+__all__ = ['Entry', 'is_reference_name', 'problems_with_options', 'read_entry', 'short_name', 'unknown_name']
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a config says: what is meant, under which name, with which options, and where it says so."""
+    """A config entry: the object or name, its short name, its options, and its place in the config."""
 
     kind: Any
     name: str
@@ -23,7 +23,7 @@ class Entry:
 
 
 def read_entry(entry: Any, *, where: str = '') -> Entry:
-    """Take an entry of a config apart.
+    """Split a config entry into type and options.
 
     >>> read_entry({'type': 'pkg.evaluators.MATHEvaluator', 'version': 'v2'})
     Entry(kind='pkg.evaluators.MATHEvaluator', name='MATHEvaluator', options={'version': 'v2'}, where='')
@@ -39,7 +39,7 @@ def read_entry(entry: Any, *, where: str = '') -> Entry:
 
 
 def short_name(kind: Any) -> str | None:
-    """The last part of a dotted name, a reference's, a class' or a function's; an object is called after its class."""
+    """The last part of a dotted name, or the name of a function, a class or an object's class."""
     dotted = getattr(kind, 'dotted', None)
     if isinstance(dotted, str) or isinstance(kind, str):
         return str(dotted or kind).rpartition('.')[2] or None
@@ -49,23 +49,24 @@ def short_name(kind: Any) -> str | None:
     return type(kind).__name__ if callable(kind) or hasattr(kind, 'score') else None
 
 
-def of_the_reference(kind: Any) -> bool:
-    """Whether this is only the name of something: a reference, or what the reference systems define themselves."""
+def is_reference_name(kind: Any) -> bool:
+    """Whether this names a part of a reference system: a stand-in, or the real class of an installed package."""
     return isinstance(getattr(kind, 'dotted', None), str) or str(getattr(kind, '__module__', '')).split('.')[0] in (
         'opencompass',
         'ais_bench',
     )
 
 
-def not_here(read: Entry, what: str, known: Iterable[str]) -> Problem:
-    """The problem that a config names what this package does not have: misspelt, or the reference systems' alone."""
-    said = 'is not supported here' if of_the_reference(read.kind) else 'is not known here'
-    own = f'A Python function works too, as {what}.'
-    return Problem(read.where, f'the {what} {read.name!r} {said}.', f'{did_you_mean(read.name, known)} {own}')
+def unknown_name(read: Entry, what: str, known: Iterable[str]) -> Problem:
+    """The problem of a name that is misspelt, or that only the reference system implements."""
+    kind = 'unsupported' if is_reference_name(read.kind) else 'unknown'
+    article = 'an' if what[0] in 'aeiou' else 'a'
+    own = f'A Python function also works as {article} {what}.'
+    return Problem(read.where, f'{kind} {what} {read.name!r}.', f'{did_you_mean(read.name, known)} {own}')
 
 
 def problems_with_options(function: Callable[..., Any], read: Entry, *, given: int = 1) -> list[Problem]:
-    """Options that `function` does not take, and options it cannot do without, beyond the first `given` arguments.
+    """Options that `function` does not accept, and required ones that are missing, past the first `given` arguments.
 
     >>> def cut(text, length, side='left'): ...
     >>> [problem.what for problem in problems_with_options(cut, Entry(cut, 'cut', {'sde': 'left'}))]
@@ -83,12 +84,12 @@ def problems_with_options(function: Callable[..., Any], read: Entry, *, given: i
     missing = [one.name for one in named if one.default is kinds.empty and one.name not in read.options]
     return [
         *(
-            Problem(_inside(read.where, name), f'{read.name} has no option {name!r}.', did_you_mean(name, names))
+            Problem(_join_path(read.where, name), f'{read.name} has no option {name!r}.', did_you_mean(name, names))
             for name in unknown
         ),
         *(Problem(read.where, f'{read.name} needs the option {name!r}.') for name in missing),
     ]
 
 
-def _inside(where: str, name: str) -> str:
+def _join_path(where: str, name: str) -> str:
     return f'{where}.{name}' if where else name

@@ -1,4 +1,4 @@
-"""The postprocessors that configs name, and how a config's entry becomes a function from a reply to an answer."""
+"""Postprocessors by the names configs use, and how a config entry becomes a function from reply to answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import text_of
-from rolecall.scoring.naming import Entry, not_here, of_the_reference, problems_with_options, read_entry
-from rolecall.scoring.postprocess import freeform, maths, numbers, options
-from rolecall.scoring.usercode import blaming
+from rolecall.scoring.blame import blame_errors_on
+from rolecall.scoring.naming import Entry, is_reference_name, problems_with_options, read_entry, unknown_name
+from rolecall.scoring.postprocess import expressions, freeform, numbers, options
 
-__all__ = ['POSTPROCESSORS', 'Extract', 'found_nothing', 'read_postprocessor']
+__all__ = ['POSTPROCESSORS', 'Extract', 'is_empty', 'read_postprocessor']
 
 Extract = Callable[[Any], Any]
-"""From a reply to the answer in it: None or an empty text if there is none."""
+"""From a reply to its answer; None or an empty string if there is none."""
 
 POSTPROCESSORS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
@@ -31,8 +31,8 @@ POSTPROCESSORS: Mapping[str, Callable[..., Any]] = {
         numbers.first_number_postprocess,
         numbers.gsm8k_postprocess,
         numbers.gsm8k_dataset_postprocess,
-        maths.math_postprocess,
-        maths.math_postprocess_v2,
+        expressions.math_postprocess,
+        expressions.math_postprocess_v2,
         freeform.general_postprocess,
         freeform.general_cn_postprocess,
         freeform.triviaqa_postprocess,
@@ -50,9 +50,9 @@ _PATTERNS = ('answer_pattern', 're_pattern')
 
 
 def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
-    """The function an entry of a config stands for: a name, a function, or `{'type': …}` with its options.
+    """Resolve a config entry (a name, a function, or `{'type': …}` with options) to a function.
 
-    What it raises, it raises as a `ScoringError`.
+    Exceptions inside it are raised as `ScoringError`.
 
     >>> read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})('The answer is C.')
     'C'
@@ -60,37 +60,37 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     'YES'
     """
     read = read_entry(entry, where=where)
-    function = _function(read)
+    function = _find_function(read)
     problems = [*problems_with_options(function, read), *_bad_patterns(read)]
     if problems:
         raise ConfigError(problems)
     given = dict(read.options)
 
     def extract(reply: Any) -> Any:
-        with blaming(f'the postprocessor {read.name}'):
+        with blame_errors_on(f'the postprocessor {read.name}'):
             return function(reply if isinstance(reply, str) else text_of(reply), **given)
 
     return extract
 
 
-def found_nothing(extracted: Any) -> bool:
-    """Whether a postprocessor came back with empty hands."""
+def is_empty(extracted: Any) -> bool:
+    """Whether a postprocessor found no answer."""
     return extracted is None or (isinstance(extracted, (str, list, tuple)) and not extracted)
 
 
-def _function(read: Entry) -> Callable[..., Any]:
-    if callable(read.kind) and not of_the_reference(read.kind):
+def _find_function(read: Entry) -> Callable[..., Any]:
+    if callable(read.kind) and not is_reference_name(read.kind):
         own: Callable[..., Any] = read.kind
         return own
-    known = {_plain(name): function for name, function in POSTPROCESSORS.items()}
-    found = known.get(_plain(read.name))
+    known = {_normalise_name(name): function for name, function in POSTPROCESSORS.items()}
+    found = known.get(_normalise_name(read.name))
     if found is None:
-        raise ConfigError(not_here(read, 'postprocessor', POSTPROCESSORS))
+        raise ConfigError(unknown_name(read, 'postprocessor', POSTPROCESSORS))
     return found
 
 
-def _plain(name: str) -> str:
-    """`first-option`, `first_option` and `first_option_postprocess` are one name."""
+def _normalise_name(name: str) -> str:
+    """`first-option`, `first_option` and `first_option_postprocess` are the same name."""
     return re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower()
 
 

@@ -1,4 +1,4 @@
-"""The score of one dataset × model: a number, its interval, and what it was counted over."""
+"""The score of one dataset × model: a number, its interval and its denominator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ['Scorecard']
 
 @dataclass(frozen=True, slots=True)
 class Scorecard:
-    """One metric with its interval. `scored` rows made the number; all rows are in `outcomes`, so the counts add up."""
+    """One metric with its interval over `scored` rows. `outcomes` counts every row and adds up to `total`."""
 
     dataset: str
     model: str
@@ -27,5 +27,5 @@ class Scorecard:
 
     @property
     def error(self) -> str:
-        """Why these rows could not be scored; nothing if they could."""
+        """Why these rows could not be scored; empty if they were."""
         return str(self.details.get('error') or '')

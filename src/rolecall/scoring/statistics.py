@@ -1,7 +1,7 @@
-"""How sure a number is: intervals for one score, tests for two. Everything drawn at random is seeded.
+"""Confidence intervals for one score and tests for two. All random draws are seeded.
 
-Rows that belong together (one passage, one dialogue) are not independent, so what is resampled, flipped or counted as
-evidence is always the cluster; a row that belongs to nobody is a cluster of one.
+Rows of one cluster (one passage, one dialogue) are not independent, so the cluster is the unit that is resampled,
+flipped or counted. A row without a cluster is a cluster of one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Unit = TypeVar('Unit')
 
 
 class Interval(NamedTuple):
-    """Where the true value may lie."""
+    """A confidence interval."""
 
     low: float
     high: float
 
 
 def wilson(successes: float, trials: float, *, confidence: float = 0.95) -> Interval:
-    """Wilson's interval for a proportion; with no trials, everything is possible.
+    """Wilson's interval for a proportion; 0 to 1 without trials.
 
     >>> [round(bound, 4) for bound in wilson(10, 10)]
     [0.7225, 1.0]
@@ -57,11 +57,11 @@ def wilson(successes: float, trials: float, *, confidence: float = 0.95) -> Inte
 
 
 def clustered_wilson(sums: Sequence[tuple[float, int]], *, confidence: float = 0.95) -> Interval:
-    """Wilson's interval with the number of rows that clustered rows are worth.
+    """Wilson's interval with the effective sample size of clustered rows.
 
-    `sums` holds (right rows, rows) of each cluster. How much more clusters vary than independent rows would says how
-    much less they are worth. One cluster that is all right and one that is all wrong are added to that estimate, so
-    that few clusters, or clusters that all agree, are not taken for certainty.
+    `sums` holds (right rows, rows) of each cluster. The design effect is how much more clusters vary than independent
+    rows would. One all-right and one all-wrong cluster are added to its estimate, so that few clusters, or clusters
+    that all agree, do not look certain.
 
     >>> alone, together = clustered_wilson([(1, 1), (0, 1)] * 20), clustered_wilson([(2, 2), (0, 2)] * 10)
     >>> alone == wilson(20, 40), together.low < alone.low
@@ -87,7 +87,7 @@ def bootstrap(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The percentile interval of a statistic over units drawn with replacement; fewer times where there are very many.
+    """The percentile bootstrap interval of a statistic, with fewer resamples where there are very many units.
 
     >>> low, high = bootstrap([0.0, 1.0, 2.0, 3.0] * 25, lambda drawn: sum(drawn) / len(drawn))
     >>> low < 1.5 < high
@@ -127,7 +127,7 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[Hashable | None]) -
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """The exact two-sided p of McNemar's test: how likely such an imbalance of flips is by chance.
+    """The exact two-sided p-value of McNemar's test.
 
     >>> round(mcnemar(2, 10), 4), mcnemar(0, 0)
     (0.0386, 1.0)
@@ -153,9 +153,9 @@ def paired_difference(gained: int, lost: int, pairs: int, *, confidence: float =
 
 
 def sign_flip(differences: Sequence[float], *, resamples: int = 5000, seed: int = 0) -> float:
-    """The two-sided p of the paired permutation test: whether A and B could have changed places in every pair.
+    """The two-sided p-value of the paired permutation (sign-flip) test.
 
-    Exact for few pairs, drawn for many.
+    Exact for few pairs, sampled for many.
 
     >>> sign_flip([1.0, 1.0, 1.0, 1.0, 1.0])
     0.0625
@@ -175,7 +175,7 @@ def sign_flip(differences: Sequence[float], *, resamples: int = 5000, seed: int 
 
 
 def pass_at_k(samples: int, right: int, k: int) -> float:
-    """The chance that at least one of `k` samples, drawn from those there are, is right.
+    """The probability that at least one of `k` samples, drawn without replacement, is right.
 
     >>> pass_at_k(4, 1, 2)
     0.5
@@ -184,7 +184,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def g_pass_at_k(samples: int, right: int, k: int, threshold: float) -> float:
-    """The chance that at least the share `threshold` of `k` drawn samples is right.
+    """The probability that at least the share `threshold` of `k` drawn samples is right.
 
     >>> g_pass_at_k(4, 2, 2, 1.0) == 1 / 6, g_pass_at_k(4, 1, 2, 0.5) == pass_at_k(4, 1, 2)
     (True, True)

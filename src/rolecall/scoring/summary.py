@@ -1,4 +1,4 @@
-"""From the marks of all rows to the metric's number, its interval, and what else is worth saying."""
+"""Summarise the marks of all rows: the metric's value, its interval, and further numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
-from rolecall.scoring.metrics.base import Answer, Mark, Metric, is_verdict
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, is_boolean
 from rolecall.scoring.statistics import (
     Interval,
     bootstrap,
@@ -18,7 +19,6 @@ from rolecall.scoring.statistics import (
     mean_interval,
     pass_at_k,
 )
-from rolecall.scoring.usercode import ScoringError
 
 __all__ = ['Marked', 'Summary', 'summarise']
 
@@ -29,7 +29,7 @@ _ROUNDED = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A row with its answers and their marks; no marks if it does not count."""
+    """A row with its answers and their marks; no marks if it is excluded."""
 
     cluster: str | None
     answers: tuple[Answer, ...]
@@ -39,7 +39,7 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The number, and for every row its marks and whether it counts."""
+    """The value, and for every row its marks and whether it counts."""
 
     marks: tuple[tuple[Mark, ...], ...]
     counted: tuple[bool, ...]
@@ -61,7 +61,7 @@ class _Estimate:
 def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) -> Summary:
     """The metric over all rows that count."""
     if metric.whole is not None:
-        return _by_the_user(metric, rows)
+        return _summarise_whole(metric, rows)
     counts = _in_whole_groups(metric, rows) if metric.group else [bool(row.marks) for row in rows]
     counted = [row for row, counts_too in zip(rows, counts, strict=True) if counts_too]
     marks = tuple(row.marks for row in rows)
@@ -71,7 +71,7 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
     factor = 100.0 if percent else 1.0
     estimate = _estimate(metric, counted)
     turns = _turns(counted) if metric.by_turn else {}
-    further = {**_parts(counted), **turns, **_breakdown(metric, counted), **_passes(counted, k)}
+    further = {**_parts(counted), **turns, **_compute_breakdown(metric, counted), **_pass_rates(counted, k)}
     interval = estimate.interval
     return Summary(
         marks,
@@ -95,7 +95,7 @@ def _estimate(metric: Metric, rows: Sequence[Marked]) -> _Estimate:
     if metric.total is not None:
         return _corpus(metric.total, rows)
     if metric.group is None:
-        return _mean([_score(row) for row in rows], [row.cluster for row in rows], binary=all(map(_binary, rows)))
+        return _mean([_score(row) for row in rows], [row.cluster for row in rows], binary=all(map(_is_binary, rows)))
     groups = _groups(metric, rows)
     right = [float(all(_score(row) == 1 for row in group)) for group in groups]
     return _mean(right, [group[0].cluster for group in groups], binary=True)
@@ -111,13 +111,13 @@ def _mean(scores: Sequence[float], clusters: Sequence[str | None], *, binary: bo
 
 
 def _corpus(total: Callable[[Sequence[float]], float], rows: Sequence[Marked]) -> _Estimate:
-    """A number that is made from what all rows add up to."""
+    """A metric computed from the sum of all tallies."""
     tallies: dict[Hashable, list[tuple[float, ...]]] = defaultdict(list)
     for place, row in enumerate(rows):
         tallies[(place,) if row.cluster is None else row.cluster] += [mark.tally for mark in row.marks]
-    units = [_added(each) for each in tallies.values()]
-    interval = bootstrap(units, lambda drawn: total(_added(drawn)), confidence=_CONFIDENCE) if len(units) > 1 else None
-    return _Estimate(total(_added(units)), interval, 'bootstrap', len(units))
+    units = [_add_up(each) for each in tallies.values()]
+    interval = bootstrap(units, lambda drawn: total(_add_up(drawn)), confidence=_CONFIDENCE) if len(units) > 1 else None
+    return _Estimate(total(_add_up(units)), interval, 'bootstrap', len(units))
 
 
 def _groups(metric: Metric, rows: Sequence[Marked]) -> list[list[Marked]]:
@@ -129,12 +129,12 @@ def _groups(metric: Metric, rows: Sequence[Marked]) -> list[list[Marked]]:
 
 
 def _in_whole_groups(metric: Metric, rows: Sequence[Marked]) -> list[bool]:
-    """A group with a row that has no marks does not count: it can no longer be right."""
+    """Exclude groups with an unmarked row: they can no longer be right."""
     whole = {id(row) for group in _groups(metric, rows) if all(row.marks for row in group) for row in group}
     return [id(row) in whole for row in rows]
 
 
-def _binary(row: Marked) -> bool:
+def _is_binary(row: Marked) -> bool:
     return len(row.marks) == 1 and row.marks[0].correct is not None
 
 
@@ -142,7 +142,7 @@ def _score(row: Marked) -> float:
     return sum(mark.score for mark in row.marks) / len(row.marks)
 
 
-def _added(tallies: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def _add_up(tallies: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(map(sum, zip(*tallies, strict=True)))
 
 
@@ -167,16 +167,16 @@ def _turns(rows: Sequence[Marked]) -> dict[str, float]:
     return {name: sum(each) / len(each) for name, each in numbers.items()}
 
 
-def _breakdown(metric: Metric, rows: Sequence[Marked]) -> Mapping[str, float]:
+def _compute_breakdown(metric: Metric, rows: Sequence[Marked]) -> Mapping[str, float]:
     if metric.breakdown is None:
         return {}
     return metric.breakdown([pair for row in rows for pair in zip(row.answers, row.marks, strict=False)])
 
 
-def _passes(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
+def _pass_rates(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
     """pass@k and G-Pass@k, where every row has enough samples that are right or wrong.
 
-    A row that counts although it has no answer is wrong as often as others were asked.
+    A counted row without an answer is wrong in as many samples as the other rows have.
     """
     verdicts = [[_is_right(mark) for mark in row.marks] for row in rows]
     if any(right is None for row in verdicts for right in row):
@@ -200,10 +200,10 @@ def _is_right(mark: Mark) -> bool | None:
     return mark.correct if mark.correct is not None else bool(mark.score) if mark.score in (0, 1) else None
 
 
-def _by_the_user(metric: Metric, rows: Sequence[Marked]) -> Summary:
-    """What a user's evaluator says about all answers at once; `details` with `correct` for each give an interval.
+def _summarise_whole(metric: Metric, rows: Sequence[Marked]) -> Summary:
+    """The result of a user's evaluator over all answers; `details` with `correct` for each give an interval.
 
-    Without them a row has no score of its own, though it counts.
+    Without them a row counts but has no score of its own.
     """
     counted = [row for row in rows if row.marks]
     answers = [answer for row in counted for answer in row.answers]
@@ -211,15 +211,15 @@ def _by_the_user(metric: Metric, rows: Sequence[Marked]) -> Summary:
     if metric.whole is None or not answers:
         return Summary(tuple(() for _ in rows), counts, metric.name)
     told = metric.whole(answers)
-    numbers = _numbers(told)
+    numbers = _read_numbers(told)
     name, value = next(iter(numbers.items()))
-    right = _right_or_wrong(told.get('details'), len(answers))
+    right = _read_verdicts(told.get('details'), len(answers))
     known: list[tuple[Mark, ...]] = [(Mark(one, correct=bool(one)),) for one in right]
     each = iter(known or [()] * len(answers))
     marks = tuple(tuple(mark for _ in row.answers for mark in next(each)) if row.marks else () for row in rows)
     scored = [replace(row, marks=given) for row, given in zip(rows, marks, strict=True) if given]
-    estimate = _mean(list(map(_score, scored)), [row.cluster for row in scored], binary=all(map(_binary, scored)))
-    factor = _scale(value, estimate.value) if scored else 0.0
+    estimate = _mean(list(map(_score, scored)), [row.cluster for row in scored], binary=all(map(_is_binary, scored)))
+    factor = _find_scale(value, estimate.value) if scored else 0.0
     interval = estimate.interval if factor else None
     return Summary(
         marks,
@@ -237,8 +237,8 @@ def _by_the_user(metric: Metric, rows: Sequence[Marked]) -> Summary:
     )
 
 
-def _numbers(told: Any) -> dict[str, float]:
-    """The numbers that a user's evaluator returned."""
+def _read_numbers(told: Any) -> dict[str, float]:
+    """The numbers a user's evaluator returned."""
     found = told.items() if isinstance(told, Mapping) else ()
     numbers = {str(name): float(value) for name, value in found if isinstance(value, Real)}
     if not numbers:
@@ -246,21 +246,21 @@ def _numbers(told: Any) -> dict[str, float]:
     return numbers
 
 
-def _scale(value: float, mean: float) -> float:
-    """What the rows' mean is multiplied by to be the value: 100 or 1; 0 where the value is something else.
+def _find_scale(value: float, mean: float) -> float:
+    """The factor from the rows' mean to the value: 100 or 1; 0 where the value is something else.
 
-    >>> _scale(66.67, 2 / 3), _scale(0.67, 2 / 3), _scale(41.0, 2 / 3)
+    >>> _find_scale(66.67, 2 / 3), _find_scale(0.67, 2 / 3), _find_scale(41.0, 2 / 3)
     (100.0, 1.0, 0.0)
     """
     off, factor = min((abs(value / one - mean), one) for one in (100.0, 1.0))
     return factor if off <= _ROUNDED else 0.0
 
 
-def _right_or_wrong(details: Any, size: int) -> list[float]:
+def _read_verdicts(details: Any, size: int) -> list[float]:
     """Each answer's `correct`, where the details have it."""
     each = details if isinstance(details, (list, tuple)) else []
     found: list[Any] = [one['correct'] for one in each if isinstance(one, Mapping) and 'correct' in one]
-    odd = [one for one in found if not is_verdict(one) and one not in (0, 1)]
+    odd = [one for one in found if not is_boolean(one) and one not in (0, 1)]
     if odd or len(found) not in (0, size):
         got = f'{odd[0]!r:.60}' if odd else f'{len(found)} in all'
         raise ScoringError(f"returned details whose 'correct' is not True or False for each of {size} answers: {got}.")

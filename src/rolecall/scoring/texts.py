@@ -1,4 +1,4 @@
-"""What texts are compared by: their words, with case, articles and punctuation taken away."""
+"""Split texts into the words they are compared by, without case, articles and punctuation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 import unicodedata
 from typing import Any
 
+from rolecall.errors import needed
 from rolecall.prompts.values import text_of
-from rolecall.scoring.extras import needed
 
-__all__ = ['alternatives', 'bare_words', 'chinese_words', 'plain_words', 'stripped']
+__all__ = ['alternatives', 'bare_words', 'chinese_words', 'plain_words', 'strip_text']
 
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
 
-def stripped(value: Any) -> str:
-    """The text form of a value, without the space around it."""
+def strip_text(value: Any) -> str:
+    """A value as text, without surrounding whitespace."""
     return text_of(value).strip()
 
 
 def alternatives(gold: Any) -> list[Any]:
-    """The right answers: a list's items, each one right by itself, or the one value there is.
+    """The accepted answers: the items of a list, or the single value.
 
     >>> alternatives(['cat', 'a cat']), alternatives('cat')
     (['cat', 'a cat'], ['cat'])
@@ -30,7 +30,7 @@ def alternatives(gold: Any) -> list[Any]:
 
 
 def bare_words(value: Any) -> list[str]:
-    """The words of a short answer as question answering compares them: small letters, no articles, no punctuation.
+    """The words of a short answer, normalised as in SQuAD: lower case, no articles, no punctuation.
 
     >>> bare_words('The Eiffel-Tower!'), bare_words('埃菲尔')
     (['eiffeltower'], ['埃', '菲', '尔'])
@@ -55,6 +55,6 @@ def chinese_words(text: str) -> list[str]:
     >>> chinese_words('我爱北京')
     ['我', '爱', '北京']
     """
-    jieba = needed('jieba', purpose='to find Chinese words')
+    jieba = needed('jieba', extra='score', purpose='to find Chinese words')
     jieba.setLogLevel(logging.WARNING)
     return [word for word in jieba.lcut(text) if word.strip()]

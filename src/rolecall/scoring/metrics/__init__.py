@@ -1,1 +1,1 @@
-"""How an answer is held against the gold one: small functions of the same shape."""
+"""Metrics: how an answer is compared with the gold answer."""

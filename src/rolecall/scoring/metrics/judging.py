@@ -1,7 +1,7 @@
-"""A model as the judge: what it is told about a row, and what its words are worth.
+"""A model as the judge: the values its prompt is filled with, and how its reply is read.
 
-Asking is the run's business, and so are the options that say how (`prompt_template`, `judge_cfg`, …): a judge here is a
-function from the values of a row to the judge's words.
+The run asks the judge and reads the options for that (`prompt_template`, `judge_cfg`, …). Here a judge is a function
+from the values of a row to the judge's reply.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from rolecall.errors import ConfigError
-from rolecall.scoring.metrics.base import Answer, Mark, Metric, Number, mark_of
+from rolecall.scoring.blame import NoOpinionError, describe_error
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Number, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.naming import not_here, of_the_reference, read_entry
-from rolecall.scoring.usercode import NoOpinionError, said
+from rolecall.scoring.naming import is_reference_name, read_entry, unknown_name
 
-__all__ = ['READINGS', 'Judge', 'cascade', 'graded', 'judge_values', 'rated']
+__all__ = ['READINGS', 'Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
-"""From the values a judge's prompt is filled with to what the judge said."""
+"""From the values that fill a judge's prompt to the judge's reply."""
 Reading = Callable[[str], Number | Mapping[str, float] | None]
 
 _RATING = re.compile(
@@ -28,7 +28,7 @@ _RATING = re.compile(
 )
 
 
-def graded(
+def judge_accuracy(
     dict_postprocessor: Any = None,
     *,
     prompt_template: Any = None,
@@ -36,12 +36,12 @@ def graded(
     dataset_cfg: Any = None,
     keep_predictions: bool = False,
 ) -> Metric:
-    """The share of rows that a judge finds right (`A` or CORRECT), read by `dict_postprocessor`."""
-    reads = _reading(dict_postprocessor or 'generic_llmjudge_postprocess')
-    return _judged('accuracy', reads, unit='%')
+    """The share of rows the judge marks right (`A` or CORRECT); `dict_postprocessor` reads its replies."""
+    reads = _find_reading(dict_postprocessor or 'generic_llmjudge_postprocess')
+    return _judge_metric('accuracy', reads, unit='%')
 
 
-def rated(
+def judge_rating(
     dict_postprocessor: Any = None,
     *,
     prompt_template: Any = None,
@@ -49,13 +49,13 @@ def rated(
     dataset_cfg: Any = None,
     keep_predictions: bool = False,
 ) -> Metric:
-    """The mean of a judge's ratings (`[[7]]`), or whatever `dict_postprocessor` reads from its words."""
-    reads = _reading(dict_postprocessor or 'mtbench_postprocess')
-    return _judged('rating', reads, unit='')
+    """The mean of the judge's ratings (`[[7]]`), or of what `dict_postprocessor` reads from its replies."""
+    reads = _find_reading(dict_postprocessor or 'mtbench_postprocess')
+    return _judge_metric('rating', reads, unit='')
 
 
 def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:
-    """A rule first, a judge for what the rule finds wrong: right if either says so."""
+    """A rule first, a judge for what the rule marks wrong: right if either accepts it."""
 
     def rule(answer: Answer) -> bool:
         mark = rule_evaluator.mark(answer) if rule_evaluator else None
@@ -64,27 +64,27 @@ def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, paralle
     def mark(answer: Answer) -> Mark | None:
         return Mark(1.0, correct=True) if rule(answer) else llm_evaluator.mark(answer)
 
-    return Metric('accuracy', mark, asks=lambda answer: not rule(answer))
+    return Metric('accuracy', mark, needs_judge=lambda answer: not rule(answer))
 
 
 def judge_values(answer: Answer) -> dict[str, Any]:
-    """What a judge's prompt may mention: the row's columns, `prediction`, and the gold answer as `obj_gold`."""
+    """The fields of a judge's prompt: the row's columns, `prediction`, and the gold answer as `obj_gold`."""
     return {**answer.values, 'prediction': answer.prediction, 'obj_gold': answer.gold}
 
 
-def grade(text: str, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
-    """Whether a judge's words mean right: `A`, or CORRECT; any other tag is wrong.
+def read_grade(text: str, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
+    """Whether a judge's reply means right: `A`, or CORRECT; any other tag is wrong.
 
-    >>> grade('A'), grade('B: INCORRECT'), grade('The reply is CORRECT.'), grade("It isn't right."), grade('Hm.')
-    (True, False, True, False, None)
+    >>> [read_grade(reply) for reply in ('A', 'B: INCORRECT', 'The reply is CORRECT.', "It isn't right.", 'Hm.')]
+    [True, False, True, False, None]
     """
     return verdict_in(text, true_tag, false_tag)
 
 
-def rating(text: str) -> float | None:
-    """The last rating in a judge's words.
+def read_rating(text: str) -> float | None:
+    """The last rating in a judge's reply.
 
-    >>> rating('Fair. Rating: [[7.5]]'), rating('Score: 3'), rating('good')
+    >>> read_rating('Fair. Rating: [[7.5]]'), read_rating('Score: 3'), read_rating('good')
     (7.5, 3.0, None)
     """
     found = _RATING.findall(text)
@@ -92,37 +92,37 @@ def rating(text: str) -> float | None:
 
 
 READINGS: Mapping[str, Callable[..., Any]] = {
-    'generic_llmjudge_postprocess': grade,
-    'generic_llmjudge_academic_postprocess': grade,
-    'mtbench_postprocess': rating,
+    'generic_llmjudge_postprocess': read_grade,
+    'generic_llmjudge_academic_postprocess': read_grade,
+    'mtbench_postprocess': read_rating,
 }
-"""What a judge's words mean, by the names configs use (`dict_postprocessor`)."""
+"""How a judge's reply is read, by the names configs use (`dict_postprocessor`)."""
 
 
-def _judged(name: str, reads: Reading, *, unit: str) -> Metric:
+def _judge_metric(name: str, reads: Reading, *, unit: str) -> Metric:
     def mark(answer: Answer) -> Mark | None:
         if answer.opinion is None:
             return None
         result = reads(answer.opinion)
         if result is None:
-            raise NoOpinionError(f"the judge's words decide nothing: {' '.join(answer.opinion.split())!r:.60}.")
-        return mark_of(result)
+            raise NoOpinionError(f"no verdict in the judge's reply: {' '.join(answer.opinion.split())!r:.60}.")
+        return make_mark(result)
 
-    return Metric(name, mark, unit=unit, needs_gold=False, asks=lambda answer: True)
+    return Metric(name, mark, unit=unit, needs_gold=False, needs_judge=lambda answer: True)
 
 
-def _reading(entry: Any) -> Reading:
+def _find_reading(entry: Any) -> Reading:
     read = read_entry(entry, where='dict_postprocessor')
     options = dict(read.options)
-    function = read.kind if callable(read.kind) and not of_the_reference(read.kind) else READINGS.get(read.name)
+    function = read.kind if callable(read.kind) and not is_reference_name(read.kind) else READINGS.get(read.name)
     if function is None:
-        raise ConfigError(not_here(read, 'dict_postprocessor', READINGS))
+        raise ConfigError(unknown_name(read, 'dict_postprocessor', READINGS))
 
     def reads(text: str) -> Number | Mapping[str, float] | None:
         try:
             result: Number | Mapping[str, float] | None = function(text, **options)
-        except Exception as error:  # the user's own code may raise anything; this answer has no mark, and says why
-            raise NoOpinionError(f"{read.name} cannot read the judge's words: {said(error)}.") from error
+        except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
+            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
         return result
 
     return reads

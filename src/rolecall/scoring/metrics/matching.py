@@ -1,14 +1,14 @@
-"""Right or wrong: metrics that compare two answers."""
+"""Metrics that are right or wrong: exact match, numbers, contained answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from rolecall.scoring.metrics.base import Metric, compared
+from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.postprocess.numbers import number_of
-from rolecall.scoring.texts import alternatives, bare_words, stripped
+from rolecall.scoring.texts import alternatives, bare_words, strip_text
 
 __all__ = [
     'accuracy',
@@ -21,51 +21,51 @@ __all__ = [
 
 
 def accuracy() -> Metric:
-    """The share of rows whose answer is the gold one, letter by letter; of several gold answers any is right.
+    """The share of rows whose answer equals a gold answer exactly, apart from surrounding whitespace.
 
-    >>> from rolecall.scoring.metrics.base import Answer
+    >>> from rolecall.scoring.metrics.metric import Answer
     >>> accuracy().mark(Answer(1, ' 1')).correct
     True
     """
-    return Metric('accuracy', compared(_same))
+    return Metric('accuracy', mark_by(_same))
 
 
 def exact_match(ignore_case: bool = False) -> Metric:
-    """The share of rows whose first phrase is a gold answer, articles and punctuation aside."""
+    """The share of rows whose first phrase is a gold answer, ignoring articles and punctuation."""
 
     def same(prediction: Any, gold: Any) -> bool:
         return _phrase(prediction, ignore_case) in [_phrase(one, ignore_case) for one in alternatives(gold)]
 
-    return Metric('exact_match', compared(same))
+    return Metric('exact_match', mark_by(same))
 
 
 def gsm8k() -> Metric:
     """The share of rows whose number is the gold one: 42, 42.0 and $42 are the same."""
-    return Metric('accuracy', compared(lambda prediction, gold: _same(prediction, gold) or _equal(prediction, gold)))
+    return Metric('accuracy', mark_by(lambda prediction, gold: _same(prediction, gold) or _equal(prediction, gold)))
 
 
 def bbh_multiple_choice() -> Metric:
     """The share of rows with the gold letter, with or without its parentheses."""
-    return Metric('accuracy', compared(lambda prediction, gold: _letter(prediction) == _letter(gold)))
+    return Metric('accuracy', mark_by(lambda prediction, gold: _letter(prediction) == _letter(gold)))
 
 
 def bbh_freeform() -> Metric:
     """The share of rows whose phrase after `the answer is` is the gold one, in any case."""
-    return Metric('accuracy', compared(lambda prediction, gold: _said(prediction) == _said(gold)))
+    return Metric('accuracy', mark_by(lambda prediction, gold: _final_phrase(prediction) == _final_phrase(gold)))
 
 
 def contains_an_answer() -> Metric:
-    """The share of rows whose first line has one of the gold answers in it, as whole words."""
+    """The share of rows whose first line contains a gold answer as whole words."""
 
     def contains(prediction: Any, gold: Any) -> bool:
-        words = bare_words(stripped(prediction).partition('\n')[0])
+        words = bare_words(strip_text(prediction).partition('\n')[0])
         return any(_within(bare_words(one), words) for one in alternatives(gold))
 
-    return Metric('score', compared(contains))
+    return Metric('score', mark_by(contains))
 
 
 def _same(prediction: Any, gold: Any) -> bool:
-    return stripped(prediction) in map(stripped, alternatives(gold))
+    return strip_text(prediction) in map(strip_text, alternatives(gold))
 
 
 def _equal(prediction: Any, gold: Any) -> bool:
@@ -74,16 +74,16 @@ def _equal(prediction: Any, gold: Any) -> bool:
 
 
 def _phrase(value: Any, ignore_case: bool) -> str:
-    phrase = general_postprocess(stripped(value))
+    phrase = general_postprocess(strip_text(value))
     return phrase.lower() if ignore_case else phrase
 
 
 def _letter(value: Any) -> str:
-    return stripped(value).strip('().').upper()
+    return strip_text(value).strip('().').upper()
 
 
-def _said(value: Any) -> str:
-    return bbh_freeform_postprocess(stripped(value)).lower()
+def _final_phrase(value: Any) -> str:
+    return bbh_freeform_postprocess(strip_text(value)).lower()
 
 
 def _within(part: Sequence[str], whole: Sequence[str]) -> bool:

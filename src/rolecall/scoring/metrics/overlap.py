@@ -1,4 +1,4 @@
-"""How much two texts share: F1 of words, ROUGE, BLEU."""
+"""Overlap of two texts: F1 of words, ROUGE, BLEU."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.scoring.extras import needed
-from rolecall.scoring.metrics.base import Answer, Mark, Metric, compared, mark_of
-from rolecall.scoring.texts import alternatives, bare_words, chinese_words, plain_words, stripped
-from rolecall.scoring.usercode import ScoringError
+from rolecall.errors import ConfigError, Problem, did_you_mean, needed
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
+from rolecall.scoring.texts import alternatives, bare_words, chinese_words, plain_words, strip_text
 
 __all__ = ['bleu', 'jieba_rouge', 'rouge', 'word_f1']
 
@@ -21,28 +20,28 @@ _BLEU_SMOOTHING = 'exp'
 
 
 def word_f1(language: str = 'en') -> Metric:
-    """F1 of the words of the answer and the nearest gold answer, as SQuAD counts them; exact match beside it."""
+    """F1 of the words shared with the closest gold answer, as SQuAD counts them; also exact match."""
 
-    def shared(prediction: Any, gold: Any) -> Mapping[str, float]:
+    def compare(prediction: Any, gold: Any) -> Mapping[str, float]:
         ours = bare_words(prediction)
         right = [bare_words(one) for one in alternatives(gold)] or [[]]
         return {'f1': max(_f1(ours, one) for one in right), 'exact': float(ours in right)}
 
-    return Metric('f1', compared(shared))
+    return Metric('f1', mark_by(compare))
 
 
 def rouge() -> Metric:
-    """ROUGE-1, -2, -L and -Lsum (F-measures); the number is ROUGE-1. Words of every script count."""
+    """ROUGE-1, -2, -L and -Lsum (F-measures); the score is ROUGE-1. Words of every script count."""
     return Metric('rouge1', _rouge_mark(plain_words, _ROUGE))
 
 
 def jieba_rouge() -> Metric:
-    """ROUGE-1, -2 and -L over Chinese words as `jieba` finds them; the number is ROUGE-1."""
+    """ROUGE-1, -2 and -L over Chinese words as segmented by `jieba`; the score is ROUGE-1."""
     return Metric('rouge1', _rouge_mark(chinese_words, _ROUGE[:3]))
 
 
 def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
-    """BLEU of the whole corpus by `sacrebleu`, with its options `tokenize` and `lowercase`."""
+    """Corpus BLEU by `sacrebleu`, with its options `tokenize` and `lowercase`."""
     library = _sacrebleu()
     known = (*library.BLEU.TOKENIZERS,)
     if tokenize is not None and tokenize not in known:
@@ -52,14 +51,14 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
     scorer = library.BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
 
     def mark(answer: Answer) -> Mark:
-        found = scorer.sentence_score(stripped(answer.prediction), _references(answer))
+        found = scorer.sentence_score(strip_text(answer.prediction), _references(answer))
         return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
 
     return Metric('bleu', mark, total=_corpus_bleu)
 
 
 def _corpus_bleu(tally: Sequence[float]) -> float:
-    """BLEU of what all sentences add up to, smoothed as `sacrebleu` smooths a corpus by default."""
+    """BLEU of the summed counts, with `sacrebleu`'s default smoothing for a corpus."""
     *counts, sys_len, ref_len = map(int, tally)
     found = _sacrebleu().BLEU.compute_bleu(
         correct=counts[:_BLEU_ORDERS],
@@ -74,8 +73,8 @@ def _corpus_bleu(tally: Sequence[float]) -> float:
 def _references(answer: Answer) -> list[str]:
     gold = alternatives(answer.gold)
     if not gold:
-        raise ScoringError('needs a gold answer, and the row has an empty list of them.')
-    return list(map(stripped, gold))
+        raise ScoringError('needs a gold answer, but the list of gold answers is empty.')
+    return list(map(strip_text, gold))
 
 
 def _f1(ours: Sequence[str], right: Sequence[str]) -> float:
@@ -86,18 +85,18 @@ def _f1(ours: Sequence[str], right: Sequence[str]) -> float:
 
 
 def _rouge_mark(words: Callable[[str], list[str]], kinds: Sequence[str]) -> Callable[[Answer], Mark]:
-    library = needed('rouge_score.rouge_scorer', purpose='to compute ROUGE')
+    library = needed('rouge_score.rouge_scorer', extra='score', purpose='to compute ROUGE')
     scorer = library.RougeScorer(list(kinds), tokenizer=_Tokenizer(words))
 
     def mark(answer: Answer) -> Mark:
-        best = scorer.score_multi(_references(answer), stripped(answer.prediction))
-        return mark_of({kind: best[kind].fmeasure for kind in kinds})
+        best = scorer.score_multi(_references(answer), strip_text(answer.prediction))
+        return make_mark({kind: best[kind].fmeasure for kind in kinds})
 
     return mark
 
 
 class _Tokenizer:
-    """The shape in which `rouge-score` takes a tokenizer."""
+    """The tokenizer interface of `rouge-score`."""
 
     def __init__(self, words: Callable[[str], list[str]]) -> None:
         self.tokenize = words
@@ -105,4 +104,4 @@ class _Tokenizer:
 
 @cache
 def _sacrebleu() -> Any:
-    return needed('sacrebleu.metrics', purpose='to compute BLEU')
+    return needed('sacrebleu.metrics', extra='score', purpose='to compute BLEU')

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.scoring.metrics.base import Answer, Mark, Metric
 from rolecall.scoring.metrics.matching import accuracy
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.postprocess.numbers import number_of
-from rolecall.scoring.texts import stripped
+from rolecall.scoring.texts import strip_text
 
-__all__ = ['average_ppl', 'circular', 'turns']
+__all__ = ['average_ppl', 'circular', 'turn_mean']
 
 _JOINT = '--'
 _OTHER = "Use another evaluator, 'AccEvaluator' for instance."
@@ -21,18 +21,18 @@ _OTHER = "Use another evaluator, 'AccEvaluator' for instance."
 def circular() -> Metric:
     """The share of questions that are right in every rotation of their options.
 
-    A row says which question and rotation it is in its gold answer (`question--B--BCDA`) or in its columns `qid` and
+    A row names its question and rotation in its gold answer (`question--B--BCDA`) or in the columns `qid` and
     `circular_pattern`.
     """
 
     def mark(answer: Answer) -> Mark:
-        right = stripped(answer.prediction) == _rotation(answer)[1]
+        right = strip_text(answer.prediction) == _rotation(answer)[1]
         return Mark(float(right), correct=right)
 
     return Metric('perf_circular', mark, group=lambda answer: _rotation(answer)[0], breakdown=_by_rotation)
 
 
-def turns(evaluator: Metric | None = None) -> Metric:
+def turn_mean(evaluator: Metric | None = None) -> Metric:
     """The mean of another evaluator's score (`evaluator`, else accuracy) over the turns of a dialogue.
 
     A turn without an answer is wrong. Where only the last turn was asked, the last gold answer counts.
@@ -40,7 +40,11 @@ def turns(evaluator: Metric | None = None) -> Metric:
     inner = evaluator or accuracy()
     if inner.group is not None:
         raise ConfigError(
-            Problem('evaluator', f'{inner.name} counts rotations of a question, and a dialogue has turns.', _OTHER)
+            Problem(
+                'evaluator',
+                f'{inner.name} counts rotations of a question; it cannot score turns.',
+                _OTHER,
+            )
         )
     return replace(inner, by_turn=True)
 
@@ -57,7 +61,7 @@ def average_ppl() -> Metric:
 
 def _rotation(answer: Answer) -> tuple[str | None, str, str]:
     """The question a row asks, its gold letter, and the order in which its options stand."""
-    gold = stripped(answer.gold)
+    gold = strip_text(answer.gold)
     if gold.count(_JOINT) == 2:
         question, letter, pattern = gold.split(_JOINT)
         return question, letter, pattern
@@ -73,10 +77,10 @@ def _by_rotation(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
     originals: dict[str, str] = {}
     for answer, _, question, gold, pattern in read:
         if question is not None:
-            votes[question][_original(stripped(answer.prediction), pattern)] += 1
+            votes[question][_original(strip_text(answer.prediction), pattern)] += 1
             originals[question] = _original(gold, pattern)
     won = [float(votes[question].most_common(1)[0][0] == gold) for question, gold in originals.items()]
-    letters = Counter(stripped(answer.prediction) for answer, *_ in read)
+    letters = Counter(strip_text(answer.prediction) for answer, *_ in read)
     shares = {f'prior_{letter}': count / len(read) for letter, count in sorted(letters.items()) if len(letter) == 1}
     means = {'acc_all': [mark.score for _, mark in rows], 'acc_origin': unmoved, 'vote_circular': won}
     return {name: sum(scores) / len(scores) for name, scores in means.items() if scores} | shares

@@ -1,8 +1,8 @@
-"""What a judge decided: right, wrong, or nothing that can be told.
+"""Read a judge's verdict: right, wrong, or undecided.
 
-The strongest evidence counts: a verdict that stands by itself at the end or the beginning (`Grade: B`, `**A**`),
-CORRECT and INCORRECT in capitals, what is said of the answer in other words (`it isn't right`), and last a letter that
-is merely mentioned. Evidence of one strength that contradicts itself says nothing, unless a conclusion settles it.
+The strongest evidence counts: a standalone verdict at the end or the beginning (`Grade: B`, `**A**`), then CORRECT and
+INCORRECT in capitals, then statements in other words (`it isn't right`), and last a letter that is merely mentioned.
+Contradictory evidence of one strength is undecided, unless a conclusion settles it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rolecall.scoring.postprocess.options import first_option_postprocess
 __all__ = ['verdict_in']
 
 _NEITHER = ('C', 'NOT_ATTEMPTED')
-"""What a judge says of an answer that answers nothing; it is not right."""
+"""Tags for an answer that does not attempt the question; it is not right."""
 _OTHERS = (
     r'\b(?:gold|reference|standard|target|correct|right|predict\w*|student|candidate|ground\s+truth|truth|expected'
     r'|model|answer(?:ed|s)?|response|response\s+given)\b'
 )
-"""Whose answer a letter may be, if it is not the judge's."""
+"""Whose answer a letter may be, if it is not the judge's verdict."""
 _LABEL = (
     rf'(?:(?![^\n:：=]*{_OTHERS})[^\n:：=.?!]{{0,60}}[:：=]'
     r'|(?:[^\n:：=.?!]{0,40}\b)?(?:grade|verdict|judge?ment|mark|label|rating)\s+(?:is|of)\b'
@@ -34,7 +34,7 @@ _CAPITALS = re.compile(r'\b(?P<word>INCORRECT|CORRECT|WRONG|RIGHT)\b(?!-)')
 _A_THING = re.compile(
     r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b'
 )
-"""After `correct`, these make it a property of something else: `the correct answer is 4`."""
+"""Nouns that make a preceding `correct` describe something else: `the correct answer is 4`."""
 _IS_ONE = re.compile(r"\b(?:is|was|gives?|gave|be)(?:\s+not|n['’]t)?(?:\s+indeed)?\s+(?:a|the)\s+$", re.IGNORECASE)
 _NEGATION = re.compile(
     r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
@@ -46,7 +46,7 @@ _PARTLY = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(r'\s+or\s+(?:not\b|incorrect\b|correct\b|wrong\b|right\b)', re.IGNORECASE)
-"""What leaves open whether a word is meant."""
+"""Phrases that leave the verdict open."""
 _CONCLUDING = re.compile(
     r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short)\b', re.IGNORECASE
 )
@@ -57,31 +57,31 @@ _THOUGHTS = '</think>'
 
 
 def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
-    """Whether the text says right or wrong; None where it says neither, or both.
+    """Whether the text says right or wrong; None if it says neither or both.
 
     >>> [verdict_in(text, 'A', 'B') for text in ('Grade: **B**', 'INCORRECT: A student would know.', 'A or B')]
     [False, False, None]
     """
     plainly = normalize('NFKC', extract_non_reasoning_content(text) if _THOUGHTS in text else text)
     for found in (
-        _standing_alone(plainly, true_tag, false_tag),
-        _agreed(_said(plainly, _CAPITALS)),
-        _named(plainly, true_tag, false_tag),
-        _agreed(_said(plainly, _WORD)),
+        _find_standalone(plainly, true_tag, false_tag),
+        _find_agreement(_find_statements(plainly, _CAPITALS)),
+        _find_last_tag(plainly, true_tag, false_tag),
+        _find_agreement(_find_statements(plainly, _WORD)),
     ):
         if found is not None:
             return found
     if re.search(_OTHERS, plainly, re.IGNORECASE) or _WORD.search(plainly) or max(len(true_tag), len(false_tag)) > 1:
         return None
-    return _mentioned(plainly, true_tag, false_tag)
+    return _find_only_letter(plainly, true_tag, false_tag)
 
 
-def _standing_alone(text: str, true_tag: str, false_tag: str) -> bool | None:
+def _find_standalone(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The verdict on a line or in a sentence of its own: the last one, or else the first."""
     words = {'CORRECT': True, 'INCORRECT': False, **dict.fromkeys(_NEITHER, False), false_tag: False, true_tag: True}
     tags = '|'.join(map(re.escape, sorted(words, key=len, reverse=True)))
     one = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:{tags}|not[ _]attempted))?'
-    line = _raised(_trimmed(text)).rpartition('\n')[2][-_PIECE:]
+    line = _capitalise_lone_tag(_trim_to_word(text)).rpartition('\n')[2][-_PIECE:]
     concluded = re.findall(r'\b(?:so|therefore|thus|hence)\b.{0,60}\Z', line, re.IGNORECASE)
     for ending in (line, re.split(r'[.!?]\s+', line)[-1], *concluded):
         if found := re.fullmatch(one, ending, re.IGNORECASE):
@@ -90,7 +90,7 @@ def _standing_alone(text: str, true_tag: str, false_tag: str) -> bool | None:
     return words[found['x']] if found else None
 
 
-def _trimmed(text: str) -> str:
+def _trim_to_word(text: str) -> str:
     """The text up to its last letter or digit."""
     end = len(text)
     while end and not text[end - 1].isalnum():
@@ -98,12 +98,12 @@ def _trimmed(text: str) -> str:
     return text[:end]
 
 
-def _raised(text: str) -> str:
+def _capitalise_lone_tag(text: str) -> str:
     """A reply that is nothing but a letter or a word, in capitals."""
     return text.upper() if re.fullmatch(r'[\W_]*(?:[a-z]|(?:in)?correct)[\W_]*', text, re.IGNORECASE) else text
 
 
-def _named(text: str, true_tag: str, false_tag: str) -> bool | None:
+def _find_last_tag(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The last tag that is named, where tags are whole words (`YES`, `NO`)."""
     if min(len(true_tag), len(false_tag)) < 2:
         return None
@@ -111,7 +111,7 @@ def _named(text: str, true_tag: str, false_tag: str) -> bool | None:
     return bool(named[-1] == true_tag) if named else None
 
 
-def _mentioned(text: str, true_tag: str, false_tag: str) -> bool | None:
+def _find_only_letter(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The one letter that a reply names; None if it names two."""
     tags = list(dict.fromkeys((true_tag, false_tag, 'C')))
     tag = first_option_postprocess(text, options=tags)
@@ -119,7 +119,7 @@ def _mentioned(text: str, true_tag: str, false_tag: str) -> bool | None:
     return tag == true_tag if tag and not other else None
 
 
-def _said(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, bool]]:
+def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, bool]]:
     """Whether each statement says right, and whether it is a conclusion."""
     for sentence in _SENTENCE.findall(text):
         if sentence.rstrip().endswith(('?', '？')):
@@ -132,7 +132,7 @@ def _said(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, bool]]:
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))
 
 
-def _agreed(statements: Iterator[tuple[bool, bool]]) -> bool | None:
+def _find_agreement(statements: Iterator[tuple[bool, bool]]) -> bool | None:
     """What all statements say, or else what all conclusions say."""
     told = list(statements)
     for said in ({right for right, _ in told}, {right for right, concluded in told if concluded}):

@@ -1,1 +1,1 @@
-"""From what a model said to what it meant: one small function for each way of answering."""
+"""Postprocessors: from a reply to the answer in it."""

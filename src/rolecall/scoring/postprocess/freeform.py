@@ -1,4 +1,4 @@
-"""Answers in words: the first line, the bare phrase, what matches a pattern, what is not reasoning, the code."""
+"""Free-form answers: the first line, the bare phrase, a pattern's match, text after reasoning, code."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def match_answer_pattern(text: str, answer_pattern: str) -> str:
 
 
 def think_pred_postprocess(text: str, re_pattern: str) -> str:
-    """What `re_pattern` matches after the reasoning, stripped; the reply itself where it does not match.
+    """What `re_pattern` matches after the reasoning, stripped; the whole reply if it does not match.
 
     >>> think_pred_postprocess('<think>hm</think> 42 ', re_pattern='</think>(.*)')
     '42'
@@ -116,9 +116,9 @@ def extract_non_reasoning_content(
 
 
 def extract_role(text: str, *, begin: str = '', end: str = '') -> str:
-    """What the role itself says: its own `begin` taken off, and everything from its `end` on (the next speaker).
+    """Remove a role's `begin` marker, and everything from its `end` marker on (the next speaker).
 
-    Blank marks say nothing, so they cut nothing.
+    Blank markers are ignored.
 
     >>> extract_role('<BOT>: 42<eob>\\nHUMAN: next', begin='<BOT>: ', end='<eob>')
     '42'

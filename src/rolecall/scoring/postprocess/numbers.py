@@ -1,4 +1,4 @@
-"""The number a reply arrives at."""
+"""Numbers in replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first_number_postprocess(text: str) -> float | None:
     1250.5
     """
     found = _NUMBER.search(text)
-    return float(_written(found)) if found else None
+    return float(_format_number(found)) if found else None
 
 
 def gsm8k_postprocess(text: str) -> str:
@@ -41,7 +41,7 @@ def gsm8k_postprocess(text: str) -> str:
 
 
 def gsm8k_dataset_postprocess(text: str) -> str:
-    """What stands after `####` in GSM8K's own solutions, without thousands separators.
+    """The text after `####` in GSM8K's solutions, without thousands separators.
 
     >>> gsm8k_dataset_postprocess('They ate 1,000.\\n#### 1,200')
     '1200'
@@ -50,13 +50,13 @@ def gsm8k_dataset_postprocess(text: str) -> str:
 
 
 def last_number(text: str) -> str:
-    """The last number, as digits that `float` reads; nothing if there is none.
+    """The last number, in a form `float` accepts; empty if there is none.
 
     >>> last_number('from 12 to -3,000.')
     '-3000'
     """
     found = deque(_NUMBER.finditer(text), maxlen=1)
-    return _written(found[0]) if found else ''
+    return _format_number(found[0]) if found else ''
 
 
 def number_of(value: object) -> float | None:
@@ -66,9 +66,9 @@ def number_of(value: object) -> float | None:
     (1200.0, None)
     """
     found = _NUMBER.fullmatch(str(value).strip().rstrip('.%'))
-    return float(_written(found)) if found else None
+    return float(_format_number(found)) if found else None
 
 
-def _written(found: re.Match[str]) -> str:
+def _format_number(found: re.Match[str]) -> str:
     sign = '-' if found['sign'] in ('-', '−') else ''
     return sign + found['digits'].replace(',', '') + (found['power'] or '')

@@ -1,9 +1,9 @@
 """Which option a reply chooses.
 
-The letters of a reply are weighed by how they are said, not by where they stand: a statement (`the answer is C`, `选C`,
-`\\boxed{C}`) outweighs a conclusion (`so C`), that a reply that begins with the letter, a line of its own, a marked
-letter (`(C)`, `**C**`), and these any other single letter. Letters inside words, the article in `A dog`, the pronoun in
-`I think` and what the reply rules out (`not A`, `B is wrong`) do not count.
+Letters are ranked by how clearly they are chosen, not by position: stated (`the answer is C`, `选C`, `\\boxed{C}`),
+a conclusion (`so C`), a leading letter, a letter on its own line, a marked letter (`(C)`, `**C**`), any other single
+letter. Letters inside words, the article in `A dog`, the pronoun in `I think` and options that the reply rules out
+(`not A`, `B is wrong`) do not count.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 
 
 def first_option_postprocess(text: str, options: str | Sequence[str], cushion: bool = True) -> str:
-    """The first of the most clearly chosen options; without `cushion`, a letter merely mentioned is not a choice.
+    """The first of the most clearly chosen options; without `cushion`, a bare letter in running text does not count.
 
     >>> first_option_postprocess('A dog. I think the best is (C)', options='ABCD')
     'C'
     """
     ways = _ways(''.join(options))
     guesses = (ways.marked, ways.plain) if cushion else ()
-    return _chosen(text, ways, (ways.stated, ways.concluded, ways.leading, ways.alone, *guesses), place=0)
+    return _pick_letter(text, ways, (ways.stated, ways.concluded, ways.leading, ways.alone, *guesses), place=0)
 
 
 def last_option_postprocess(text: str, options: str | Sequence[str]) -> str:
@@ -44,7 +44,7 @@ def last_option_postprocess(text: str, options: str | Sequence[str]) -> str:
     """
     ways = _ways(''.join(options))
     decided = (*ways.stated, *ways.concluded)
-    return _chosen(text, ways, (decided, ways.alone, ways.leading, ways.marked, ways.plain), place=-1)
+    return _pick_letter(text, ways, (decided, ways.alone, ways.leading, ways.marked, ways.plain), place=-1)
 
 
 def bbh_mcq_postprocess(text: str) -> str:
@@ -95,7 +95,7 @@ def multiple_select_postprocess(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """The ways of naming one of some options. Every pattern has the letter as its group `x`."""
+    """Patterns that name an option, by clarity. Each captures the letter as group `x`."""
 
     stated: tuple[re.Pattern[str], ...]
     concluded: tuple[re.Pattern[str], ...]
@@ -104,11 +104,11 @@ class _Ways:
     marked: tuple[re.Pattern[str], ...]
     plain: tuple[re.Pattern[str], ...]
     ruled_out: tuple[re.Pattern[str], ...]
-    """Here `x` is a whole list of letters."""
+    """Here `x` may capture a list of letters."""
 
 
 _SAID_OF_A_LETTER = 'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to'
-"""What may follow the option A; before any other word in small letters it is the article."""
+"""Words that may follow the option A; before any other lower-case word it is the article."""
 _BE = r'(?:\s+(?:is|was|(?:would|should|must|will|has\s+to|ought\s+to)\s+be)\b|\s*[*_`"\')\]]*\s*(?::|=|-+>|→))'
 _GAP = r'\s*[^.。!?;；\n]{0,40}?'
 _OPEN, _CLOSE = r'[\s"\'“‘(\[{<【*_`]{0,8}', r'[\s"\'”’)\]}>】*_`]{0,8}'
@@ -159,10 +159,10 @@ def _patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(source, re.IGNORECASE | re.MULTILINE) for source in sources)
 
 
-def _chosen(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
-    """The letter named in the strongest way; what the reply rules out is looked at only if there is nothing else."""
+def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
+    """The most clearly chosen letter; ruled-out options are considered only if nothing else is found."""
     plainly = normalize('NFKC', text)
-    readings = dict.fromkeys((_without(plainly, ways.ruled_out), plainly, _raised(plainly)))
+    readings = dict.fromkeys((_remove_ruled_out(plainly, ways.ruled_out), plainly, _capitalise_marked(plainly)))
     ranks = tuple(ranks)
     for reading in readings:
         for patterns in ranks:
@@ -172,12 +172,12 @@ def _chosen(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]]
     return ''
 
 
-def _without(text: str, ruled_out: Iterable[re.Pattern[str]]) -> str:
+def _remove_ruled_out(text: str, ruled_out: Iterable[re.Pattern[str]]) -> str:
     for pattern in ruled_out:
         text = pattern.sub(lambda found: found[0].replace(found['x'], '·' * len(found['x'])), text)
     return text
 
 
-def _raised(text: str) -> str:
-    """`(b)` and a reply that is nothing but `b`, in capitals."""
+def _capitalise_marked(text: str) -> str:
+    """Capitalise `(b)` and a reply that is only `b`."""
     return re.sub(r'\([a-z]\)|\A[\W_]*[a-z][\W_]*\Z', lambda found: found[0].upper(), text)

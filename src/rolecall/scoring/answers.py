@@ -1,6 +1,6 @@
-"""From a finished row to the answers in it: one, one for each sample, or one for each turn.
+"""Extract the answers of a finished row: one, one per sample, or one per turn.
 
-A postprocessor that finds nothing, or raises, leaves the row `unparsed` and says why.
+A row whose postprocessor finds nothing or raises is `unparsed`, with the reason.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from typing import Any
 
 from rolecall.models.base import Outcome
 from rolecall.prompts.values import text_of
-from rolecall.scoring.metrics.base import Answer
-from rolecall.scoring.postprocessors import Extract, found_nothing
-from rolecall.scoring.usercode import ScoringError, blaming
+from rolecall.scoring.blame import ScoringError, blame_errors_on
+from rolecall.scoring.metrics.metric import Answer
+from rolecall.scoring.postprocessors import Extract, is_empty
 
-__all__ = ['Read', 'Reader', 'Scorable']
+__all__ = ['AnswerReader', 'ReadRow', 'Scorable']
 
 
 @dataclass(frozen=True, slots=True)
 class Scorable:
-    """One finished row, as far as scoring needs it."""
+    """The part of a finished row that scoring needs."""
 
     row: int
     outcome: Outcome
     prediction: Any
-    """A text, label or number; a list is several turns, several samples of one answer, or choices' probabilities."""
+    """A text, label or number; a list holds turns, samples of one answer, or probabilities of choices."""
     gold: Any = None
     values: Mapping[str, Any] = field(default_factory=dict)
     """The row of the dataset."""
     cluster: str | None = None
-    """Rows with the same cluster are not independent of each other."""
+    """Rows of one cluster are not independent."""
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A row with its answers taken out of the reply: one, or one for each sample or turn."""
+class ReadRow:
+    """A row with its extracted answers: one, or one per sample or turn."""
 
     row: Scorable
     outcome: Outcome
@@ -44,37 +44,37 @@ class Read:
     gold: Any
     answers: tuple[Answer, ...]
     reason: str = ''
-    """Why nothing was found, where a postprocessor raised."""
+    """What a postprocessor raised, if it did."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Takes the answers out of replies, and the gold answers out of the dataset's."""
+class AnswerReader:
+    """Extracts answers from replies, and gold answers from the dataset's columns."""
 
     extract: tuple[Extract, ...] = ()
     extract_gold: Extract | None = None
     gold_column: str | None = None
     by_turn: bool = False
-    """Whether a list of predictions is one of turns, each with its own gold answer."""
+    """Whether a list of predictions holds turns, each with its own gold answer."""
     needs_gold: bool = True
-    """Whether a turn without a gold answer is left out."""
+    """Whether turns without a gold answer are left out."""
     weighs: bool = False
-    """Whether the probabilities of choices are taken as they are; otherwise the likeliest choice is the answer."""
+    """Whether probabilities of choices are passed on as they are; otherwise the likeliest choice is the answer."""
 
-    def read(self, row: Scorable) -> Read:
+    def read(self, row: Scorable) -> ReadRow:
         """The row's answers; an empty one where there is none."""
-        gold = self._gold(row)
+        gold = self._read_gold(row)
         if row.outcome != 'ok':
-            return Read(row, row.outcome, None, gold, self._answers(row, [] if self.by_turn else [''], gold))
+            return ReadRow(row, row.outcome, None, gold, self._answers(row, [] if self.by_turn else [''], gold))
         prediction = row.prediction
         choices = () if self.weighs else _choices(row)
         if choices:
-            prediction, gold = _likeliest(prediction, choices), _as_a_choice(gold, choices)
+            prediction, gold = _pick_likeliest(prediction, choices), _resolve_choice(gold, choices)
         several = isinstance(prediction, (list, tuple)) and all(isinstance(one, str) for one in prediction)
-        tries = [self._try(one) for one in (prediction if several else [prediction])]
+        tries = [self._try_extract(one) for one in (prediction if several else [prediction])]
         found = [one for one, _ in tries] if several else tries[0][0]
-        empty = bool(self.extract) and all(found_nothing(one) for one, _ in tries)
-        return Read(
+        empty = bool(self.extract) and all(is_empty(one) for one, _ in tries)
+        return ReadRow(
             row,
             'unparsed' if empty else 'ok',
             found,
@@ -83,39 +83,39 @@ class Reader:
             next((reason for _, reason in tries if reason), ''),
         )
 
-    def extracted(self, prediction: Any) -> Any:
-        """The answer in one reply; None or an empty text if there is none."""
-        return self._try(prediction)[0]
+    def extract_answer(self, prediction: Any) -> Any:
+        """The answer in one reply; None or an empty string if there is none."""
+        return self._try_extract(prediction)[0]
 
-    def _try(self, prediction: Any) -> tuple[Any, str]:
-        """The answer in one reply, and what was raised on the way."""
+    def _try_extract(self, prediction: Any) -> tuple[Any, str]:
+        """The answer in one reply, and what a postprocessor raised."""
         try:
             for extract in self.extract:
-                if found_nothing(prediction):
+                if is_empty(prediction):
                     break
                 prediction = extract(prediction)
         except ScoringError as error:
             return None, str(error)
         return prediction, ''
 
-    def _gold(self, row: Scorable) -> Any:
+    def _read_gold(self, row: Scorable) -> Any:
         gold = row.values.get(self.gold_column) if row.gold is None and self.gold_column else row.gold
         if self.extract_gold is None or gold is None:
             return gold
-        with blaming(f'the gold answer of row {row.row}:'):
+        with blame_errors_on(f'the gold answer of row {row.row}:'):
             return [self._gold_of(one) for one in gold] if isinstance(gold, (list, tuple)) else self._gold_of(gold)
 
     def _gold_of(self, gold: Any) -> Any:
         found = None if self.extract_gold is None else self.extract_gold(gold)
-        return gold if found_nothing(found) else found
+        return gold if is_empty(found) else found
 
     def _answers(self, row: Scorable, found: Any, gold: Any) -> tuple[Answer, ...]:
         if self.by_turn:
-            return tuple(self._turns(row, found, gold))
+            return tuple(self._read_turns(row, found, gold))
         return tuple(Answer(self._or_empty(one), gold, row.values) for one in found)
 
-    def _turns(self, row: Scorable, found: Any, gold: Any) -> list[Answer]:
-        """Each turn with its own gold answer; one reply to a whole dialogue with the last one."""
+    def _read_turns(self, row: Scorable, found: Any, gold: Any) -> list[Answer]:
+        """Pair each turn with its own gold answer; a single reply to a dialogue with the last one."""
         golds = list(gold) if isinstance(gold, (list, tuple)) else [gold]
         if not isinstance(found, (list, tuple)):
             return [Answer(self._or_empty(found), golds[-1] if golds else None, row.values)]
@@ -123,7 +123,7 @@ class Reader:
         said = [*found, *[''] * (turns - len(found))]
         right = [*golds, *[None] * (turns - len(golds))]
         return [
-            Answer(self._or_empty(said[turn]), right[turn], _of_turn(row.values, turn, turns))
+            Answer(self._or_empty(said[turn]), right[turn], _values_of_turn(row.values, turn, turns))
             for turn in range(turns)
             if right[turn] is not None or not self.needs_gold
         ]
@@ -132,8 +132,8 @@ class Reader:
         return '' if found is None and self.extract else found
 
 
-def _of_turn(values: Mapping[str, Any], turn: int, turns: int) -> dict[str, Any]:
-    """The row's columns as one turn sees them: of a column with one value for every turn, its own."""
+def _values_of_turn(values: Mapping[str, Any], turn: int, turns: int) -> dict[str, Any]:
+    """The row's columns for one turn: columns with one value per turn are indexed by the turn."""
     return {
         name: value[turn] if isinstance(value, (list, tuple)) and len(value) == turns else value
         for name, value in values.items()
@@ -141,7 +141,7 @@ def _of_turn(values: Mapping[str, Any], turn: int, turns: int) -> dict[str, Any]
 
 
 def _choices(row: Scorable) -> Sequence[str]:
-    """What the probabilities in a prediction belong to; nothing where it holds none."""
+    """The choices that the probabilities in a prediction belong to; empty where it holds none."""
     weighed = row.details.get('choices')
     if not isinstance(weighed, (list, tuple)) or not isinstance(row.prediction, (list, tuple)):
         return ()
@@ -150,12 +150,12 @@ def _choices(row: Scorable) -> Sequence[str]:
     return [text_of(one.get('choice')) for one in weighed] if fits else ()
 
 
-def _likeliest(shares: Sequence[float], choices: Sequence[str]) -> str:
+def _pick_likeliest(shares: Sequence[float], choices: Sequence[str]) -> str:
     return choices[max(range(len(choices)), key=lambda place: shares[place])]
 
 
-def _as_a_choice(gold: Any, choices: Sequence[str]) -> Any:
-    """A gold answer that is the place of a choice, as that choice. What is written like a choice stays."""
+def _resolve_choice(gold: Any, choices: Sequence[str]) -> Any:
+    """A gold answer that is the index of a choice, as that choice. One that equals a choice is kept."""
     if isinstance(gold, (list, tuple, bool)) or gold is None:
         return gold
     written, known = text_of(gold).strip(), [choice.strip() for choice in choices]

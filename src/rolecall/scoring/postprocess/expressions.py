@@ -1,4 +1,4 @@
-"""The final expression of a worked solution: what is boxed, or what the reply says the answer is."""
+"""The final expression of a worked solution: the boxed one, or the one stated as the answer."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _SENTENCE = re.compile(r'(?:[^.\n。]|\.(?=\S))+')
 
 
 def math_postprocess(text: str) -> str:
-    """What the reply says the (final) answer is; else its last box, formula or number.
+    """The stated (final) answer; else the last box, formula or number.
 
     >>> math_postprocess('Final Answer: The final answer is $x+1$. I hope it is correct.')
     'x+1'
     """
-    return _stated(text) or last_boxed(text) or _last_resort(text)
+    return _find_stated(text) or last_boxed(text) or _find_last(text)
 
 
 def math_postprocess_v2(text: str) -> str:
-    r"""The last `\boxed{…}`; else what the reply says the answer is, its last formula or number.
+    r"""The last `\boxed{…}`; else the stated answer, the last formula or number.
 
     >>> math_postprocess_v2(r'The answer is 3, that is, \boxed{\frac{6}{2}}.')
     '\\frac{6}{2}'
     """
-    return last_boxed(text) or _stated(text) or _last_resort(text)
+    return last_boxed(text) or _find_stated(text) or _find_last(text)
 
 
 def last_boxed(text: str) -> str:
-    r"""What stands in the last complete box, boxes inside boxes opened.
+    r"""The content of the last complete box, the innermost one if boxes are nested.
 
     >>> last_boxed(r'\boxed{1} or \boxed{\boxed{x^{2}}}, \boxed{cut')
     'x^{2}'
@@ -50,7 +50,7 @@ def last_boxed(text: str) -> str:
 
 
 def _closings(text: str) -> dict[int, int]:
-    """Where each brace that is closed is closed."""
+    """The position of the closing brace of each opening one."""
     opened: list[int] = []
     closed = {}
     for brace in re.finditer(r'(?<!\\)[{}]', text):
@@ -61,23 +61,23 @@ def _closings(text: str) -> dict[int, int]:
     return closed
 
 
-def _stated(text: str) -> str:
+def _find_stated(text: str) -> str:
     for said in reversed(list(_STATED.finditer(text))):
         rest = text[said.end() :].lstrip()
         formula, sentence = _MATH.match(rest), _SENTENCE.match(rest)
         if formula:
-            return _inside(formula)
+            return _content_of(formula)
         if sentence:
             return last_boxed(sentence[0]) or _tidy(sentence[0])
     return ''
 
 
-def _last_resort(text: str) -> str:
+def _find_last(text: str) -> str:
     formulas = list(_MATH.finditer(text))
-    return _inside(formulas[-1]) if formulas else last_number(text)
+    return _content_of(formulas[-1]) if formulas else last_number(text)
 
 
-def _inside(formula: re.Match[str]) -> str:
+def _content_of(formula: re.Match[str]) -> str:
     inside = next(filter(None, formula.groups()))
     return last_boxed(inside) or _tidy(inside)
 

@@ -1,0 +1,56 @@
+"""Compare two expressions as numbers, sets or formulas, with `math-verify`."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from functools import lru_cache
+from typing import Any
+
+from rolecall.errors import needed
+from rolecall.scoring.metrics.metric import Metric, mark_by
+from rolecall.scoring.texts import alternatives, strip_text
+
+__all__ = ['same_expression']
+
+_SECONDS = 3
+_LONGEST = 2000
+_EXPLOSIVE = re.compile(r'\^\s*\{?[^{}^]*\^|\*\*[^*]*\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d\s*!|\d{300,}')
+"""Towers of powers, huge exponents, factorials: too expensive to evaluate, so they are compared as text."""
+_FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
+
+
+def same_expression(version: str = 'v2') -> Metric:
+    r"""The share of rows whose expression equals the gold one: `\frac12`, `0.5` and `1/2` are the same."""
+    needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    return Metric(
+        'accuracy', mark_by(lambda prediction, gold: any(_same(prediction, one) for one in alternatives(gold)))
+    )
+
+
+def _same(prediction: Any, gold: Any) -> bool:
+    ours, right = strip_text(prediction), strip_text(gold)
+    if _squeeze(ours) == _squeeze(right):
+        return bool(ours)
+    if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
+        return False
+    library = needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    return bool(library.verify(_read(right), _read(ours), timeout_seconds=_time_limit()))
+
+
+@lru_cache(maxsize=10_000)
+def _read(text: str) -> Any:
+    library = needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    for name in ('math_verify.parser', 'math_verify.grader'):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return library.parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=_time_limit())
+
+
+def _time_limit() -> int | None:
+    """The library's time limit uses signals, which only the main thread receives."""
+    return _SECONDS if threading.current_thread() is threading.main_thread() else None
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r'\s|\\[,;! ]', '', text.strip('$')).rstrip('.')
