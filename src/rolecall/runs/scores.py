@@ -15,9 +15,9 @@ from rolecall.prompts.pieces import Row
 from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, find_judge
 from rolecall.runs.store.results import Result
-from rolecall.scoring.evaluate import Scorable, DatasetScorer, Verdict, build_scorer
-from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
+from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['Scores', 'build_scores']
 

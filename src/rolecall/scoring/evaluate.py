@@ -26,7 +26,7 @@ from rolecall.scoring.postprocessors import Extract, read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.summary import Marked, Summary, summarise
 
-__all__ = ['Scorable', 'ScoredRun', 'DatasetScorer', 'Verdict', 'build_scorer']
+__all__ = ['DatasetScorer', 'Scorable', 'ScoredRun', 'Verdict', 'build_scorer']
 
 Policy = Literal['exclude', 'wrong']
 Opinions = Mapping[int, Sequence[str | None]]
