@@ -26,12 +26,26 @@ from rolecall.usercode import neighbours_of, user_code
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ['REFERENCE_SYSTEMS', 'Part', 'Plugin', 'Registry', 'import_dotted', 'part_name']
+__all__ = ['REFERENCE_SYSTEMS', 'LocalPath', 'Part', 'Plugin', 'Registry', 'import_dotted', 'part_name']
 
 REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages whose class names are ours too: a config may name them without having them."""
 
 T = TypeVar('T')
+
+
+class LocalPath(str):
+    """A dotted path in a config file that leads to a module beside that file, in `folder`."""
+
+    folder: Path
+
+    def __new__(cls, path: str, folder: Path) -> LocalPath:
+        made = super().__new__(cls, path)
+        made.folder = folder
+        return made
+
+    def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]  # what a copy is made of
+        return str(self), self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,8 @@ class Registry(Mapping[str, T]):
         if dot and package not in REFERENCE_SYSTEMS:
             name = part_name(given)
             remedy = f'Write {name!r} for the built-in of that name.' if name in self else _CORRECT
-            return Part(name, import_dotted(path, self.kind, where=where, base=base, remedy=remedy), path)
+            folder = given.folder if isinstance(given, LocalPath) else base
+            return Part(name, import_dotted(path, self.kind, where=where, base=folder, remedy=remedy), path)
         return self._plugin(path, where)
 
     def plugins(self) -> tuple[Plugin, ...]:

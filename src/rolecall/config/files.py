@@ -11,12 +11,13 @@ from types import ModuleType
 from typing import Any, Literal
 
 from rolecall.config.execute import Runner
-from rolecall.config.finder import read_base
+from rolecall.config.finder import find_relative, read_base
 from rolecall.config.locate import Retrace
 from rolecall.config.names import is_standard, resolve, resolve_real
 from rolecall.config.reference import Call, Resolve
 from rolecall.config.trouble import not_a_list
 from rolecall.errors import ConfigError, Problem
+from rolecall.registry import LocalPath
 
 __all__ = ['Config', 'load_config', 'misspelt_lists', 'read_base']
 
@@ -95,10 +96,28 @@ def load_config(
     public = {name: value for name, value in names.items() if not name.startswith('_')}
     values = {name: value for name, value in public.items() if _is_data(value)}
     helpers = {name: value for name, value in public.items() if name not in values}
+    mark_local_paths(values, Path(file).parent)
     config = Config(Path(path), values, helpers, Retrace(file, finds, folders))
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config
+
+
+def mark_local_paths(value: Any, folder: Path, seen: set[int] | None = None) -> None:
+    """Note on every `type` that is a dotted path to a module in `folder`, the config's own, that it lies there."""
+    seen = set() if seen is None else seen
+    if not isinstance(value, dict | list | tuple) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, dict) and type(value.get('type')) is str and _leads_to(folder, value['type']):
+        value['type'] = LocalPath(value['type'], folder)
+    for inner in value.values() if isinstance(value, dict) else value:
+        mark_local_paths(inner, folder, seen)
+
+
+def _leads_to(folder: Path, path: str) -> bool:
+    package, dot, _ = path.replace(':', '.').partition('.')
+    return bool(dot) and package.isidentifier() and find_relative(str(folder), [package]) is not None
 
 
 def _is_data(value: object) -> bool:

@@ -122,7 +122,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     retriever: Retriever = ZeroRetriever()
     if 'retriever' in infer:
         with problems.inside(f'{at}.retriever'):
-            retriever = build_retriever(problems.mapping(f'{at}.retriever', infer['retriever']))
+            retriever = build_retriever(infer['retriever'])
     inferencer = _build_inferencer(infer.get('inferencer', {'type': 'GenInferencer'}), f'{at}.inferencer', problems)
     if len(problems.found) > before or inferencer is None:
         return None
