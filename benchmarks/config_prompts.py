@@ -25,8 +25,9 @@ from rolecall.config.files import load_config
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
 from rolecall.pairs.build import build
-from rolecall.pairs.kinds import INFERENCERS, TEMPLATES, short_name
+from rolecall.pairs.kinds import INFERENCERS, short_name
 from rolecall.pairs.pair import Pair
+from rolecall.prompts.template import TEMPLATES
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {

@@ -103,7 +103,7 @@ def test_all_problems_of_a_config_are_reported_together() -> None:
         ({'datasets': [{'type': 'Rows', 'infer_cgf': {}}]}, "Did you mean 'infer_cfg'?"),
         (config(QA, {'type': 'PromptTemplat', 'template': 'x'}), "Did you mean 'PromptTemplate'?"),
         (config(QA, {'template': 'x', 'ice_tokn': 'x'}), "Did you mean 'ice_token'?"),
-        (config(QA, {'type': 'PromptTemplate'}), 'PromptTemplate needs a template'),
+        (config(QA, {'type': 'PromptTemplate'}), "PromptTemplate needs the option 'template'"),
         (
             config(QA, template('x'), inferencer={'type': 'MultiTurnGenInferencer', 'infer_mode': 'evry'}),
             "Did you mean 'every'?",

@@ -268,7 +268,7 @@ def test_all_problems_of_a_config_come_at_once() -> None:
         ({'type': 'BM25Retreiver'}, "Did you mean 'BM25Retriever'"),
         ({}, 'no retriever is named'),
         ({'type': int}, 'is not a retriever'),
-        ({'type': 'FixKRetriever'}, 'FixKRetriever needs fix_id_list'),
+        ({'type': 'FixKRetriever'}, "FixKRetriever needs the option 'fix_id_list'"),
         ({'type': 'FixKRetriever', 'fix_id_list': '0 1'}, 'is not a list of row numbers'),
         ({'type': 'FixKRetriever', 'fix_id_list': [0, 1], 'ice_num': 1}, 'fix_id_list gives 2'),
         ({'type': 'SlidingWindowRetriever', 'k': 3, 'ice_num': 2}, 'k gives 3'),

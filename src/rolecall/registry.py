@@ -12,14 +12,16 @@ entry points are read when a name is not built in, so neither costs anything at 
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
 from rolecall.usercode import neighbours_of, user_code
 
@@ -145,6 +147,43 @@ class Registry(Mapping[str, T]):
             folder = given.folder if isinstance(given, LocalPath) else base
             return Part(name, import_dotted(path, self.kind, where=where, base=folder, remedy=remedy), path)
         return self._plugin(path, where)
+
+    def build(self, written: object, *, protocol: Sequence[str], where: str = 'type') -> Any:
+        """The object that an entry describes: `{'type': …}` with options, a type without any, or the object itself.
+
+        A class or a function is called with the options. `protocol` names what the object must have. All problems
+        come at once.
+        """
+        entry = written if isinstance(written, Mapping) else {'type': written}
+        options = {name: value for name, value in entry.items() if name != 'type'}
+        part = self.find(entry.get('type'), where=where)
+        lacking = [name for name in protocol if not hasattr(part.value, name)]
+        if inspect.isclass(part.value) or (lacking and callable(part.value)):
+            made = self._call(part, options, where)
+            lacking = [name for name in protocol if not hasattr(made, name)]
+        elif options:
+            what = f'{part.name} is an object, which takes no options.'
+            raise ConfigError(Problem(str(name), what) for name in options)
+        else:
+            made = part.value
+        if lacking:
+            what = f'{part.name} is not a {self.kind}: it has no {", ".join(lacking)}.'
+            raise ConfigError(Problem(where, what, f'docs/plugins.md shows what a {self.kind} must have.'))
+        return made
+
+    def _call(self, part: Part[Any], options: Mapping[str, Any], where: str) -> Any:
+        problems = argument_problems(part.value, options, name=part.name)
+        unknown = {problem.where for problem in problems if problem.where in options}
+        if len(unknown) < len(problems):
+            raise ConfigError(problems)
+        try:
+            with user_code(f'making the {self.kind} {part.name}', where=where):
+                made = part.value(**{name: value for name, value in options.items() if name not in unknown})
+        except ConfigError as error:
+            raise type(error)([*problems, *error.problems]) from error.__cause__
+        if problems:
+            raise ConfigError(problems)
+        return made
 
     def plugins(self) -> tuple[Plugin, ...]:
         """What installed packages offer, by name. Nothing of it is imported."""

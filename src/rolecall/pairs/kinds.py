@@ -1,33 +1,16 @@
-"""The names that configs use, and what they stand for here: templates, inferencers, kinds of model."""
+"""The names that configs use, and what they stand for here: inferencers and kinds of model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.inferencers.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
-from rolecall.prompts.template import (
-    MMPromptTemplate,
-    MultiTurnPromptTemplate,
-    PromptTemplate,
-    RawPromptTemplate,
-    Template,
-)
 
-__all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'MODEL_KINDS', 'TEMPLATES', 'Inferencer', 'ModelKind', 'short_name']
-
-_DIALOGUE_OPTIONS = ('template', 'ice_token', 'sep_token', 'column_token_map')
-
-TEMPLATES: dict[str, tuple[Callable[..., Template], tuple[str, ...]]] = {
-    'PromptTemplate': (PromptTemplate, _DIALOGUE_OPTIONS),
-    'MMPromptTemplate': (MMPromptTemplate, _DIALOGUE_OPTIONS),
-    'MultiTurnPromptTemplate': (MultiTurnPromptTemplate, _DIALOGUE_OPTIONS),
-    'RawPromptTemplate': (RawPromptTemplate, ('messages', 'format_variables', 'ice_token')),
-}
-"""Each template type with its options, the one it cannot do without first."""
+__all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'MODEL_KINDS', 'Inferencer', 'ModelKind', 'short_name']
 
 Kind = Literal['gen', 'label', 'whole', 'dialogue']
 """How rows are asked: generate, weigh labels, weigh the whole text, or turn by turn."""

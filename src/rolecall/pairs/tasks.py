@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, TEMPLATES, Inferencer, short_name
+from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, Inferencer, short_name
 from rolecall.prompts.shots import Joints
-from rolecall.prompts.template import Template
+from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Wording
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
@@ -142,23 +142,10 @@ def _abbr(entry: Mapping[str, Any]) -> str:
 
 def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Problems) -> Template | None:
     written = infer.get(key)
-    if written is None:
-        return None
-    where = f'{at}.{key}'
-    written = dict(problems.mapping(where, written))
     if not written:
         return None
-    name = short_name(written.pop('type', 'PromptTemplate'))
-    if name not in TEMPLATES:
-        problems.add(where, f'unknown template type {name!r}.', did_you_mean(name, TEMPLATES))
-        return None
-    build, known = TEMPLATES[name]
-    problems.unknown_keys(where, written, known)
-    if known[0] not in written:
-        problems.add(where, f'{name} needs a {known[0]}.')
-        return None
-    with problems.inside(where):
-        return build(**{option: written[option] for option in known if option in written})
+    with problems.inside(f'{at}.{key}'):
+        return build_template(written)
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rolecall.errors import Problem, RenderError, TemplateError, did_you_mean
 from rolecall.prompts.multimodal import RawParts, find_content_problems, raw_turn
@@ -16,8 +16,44 @@ from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
 from rolecall.prompts.script import BareText, Expand, Item, Script, Turn
 from rolecall.prompts.shots import as_shot
 from rolecall.prompts.template_reader import DIALOGUE_KEYS, ProblemCollector, check_urls, is_dialogue, read_dialogue
+from rolecall.registry import Registry
 
-__all__ = ['MMPromptTemplate', 'MultiTurnPromptTemplate', 'PromptTemplate', 'RawPromptTemplate', 'Template']
+__all__ = [
+    'TEMPLATES',
+    'MMPromptTemplate',
+    'MultiTurnPromptTemplate',
+    'PromptTemplate',
+    'RawPromptTemplate',
+    'Template',
+    'build_template',
+]
+
+
+@runtime_checkable
+class Template(Protocol):
+    """What the dataset says, for one row or for each label."""
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels that have a prompt each; none if there is one prompt for all."""
+
+    @property
+    def ice_token(self) -> str | None:
+        """What marks the place of in-context examples."""
+
+    @property
+    def sep_token(self) -> str | None:
+        """What marks where the context ends and the answer begins."""
+
+    @property
+    def is_dialogue(self) -> bool:
+        """Whether speeches come out (and not a plain string)."""
+
+    def script(self, label: Hashable = None) -> Script:
+        """The wording of the prompt, for one label where there are labels."""
+
+    def shot(self, label: Hashable = None) -> Script:
+        """The wording of one in-context example."""
 
 
 class PromptTemplate:
@@ -205,7 +241,29 @@ class RawPromptTemplate:
         return f'RawPromptTemplate({self.messages!r:.80})'
 
 
-Template = PromptTemplate | RawPromptTemplate
+TEMPLATES: Registry[type[Template]] = Registry(
+    'template',
+    {
+        'PromptTemplate': 'rolecall.prompts.template:PromptTemplate',
+        'MMPromptTemplate': 'rolecall.prompts.template:MMPromptTemplate',
+        'MultiTurnPromptTemplate': 'rolecall.prompts.template:MultiTurnPromptTemplate',
+        'RawPromptTemplate': 'rolecall.prompts.template:RawPromptTemplate',
+    },
+)
+
+
+def build_template(written: object) -> Template:
+    """The template that a config describes: an object, or a `type` with its options.
+
+    Without a type, it is a `PromptTemplate`.
+
+    >>> build_template({'template': 'Q: {question}'})
+    PromptTemplate('Q: {question}')
+    """
+    entry = {'type': 'PromptTemplate', **written} if isinstance(written, Mapping) else written
+    protocol = ('labels', 'ice_token', 'sep_token', 'is_dialogue', 'script', 'shot')
+    template: Template = TEMPLATES.build(entry, protocol=protocol)
+    return template
 
 
 def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, str]) -> Any:

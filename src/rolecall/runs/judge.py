@@ -10,10 +10,10 @@ from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.sampling import sampling_of
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, ModelError
-from rolecall.pairs.kinds import TEMPLATES, short_name
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Problems
 from rolecall.program import compile  # noqa: A004  # the word for it
+from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Wording
 from rolecall.runs.client.cache import CachedClient, RowClient
 from rolecall.runs.client.model_client import ModelUnavailableError
@@ -89,16 +89,11 @@ def _with_template(entry: object) -> Iterator[Mapping[str, Any]]:
         yield from _with_template(inner)
 
 
-def _template(written: Mapping[str, Any]) -> Any:
-    name = short_name(written.get('type', 'PromptTemplate'))
-    where = f'{_WHERE}.prompt_template'
-    if name not in TEMPLATES:
-        raise ConfigError(Problem(where, f'unknown template type {name!r}.', did_you_mean(name, TEMPLATES)))
-    make, known = TEMPLATES[name]
+def _template(written: Mapping[str, Any]) -> Template:
     try:
-        return make(**{key: written[key] for key in known if key in written})
+        return build_template(written)
     except ConfigError as error:
-        raise ConfigError(problem.inside(where) for problem in error.problems) from error
+        raise type(error)(problem.inside(f'{_WHERE}.prompt_template') for problem in error.problems) from error
 
 
 def _seat(
