@@ -162,8 +162,8 @@ def test_a_module_may_be_dropped_while_its_model_is_loaded(weights: Path) -> Non
 @pytest.mark.parametrize(
     ('model', 'options', 'sentence'),
     [
-        ('none.gguf', {}, 'there is no file'),
-        ('smollm2', {'engine': 'torch'}, 'engine is one of llama, vllm, transformers'),
+        ('none.gguf', {}, 'file not found'),
+        ('smollm2', {'engine': 'torch'}, 'engine must be one of llama, vllm, transformers'),
         ('smollm2', {'n_thread': 2}, "Did you mean 'n_threads'"),
         ('smollm2', {'max_token': 2}, "Did you mean 'max_tokens'"),
     ],
@@ -401,7 +401,7 @@ def test_results_that_cannot_be_told_are_refused_before_a_tool_is_run() -> None:
     with pytest.raises(ModuleError, match='bound to a model'):
         result_of(converse(connection, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, Sampling(), toolbox=toolbox))
     connection.adapter = TextAdapter(None)
-    with pytest.raises(ModuleError, match='no chat template to write the results'):
+    with pytest.raises(ModuleError, match='no chat template, so tool results'):
         result_of(converse(connection, ChatPrompter('Go.'), asked, Sampling(), toolbox=toolbox))
     assert seen == []
 

@@ -238,7 +238,7 @@ def leaving(*_given: Any) -> Any:
     [
         (leaving, 'the pre_hook leaving raised SystemExit: bye'),
         (lambda *_given: 1 / 0, 'lambda> raised ZeroDivisionError: division by zero'),
-        (lambda *_given: None, r'lambda> returns \(input, history, tools, label\); got None'),
+        (lambda *_given: None, r'lambda> must return \(input, history, tools, label\), got None'),
     ],
 )
 def test_what_a_hook_raises_is_an_error_of_its_call(server: Server, hook: Any, sentence: str) -> None:
@@ -297,7 +297,7 @@ def test_every_source_can_be_named(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModuleError, match='no source is given, and no key is in the environment'):
+    with pytest.raises(ModuleError, match='no source given, and no API key found in the environment'):
         OnlineChatModule()
     monkeypatch.setenv('KIMI_API_KEY', KEY)
     assert OnlineChatModule().source == 'kimi'
@@ -308,16 +308,16 @@ def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: 
 @pytest.mark.parametrize(
     ('options', 'sentence'),
     [
-        ({'source': 'opnai'}, "there is no source 'opnai'. Did you mean 'openai'"),
+        ({'source': 'opnai'}, "unknown source 'opnai'. Did you mean 'openai'"),
         ({'source': 'gpt-4o'}, "write model='gpt-4o'"),
-        ({'source': 'http://h/v1', 'base_url': 'http://g/v1'}, 'named twice'),
-        ({'source': 'openai', 'retries': -1}, 'retries is a whole number'),
+        ({'source': 'http://h/v1', 'base_url': 'http://g/v1'}, 'given twice'),
+        ({'source': 'openai', 'retries': -1}, 'retries must be a whole number'),
         ({'source': 'openai', 'temprature': 0}, "Did you mean 'temperature'"),
         ({'source': 'openai', 'timeout': 'long'}, 'expected a number'),
         ({'source': 'openai', 'max_tokens': 1, 'max_out_len': 2}, 'given twice'),
         ({'base_url': 'nowhere'}, 'no address of a server'),
-        ({'base_url': ''}, "base_url is the URL of a server, or None for the usual one; got ''"),
-        ({'source': 'openai', 'base_url': ' '}, 'base_url is the URL of a server'),
+        ({'base_url': ''}, "base_url must be the URL of a server, or None for the default, got ''"),
+        ({'source': 'openai', 'base_url': ' '}, 'base_url must be the URL of a server'),
     ],
 )
 def test_what_cannot_be_built_says_why(options: dict[str, Any], sentence: str) -> None:
@@ -430,7 +430,7 @@ def test_wrong_input_is_the_prompter_s_error_and_nothing_is_sent(server: Server)
 
 @pytest.mark.parametrize('given', [3, ['a'], object()])
 def test_a_module_is_prompted_with_words(server: Server, given: Any) -> None:
-    with pytest.raises(ModuleError, match='is prompted with a prompter'):
+    with pytest.raises(ModuleError, match='expected a prompter'):
         module_of(server).prompt(given)
 
 
@@ -624,11 +624,11 @@ def test_calls_of_claude() -> None:
     ('name', 'arguments', 'told'),
     [
         ('fail', {'why': 'no'}, "Error: KeyError: 'no'"),
-        ('ad', {}, "Error: there is no tool 'ad'. Did you mean 'add'?"),
-        ('add', '{"x": 1', 'Error: the arguments are to be a JSON object; got \'{"x": 1\'.'),
+        ('ad', {}, "Error: unknown tool 'ad'. Did you mean 'add'?"),
+        ('add', '{"x": 1', 'Error: the arguments must be a JSON object, got \'{"x": 1\'.'),
         ('add', {}, "Error: the parameter 'x' is missing."),
-        ('add', {'x': 1, 'z': 2}, "Error: there is no parameter 'z'; there are x, y."),
-        ('add', {'x': 'one'}, "Error: x is to be integer; got 'one'."),
+        ('add', {'x': 1, 'z': 2}, "Error: unknown parameter 'z'; known: x, y."),
+        ('add', {'x': 'one'}, "Error: x must be integer, got 'one'."),
     ],
 )
 def test_what_goes_wrong_in_a_call_is_told_to_the_model(name: str, arguments: Any, told: str) -> None:
@@ -743,7 +743,7 @@ def test_a_tool_may_ask_a_module_itself(server: Server) -> None:
 
 def test_tools_are_given_once(server: Server) -> None:
     module = module_of(server).with_tools([add])
-    with pytest.raises(ModuleError, match='has tools already'):
+    with pytest.raises(ModuleError, match='already has tools'):
         module('Hi', tools=[TOOL])
     with pytest.raises(RolecallError, match='cannot be given again'):
         module.prompt(ChatPrompter('Hi', tools=[TOOL]))('Hi')
@@ -753,10 +753,10 @@ def test_tools_are_given_once(server: Server) -> None:
     ('functions', 'options', 'sentence'),
     [
         (add, {}, 'a list of Python functions'),
-        ([TOOL], {}, 'a tool is a Python function'),
+        ([TOOL], {}, 'a tool must be a Python function'),
         ([add, add], {}, 'the same name'),
-        ([lambda x: x], {}, "'<lambda>' is no name"),
-        ([add], {'max_rounds': 0}, 'above 0'),
+        ([lambda x: x], {}, "'<lambda>' is not a valid tool name"),
+        ([add], {'max_rounds': 0}, 'at least 1'),
     ],
 )
 def test_what_is_no_tool_says_why(server: Server, functions: Any, options: Any, sentence: str) -> None:

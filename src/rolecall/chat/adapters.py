@@ -1,4 +1,4 @@
-"""How a prompter's words reach a model: as messages of one vendor or the other, or as the text it was trained on."""
+"""Adapters turn a prompter's output into what one kind of model takes: OpenAI or Anthropic messages, or plain text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ['Adapter', 'AnthropicAdapter', 'ModuleCall', 'OpenAIAdapter', 'TextAd
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """What a call of a module is about."""
+    """The arguments of one module call."""
 
     input: Any
     history: Sequence[Any] | None = None
@@ -39,7 +39,7 @@ class ModuleCall:
 
 
 class AdaptedRequest(NamedTuple):
-    """A request, what goes beside it, and how it reads (where it is sent as token ids)."""
+    """A request, the parameters sent with it, and its readable form (it may be sent as token ids)."""
 
     request: Request
     extra: Mapping[str, Any]
@@ -47,20 +47,20 @@ class AdaptedRequest(NamedTuple):
 
 
 class Adapter(Protocol):
-    """The way to address one kind of model."""
+    """Builds requests for one kind of model and reads its replies."""
 
     @property
     def writes_calls(self) -> bool:
-        """Whether calls of tools stand in the model's text."""
+        """Whether the model writes tool calls into its text."""
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
-        """The request for a call, after which everything in `said` was said."""
+        """The request for a call. `said` holds the messages that follow the prompt."""
 
     def check_tool_support(self, prompter: Prompter) -> None:
-        """Refuse a prompter with which the results of tools could not be told."""
+        """Raise ModuleError if tool results cannot be sent with this prompter."""
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
-        """The reply, with thinking and calls of tools taken out of its text."""
+        """The reply, with reasoning and tool calls moved out of its text."""
 
 
 class OpenAIAdapter:
@@ -69,7 +69,7 @@ class OpenAIAdapter:
     writes_calls = False
 
     def check_tool_support(self, prompter: Prompter) -> None:
-        """Messages can hold everything."""
+        """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='openai')
@@ -81,12 +81,12 @@ class OpenAIAdapter:
 
 
 class AnthropicAdapter:
-    """Messages in Anthropic's shape. The system's words go first; the model's client puts them in their place."""
+    """Messages in Anthropic's shape. The system message goes first; the client moves it to the `system` field."""
 
     writes_calls = False
 
     def check_tool_support(self, prompter: Prompter) -> None:
-        """Messages can hold everything."""
+        """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='anthropic')
@@ -142,7 +142,7 @@ class TextAdapter:
     def _address(
         self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
     ) -> tuple[Prompter, tuple[Any, Any, Any]]:
-        """The prompter for this model, and what it is called with."""
+        """The prompter bound to this model, and its arguments."""
         bound = self._bound(prompter) if not said else self._bind(prompter, said)
         return bound, (asked.input, self._word_history(prompter, asked.history), asked.tools)
 
@@ -156,17 +156,19 @@ class TextAdapter:
         return replace(reply, text=text, tool_calls=calls) if calls else reply
 
     def check_tool_support(self, prompter: Prompter) -> None:
-        """Refuse what cannot tell a model the results of tools, before any is run."""
+        """Raise ModuleError before any tool runs if its result could not be sent."""
         if prompter.model is not None:
             raise ModuleError(
-                "a prompter that is bound to a model does not know how to go on after a tool's result. "
-                'Give the module the prompter as it is, not bound.'
+                'a prompter that is already bound to a model cannot continue after a tool result. '
+                'Pass the unbound prompter to the module.'
             )
         if self._template is None:
-            raise ModuleError('this model has no chat template to write the results of tools with. Use one that has.')
+            raise ModuleError(
+                'this model has no chat template, so tool results cannot be written. Use a model that has one.'
+            )
 
     def _word_history(self, prompter: Prompter, history: Any) -> Any:
-        """The history of a call, in words where the model has no other way to hear of tools."""
+        """The history, with tool calls described in words if the chat template does not support them."""
         if not history or prompter.model is not None or self._takes_tools:
             return history
         check_history(history)
@@ -203,7 +205,7 @@ def _mentions_tools(turn: Any) -> bool:
 
 
 def _describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
-    """A conversation with calls and results of tools as plain speech, for chat templates that know neither."""
+    """Tool calls and results rewritten as plain messages, for chat templates without tool support."""
     if not any(map(_mentions_tools, history)):
         return history
     names: dict[Any, str] = {}
@@ -224,7 +226,7 @@ def _describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _ContinuingRenderer(ChatRenderer):
-    """A chat template's renderer that goes on with what was said after the prompt."""
+    """Renders a chat template with further messages after the prompt."""
 
     said: tuple[Turn, ...] = ()
 

@@ -25,7 +25,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class _Thread:
-    """The loop and the thread it runs in; it ends with the process."""
+    """The event loop and its thread. Both end with the process."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -35,11 +35,11 @@ class _Thread:
 
     @property
     def serves(self) -> bool:
-        """Whether work is done here. A thread does not live on in a forked process."""
+        """Whether the thread is alive in this process. Threads do not survive a fork."""
         return self.process == os.getpid() and self.thread.is_alive()
 
     def _run(self) -> None:
-        """What ends a program ends the loop as well; here it is an error of one call, and the others go on."""
+        """Run the loop. SystemExit or KeyboardInterrupt fails one call only; the loop is restarted for the others."""
         over = False
         while not over:
             with suppress(SystemExit, KeyboardInterrupt):
@@ -51,7 +51,7 @@ _running: _Thread | None = None
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Begin some work on the loop. Cancelling the future stops the work."""
+    """Start a coroutine on the loop. Cancelling the future stops it."""
     global _running
     with _STARTING:
         if _running is None or not _running.serves:
@@ -60,7 +60,7 @@ def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def result_of(work: Coroutine[Any, Any, T]) -> T:
-    """The result of some work; who stops waiting stops the work."""
+    """The result of a coroutine. It is cancelled if the caller stops waiting."""
     if _is_here():
         work.close()
         raise ModuleError(
@@ -75,7 +75,7 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """What some work of the user's gives, in a thread of its own: it may wait, also for other modules."""
+    """Run user code in a thread of its own, so it may block or call other modules."""
     given: Future[T] = Future()
     given.set_running_or_notify_cancel()
     inherited = contextvars.copy_context()
@@ -83,7 +83,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             result = inherited.run(work)
-        except BaseException as error:  # whoever waits is told
+        except BaseException as error:  # raised again in the caller
             given.set_exception(error)
         else:
             given.set_result(result)
@@ -93,13 +93,13 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
 
 def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Close something down, wherever and whenever it is let go."""
+    """Run a clean-up coroutine, from any thread and at any time."""
     if _running is None or not _running.serves:
         work.close()
         return
     future = asyncio.run_coroutine_threadsafe(work, _running.loop)
     if not _is_here():
-        with suppress(Exception):  # it is let go: nobody is left to be told
+        with suppress(Exception):  # clean-up has no caller to report to
             future.result(_CLOSING_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""What a chat module gives back: the model's reply, with what was sent and everything that was said on the way."""
+"""The reply of a chat module, with the prompt sent and every message in between."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChatReply(Reply):
-    """A reply. Its usage is that of all rounds."""
+    """A reply. `usage` is the sum over all tool rounds."""
 
     prompt: Request = ''
-    """What was sent first: messages, or a text for a model on this machine."""
+    """The first request: messages, or text for a local model."""
     said: tuple[Message, ...] = ()
-    """Everything after it: calls of tools, their results, and the answer."""
+    """The messages after it: tool calls, tool results, and the answer."""
     before: tuple[Any, ...] = ()
-    """The history that the call was given, and what the user said in it."""
+    """The history passed to the call, plus the user's message."""
 
     @property
     def history(self) -> list[Any]:
-        """The conversation up to here, to go on with: `module(…, history=reply.history)`.
+        """The conversation so far, for the next call: `module(…, history=reply.history)`.
 
-        What the prompter says by itself is not in it; it says that again.
+        It leaves out the prompter's own text, which is added again at every call.
         """
         return [copy_data(turn) for turn in (*self.before, *self.said)]
 
@@ -41,14 +41,14 @@ class ChatReply(Reply):
     def of(
         cls, reply: Reply, *, prompt: Request, said: Sequence[Message], before: Sequence[Any], usage: Usage
     ) -> ChatReply:
-        """A model's reply, with what led to it."""
+        """A model's reply with its prompt and messages."""
         given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
         told = (*said, as_message(reply))
         return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before))
 
 
 def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
-    """What the user says in the input of a call, as that prompter reads it; of slots alone, their values.
+    """The user's message in the input of a call, as the prompter reads it. For slots alone, their values.
 
     >>> from rolecall import ChatPrompter
     >>> read_user_messages(ChatPrompter('You are a {role}.'), {'role': 'pirate', 'input': 'Ahoy?'})
@@ -60,13 +60,13 @@ def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
 
 
 def as_message(reply: Reply) -> Message:
-    """The reply as a message of the assistant."""
+    """The reply as an assistant message."""
     calls = [dict(call) for call in reply.tool_calls]
     return {'role': 'assistant', 'content': reply.text, **({'tool_calls': calls} if calls else {})}
 
 
 def sum_usage(usages: Sequence[Usage]) -> Usage:
-    """What several calls cost together.
+    """The total usage of several calls.
 
     >>> sum_usage([Usage(10, 2), Usage(14, 3)])
     Usage(input_tokens=24, output_tokens=5, cached_tokens=None, seconds=None)

@@ -1,4 +1,4 @@
-"""A conversation with a model: sent, timed and tried again as the run engine does it, with tools in between."""
+"""One conversation with a model: requests, retries and tool rounds, through the same client as runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _KNOWN = (
     'tool_choice',
     'response_format',
 )
-"""What a parameter may be a slip of."""
+"""Known parameters, to detect misspellings."""
 _ONE = Limits(start=1, most=1)
 
 
 @dataclass(eq=False)
 class Connection:
-    """The way to one model: who answers, how it is addressed, how long one waits and tries again.
+    """One model with its adapter and retry policy.
 
     It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
     """
@@ -56,7 +56,7 @@ class Connection:
     _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     async def hold(self, conversation: Awaitable[ChatReply]) -> ChatReply:
-        """The reply of a conversation, which ends with an error if the line is closed in the middle of it."""
+        """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
         task = asyncio.current_task()
         if task is None:
             return await conversation
@@ -72,7 +72,7 @@ class Connection:
             self._dropped.discard(task)
 
     async def close(self) -> None:
-        """End what is under way, and let go of the model."""
+        """Cancel conversations in progress and close the model."""
         tasks = tuple(self._under_way)
         self._dropped.update(tasks)
         for task in tasks:
@@ -83,7 +83,7 @@ class Connection:
 
 
 def read_sampling(given: Mapping[str, Any]) -> Sampling:
-    """Sampling parameters by their usual names; what is not known is passed on as it is.
+    """Sampling parameters by their usual names. Unknown ones are passed on unchanged.
 
     >>> read_sampling({'max_tokens': 9, 'stop': 'END', 'presence_penalty': 1}).as_dict()
     {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
@@ -92,12 +92,12 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
     lengths = [rest.pop(name) for name in _LENGTHS if name in rest]
     for length in lengths:
         if not isinstance(length, int) or isinstance(length, bool):
-            raise ModuleError(f'the length of the answer is a whole number of tokens; got {length!r:.60}.')
+            raise ModuleError(f'expected the answer length as a whole number of tokens, got {length!r:.60}.')
     if len(set(lengths)) > 1:
-        raise ModuleError(f'the length of the answer is given twice, as {" and ".join(map(str, sorted(lengths)))}.')
+        raise ModuleError(f'the answer length is given twice: {" and ".join(map(str, sorted(lengths)))}.')
     stop = rest.pop('stop', ())
     if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):
-        raise ModuleError(f'stop is a text or a list of texts; got {stop!r:.60}.')
+        raise ModuleError(f'stop must be a string or a list of strings, got {stop!r:.60}.')
     own = {name: rest.pop(name) for name in _OWN if name in rest}
     if rest:
         reader = EntryReader(rest, 'sampling')
@@ -117,7 +117,7 @@ async def converse(
     tell: Tell | None = None,
     home: asyncio.AbstractEventLoop | None = None,
 ) -> ChatReply:
-    """The reply to a call. With a toolbox, the tools the model asks for are run until it answers."""
+    """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
     earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
     prompter, asked = await apply_hooks(prompter, asked)
     said: list[Message] = []
@@ -130,7 +130,7 @@ async def converse(
     for left in range(rounds, -1, -1):
         request, extra, reads = line.adapter.word(prompter, asked, said)
         first = reads if first is None else first
-        # Where calls stand in the text, it is known only at the end what of it was said.
+        # If tool calls are part of the text, the answer is only known once the text is complete.
         live = tell if not (line.adapter.writes_calls and offers) else None
         drawn = replace(sampling, extra={**sampling.extra, **extra})
         reply = line.adapter.read_reply(await _send_request(line, request, drawn, live), prompter, asked)
@@ -148,14 +148,14 @@ async def converse(
 
 
 def _number_calls(reply: Reply, start: int) -> Reply:
-    """The reply with an id for each call, which results refer to; no two in a conversation are the same."""
-    # Nine letters and digits are what the strictest chat templates ask for.
+    """The reply with a unique id for each tool call, so that results can refer to it."""
+    # The strictest chat templates require nine letters and digits.
     calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
     return replace(reply, tool_calls=tuple(calls))
 
 
 async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
-    """One request, by the run engine's way of sending. What would end a run is here the end of this call alone."""
+    """Send one request through a run's client. Errors that would end a run only fail this call."""
     model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
     client = ConcurrentClient(model, _ONE, line.retry_policy)
     try:
@@ -169,7 +169,7 @@ async def _send_request(line: Connection, request: Request, sampling: Sampling, 
 
 
 async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:
-    """The prompter without its hooks, and the call as they changed it."""
+    """The prompter without its hooks, and the call as the hooks changed it."""
     if not prompter.hooks:
         return prompter, asked
     return _without_hooks(prompter), await run_in_thread(lambda: _run_hooks(asked, prompter.hooks))
@@ -188,8 +188,8 @@ def _run_hooks(asked: ModuleCall, hooks: Sequence[Hook]) -> ModuleCall:
             given = hook(*given)
         except RolecallError:
             raise
-        except BaseException as error:  # also sys.exit(): it is an error of this call, and nobody else's
+        except BaseException as error:  # including sys.exit(): it must fail this call only
             raise PrompterError(f'the pre_hook {name} raised {describe_error(error)}.') from error
         if not isinstance(given, tuple) or len(given) != 4:
-            raise PrompterError(f'the pre_hook {name} returns (input, history, tools, label); got {given!r:.60}.')
+            raise PrompterError(f'the pre_hook {name} must return (input, history, tools, label), got {given!r:.60}.')
     return ModuleCall(*given[:3])

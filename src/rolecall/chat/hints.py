@@ -1,4 +1,4 @@
-"""Type hints in the two directions a tool needs: as JSON Schema for the model, and for the values it sends back."""
+"""Type hints to JSON Schema for the model, and JSON values back to the hinted types."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DICTS = ('dict', 'Mapping', 'MutableMapping')
 
 
 class BadValueError(ValueError):
-    """A value that a parameter cannot take. Its sentence is for the model."""
+    """A value that does not fit its parameter. The message is sent to the model."""
 
 
 def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """The JSON Schema of a type hint; one that says nothing allows everything.
+    """The JSON Schema of a type hint. `Any` allows everything.
 
     >>> schema_of(list[int] | None)
     {'anyOf': [{'type': 'array', 'items': {'type': 'integer'}}, {'type': 'null'}]}
@@ -99,13 +99,13 @@ def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]] | None:
 
 
 def value_of(value: Any, hint: Any, where: str) -> Any:
-    """A value of JSON as the hint wants it; `BadValueError` if it cannot be that.
+    """A JSON value converted to its hint; `BadValueError` if it does not fit.
 
     >>> value_of({'x': 1}, dict[str, float], 'point')
     {'x': 1.0}
     >>> value_of('many', int, 'count')
     Traceback (most recent call last):
-    rolecall.chat.hints.BadValueError: count is to be integer; got 'many'
+    rolecall.chat.hints.BadValueError: count must be integer, got 'many'
     """
     if _is_plain(hint):
         return _plain(value, hint, where)
@@ -133,19 +133,19 @@ def _plain(value: Any, kind: Any, where: str) -> Any:
         return float(value)
     if kind in (str, bool) and isinstance(value, kind):
         return value
-    raise BadValueError(f'{where} is to be {_PLAIN[kind]}; got {value!r:.60}')
+    raise BadValueError(f'{where} must be {_PLAIN[kind]}, got {value!r:.60}')
 
 
 def _one_of(value: Any, known: tuple[Any, ...], where: str) -> Any:
     found = [one for one in known if one == value and isinstance(one, bool) == isinstance(value, bool)]
     if not found:
-        raise BadValueError(f'{where} is to be one of {", ".join(map(repr, known))}; got {value!r:.60}')
+        raise BadValueError(f'{where} must be one of {", ".join(map(repr, known))}; got {value!r:.60}')
     return found[0]
 
 
 def _first_that_fits(value: Any, hints: tuple[Any, ...], where: str) -> Any:
     said = []
-    # A value that is of a type already is not made into another: 1 stays 1 for `float | int`.
+    # Prefer the value's own type: 1 stays 1 for `float | int`.
     for hint in sorted(hints, key=lambda hint: hint is not type(value)):
         try:
             return value_of(value, hint, where)
@@ -156,11 +156,13 @@ def _first_that_fits(value: Any, hints: tuple[Any, ...], where: str) -> Any:
 
 def _record(value: Any, hint: Any, found: Mapping[str, tuple[Any, bool]], where: str) -> Any:
     if not isinstance(value, Mapping):
-        raise BadValueError(f'{where} is to be an object; got {value!r:.60}')
+        raise BadValueError(f'{where} must be an object, got {value!r:.60}')
     missing = [name for name, (_, needed) in found.items() if needed and name not in value]
     unknown = [name for name in value if name not in found]
     if missing or unknown:
-        raise BadValueError(f'{where} has no {missing[0]}' if missing else f'{where} cannot have {unknown[0]!r:.60}')
+        raise BadValueError(
+            f'{where} lacks {missing[0]!r}' if missing else f'{where} has an unknown field {unknown[0]!r:.60}'
+        )
     return hint(**{name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()})
 
 
@@ -170,14 +172,14 @@ def _container_value(value: Any, name: str, arguments: tuple[Any, ...], where: s
         make = frozenset if name == 'frozenset' else set
     if make is not None:
         if not isinstance(value, list):
-            raise BadValueError(f'{where} is to be a list; got {value!r:.60}')
+            raise BadValueError(f'{where} must be a list, got {value!r:.60}')
         hints = _hints_of_items(name, arguments, len(value), where)
         return make(
             value_of(item, hint, f'{where}[{i}]') for i, (item, hint) in enumerate(zip(value, hints, strict=True))
         )
     if name in _DICTS:
         if not isinstance(value, Mapping):
-            raise BadValueError(f'{where} is to be an object; got {value!r:.60}')
+            raise BadValueError(f'{where} must be an object, got {value!r:.60}')
         hint = arguments[1] if len(arguments) == 2 else Any
         return {key: value_of(item, hint, f'{where}.{key}') for key, item in value.items()}
     return value
@@ -186,18 +188,18 @@ def _container_value(value: Any, name: str, arguments: tuple[Any, ...], where: s
 def _hints_of_items(name: str, arguments: tuple[Any, ...], count: int, where: str) -> list[Any]:
     if name == 'tuple' and arguments and arguments[-1] is not Ellipsis:
         if len(arguments) != count:
-            raise BadValueError(f'{where} is to have {len(arguments)} items; got {count}')
+            raise BadValueError(f'{where} must have {len(arguments)} items, got {count}')
         return list(arguments)
     return [arguments[0] if arguments else Any] * count
 
 
 def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    """The hints of a function's parameters."""
+    """The type hints of a function's parameters."""
     is_function = inspect.isroutine(function) or isinstance(function, type)
     try:
         hints = get_type_hints(function if is_function else type(function).__call__, include_extras=True)
         for hint in hints.values():
             schema_of(hint)
     except (NameError, SyntaxError, AttributeError, TypeError) as error:
-        raise ModuleError(f'the tool {name} has a type hint that cannot be understood: {error}.') from None
+        raise ModuleError(f'the tool {name} has an unsupported type hint: {error}.') from None
     return hints

@@ -1,4 +1,4 @@
-"""Chats with models on this machine: GGUF files in the embedded engine, Hugging Face models in vLLM or Transformers."""
+"""Chat with local models: GGUF files in the embedded engine, Hugging Face models in vLLM or Transformers."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _HELLO = 'Hello'
 
 
 class TrainableModule(ChatModule):
-    """A model on this machine: a `.gguf` file, `'smollm2'`, or the folder or name of a Hugging Face model.
+    """A local model: a `.gguf` file, `'smollm2'`, or the folder or name of a Hugging Face model.
 
     with TrainableModule('smollm2').prompt('You answer in one word.') as module:
         module('What is the capital of France?')
 
-    It is called as an `OnlineChatModule` is, once it is started. Options are those of a model entry (`max_seq_len`,
-    `n_threads`, `device`, …); all others are for drawing answers (`temperature`, `max_tokens`, …).
+    Start it, then call it like an `OnlineChatModule`. Options of a model entry (`max_seq_len`, `n_threads`, …)
+    configure the model; all others are sampling parameters (`temperature`, `max_tokens`, …).
 
     >>> TrainableModule('smollm2')('Hello')
     Traceback (most recent call last):
@@ -61,7 +61,7 @@ class TrainableModule(ChatModule):
 
     def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
         if engine is not None and engine not in _TYPES:
-            raise ModuleError(f'engine is one of {", ".join(_TYPES)}; got {engine!r:.60}.')
+            raise ModuleError(f'engine must be one of {", ".join(_TYPES)}, got {engine!r:.60}.')
         reader = EntryReader(options, _NAME)
         reader.refuse_misspelt((*_ENTRY_OPTIONS, *_SAMPLING))
         reader.finish()
@@ -72,21 +72,21 @@ class TrainableModule(ChatModule):
 
     @property
     def engine(self) -> Engine:
-        """What runs the model."""
+        """The engine that runs the model."""
         return self._local.engine
 
     @property
     def started(self) -> bool:
-        """Whether it can be called."""
+        """Whether the model is loaded."""
         return self._local.line is not None
 
     def start(self: M) -> M:
-        """Load the model, and wait until it answers. A model that is started already is left as it is."""
+        """Load the model and wait until it answers. Does nothing if it is already started."""
         self._local.start()  # type: ignore[attr-defined]  # M is bound to the base, which has no model of its own
         return self
 
     def stop(self) -> None:
-        """End the calls under way and give the memory back. It may be started again."""
+        """Cancel calls in progress and free the memory. The module can be started again."""
         self._local.stop()
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class TrainableModule(ChatModule):
 
 
 class _LocalModel:
-    """A model in this process, shared by all modules that were made of one."""
+    """A model in this process, shared by all modules derived from one."""
 
     def __init__(self, path: str, engine: Engine, options: Mapping[str, Any]) -> None:
         self.engine = engine
@@ -120,7 +120,7 @@ class _LocalModel:
                 return
             template = _template_in_folder(self._folder())
             model = self._begin(template, guess=True)
-            found = template or _template_in_folder(self._folder())  # a model of the hub is here only now
+            found = template or _template_in_folder(self._folder())  # a hub model is only downloaded now
             if found is not None:
                 self.line = Connection(model, _adapter(model, found), _NO_RETRIES)
             elif template is None:
@@ -148,7 +148,7 @@ class _LocalModel:
         return model
 
     def _folder(self) -> Path | None:
-        """The folder of a Hugging Face model, if it is on this machine."""
+        """The folder of a Hugging Face model, if it is local."""
         given = Path(str(self._options.get('tokenizer_path') or self._path)).expanduser()
         if given.is_dir():
             return given
@@ -165,7 +165,7 @@ def _close(model: Model) -> None:
 
 
 def _engine_for(model: str) -> Engine:
-    """The engine for a model: by its name, and by what is installed.
+    """Choose the engine by the model's name and the installed packages.
 
     >>> _engine_for('smollm2'), _engine_for('weights/model.gguf')
     ('llama', 'llama')
@@ -177,7 +177,7 @@ def _engine_for(model: str) -> Engine:
 
 def _template_in_gguf(path: Path) -> ChatTemplate | None:
     if not path.is_file():
-        raise DataError(f'there is no file {path}.')
+        raise DataError(f'file not found: {path}.')
     settings = chat_settings(path)
     return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None
 

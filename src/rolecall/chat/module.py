@@ -1,4 +1,4 @@
-"""What chat modules have in common: a prompter, a model behind it, and one way of calling both.
+"""The base of all chat modules: a prompter, a model, and one way to call both.
 
 A module is a value: `prompt` and `with_tools` give new modules that share the model. Nothing of a call stays behind.
 """
@@ -32,39 +32,39 @@ class ChatModule:
     """The base of `OnlineChatModule` and `TrainableModule`."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
-        read_sampling(defaults)  # told now, rather than at the first call
+        read_sampling(defaults)  # fail now rather than at the first call
         self._defaults = dict(defaults)
         self._prompter: Prompter = EmptyPrompter()
         self._toolbox: Toolbox | None = None
 
     def _connection(self) -> Connection:
-        """The way to the model."""
+        """The connection to the model."""
         raise NotImplementedError
 
     def start(self: M) -> M:
-        """Have the model ready, and wait until it is."""
+        """Load the model and wait until it answers."""
         return self
 
     def stop(self) -> None:
-        """Let go of connections and memory."""
+        """Close connections and free memory."""
 
     @property
     def prompter(self) -> Prompter:
-        """What words its inputs."""
+        """The prompter that formats the input."""
         return self._prompter
 
     def prompt(self: M, prompter: Prompter | str | Mapping[str, str] | None = None) -> M:
-        """The same module with a prompter, or with an instruction for a `ChatPrompter`; None: nothing but the input."""
+        """A copy with this prompter, or with an instruction for a `ChatPrompter`. None sends the bare input."""
         if prompter is None:
             prompter = EmptyPrompter()
         elif isinstance(prompter, (str, Mapping)):
             prompter = ChatPrompter(prompter)
         elif not isinstance(prompter, Prompter):
-            raise ModuleError(f'a module is prompted with a prompter, a string or a mapping; got {prompter!r:.60}.')
+            raise ModuleError(f'expected a prompter, a string or a mapping, got {prompter!r:.60}.')
         return self._with(_prompter=prompter)
 
     def with_tools(self: M, functions: Sequence[Callable[..., Any]], *, max_rounds: int = 8) -> M:
-        """The same module with Python functions as tools: those the model asks for are called, until it answers."""
+        """A copy with Python functions as tools. They run when the model calls them, until it answers."""
         return self._with(_toolbox=Toolbox(functions, max_rounds=max_rounds))
 
     def __call__(
@@ -76,7 +76,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> str:
-        """The answer. What is no answer (filtered, too long, …) is a `NoAnswerError`."""
+        """The answer. Raises `NoAnswerError` if there is none (filtered, too long, …)."""
         return _text(self.reply(given, history=history, tools=tools, **sampling))
 
     def reply(
@@ -88,7 +88,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> ChatReply:
-        """The whole reply: text, reasoning, tool calls, usage, and every message that was said."""
+        """The full reply: text, reasoning, tool calls, usage, and every message in between."""
         return result_of(self._conversation(given, history, tools, sampling))
 
     def stream(
@@ -100,7 +100,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> Stream:
-        """The pieces of the answer as they come; `.reply` of the iterator is the whole."""
+        """Stream the answer in pieces. The iterator's `.reply` is the full reply."""
         begin = self._prepare_stream(given, history, tools, sampling)
         return Stream(lambda tell: begin(tell, None))
 
@@ -113,7 +113,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> str:
-        """The answer, awaited."""
+        """Like calling the module, for `await`."""
         return _text(await self.areply(given, history=history, tools=tools, **sampling))
 
     async def areply(
@@ -125,7 +125,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> ChatReply:
-        """The whole reply, awaited."""
+        """Like `reply`, for `await`."""
         home = asyncio.get_running_loop()
         return await asyncio.wrap_future(submit(self._conversation(given, history, tools, sampling, home=home)))
 
@@ -138,7 +138,7 @@ class ChatModule:
         tools: Tools | None = None,
         **sampling: Any,
     ) -> AsyncStream:
-        """The pieces of the answer as they come, for `async for`."""
+        """Like `stream`, for `async for`."""
         return AsyncStream(self._prepare_stream(given, history, tools, sampling))
 
     def __enter__(self: M) -> M:
@@ -158,7 +158,7 @@ class ChatModule:
     def _prepare_stream(
         self, given: Any, history: Sequence[Any] | None, tools: Tools | None, sampling: Mapping[str, Any]
     ) -> Callable[[Tell, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
-        self._connection()  # a call that cannot be made is told here, not at the first piece
+        self._connection()  # fail here rather than at the first piece
         read_sampling({**self._defaults, **sampling})
         return lambda tell, home: self._conversation(given, history, tools, sampling, tell=tell, home=home)
 
@@ -186,13 +186,13 @@ class ChatModule:
         )
 
     def _describe_tools(self, tools: Tools | None) -> list[Mapping[str, Any]]:
-        """The tools of a call; functions are described, others are taken as they are."""
+        """The tools of a call. Functions are converted to schemas, mappings are used unchanged."""
         if tools and self._toolbox is not None:
-            raise ModuleError('the module has tools already; they cannot be given again with a call.')
+            raise ModuleError('the module already has tools; do not pass tools with the call.')
         if self._toolbox is not None:
             return list(self._toolbox.schemas)
         if tools is not None and not isinstance(tools, (list, tuple)):
-            raise ModuleError(f'tools are a list of functions or mappings; got {tools!r:.60}.')
+            raise ModuleError(f'tools must be a list of functions or mappings, got {tools!r:.60}.')
         return [tool if isinstance(tool, Mapping) else tool_schema(tool) for tool in tools or ()]
 
     def _with(self: M, **changes: Any) -> M:

@@ -1,9 +1,9 @@
-"""What can go wrong with a chat module, beside what its model or its prompter refuse.
+"""Errors of chat modules. (Models and prompters raise their own.)
 
 ModuleError
 ├── NotStartedError    a local model was called before `start`
 ├── NoAnswerError      the model gave no answer (filtered, too long, …); carries the reply
-└── ToolRoundsError    the model went on calling tools; carries what was said
+└── ToolRoundsError    the model kept calling tools; carries the messages
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ __all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError',
 
 
 class ModuleError(RolecallError):
-    """A chat module cannot be built, or cannot do this."""
+    """A chat module was configured or called wrongly."""
 
 
 class NotStartedError(ModuleError):
-    """A model on this machine was called before it was started, or after it was stopped."""
+    """A local model was called before start() or after stop()."""
 
 
 class NoAnswerError(ModuleError):
-    """The model replied, but not with an answer. `reply` says how it ended."""
+    """The model replied without an answer. `reply` has the outcome."""
 
     def __init__(self, reply: Reply) -> None:
         why = f': {reply.reason}' if reply.reason else ''
-        super().__init__(f'no answer ({reply.outcome}{why}). `module.reply(…)` gives the reply as it is.')
+        super().__init__(f'no answer ({reply.outcome}{why}). Use `module.reply(…)` to get the full reply.')
         self.reply = reply
 
 
 class ToolRoundsError(ModuleError):
-    """The model asked for tools more often than it was allowed to. `said` holds every message after the prompt."""
+    """The model exceeded the limit of tool rounds. `said` holds every message after the prompt."""
 
     def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f'no answer after {rounds} rounds of tool calls. Raise max_rounds if it needs more.')
@@ -43,12 +43,12 @@ class ToolRoundsError(ModuleError):
 
 
 def describe_error(error: BaseException) -> str:
-    """An error of somebody's code in one line.
+    """An exception in one line.
 
     >>> describe_error(SystemExit(3))
     'SystemExit: 3'
     """
     try:
         return f'{type(error).__name__}: {error}'
-    except Exception:  # it cannot say itself what it is
+    except Exception:  # its __str__ failed
         return type(error).__name__

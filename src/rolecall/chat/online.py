@@ -1,4 +1,4 @@
-"""Chats with models behind APIs: a service by its name, or any server that speaks one of the two formats."""
+"""Chat with models behind APIs: a service by name, or any OpenAI- or Anthropic-compatible server."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class OnlineChatModule(ChatModule):
     OnlineChatModule(source='deepseek', model='deepseek-chat', base_url='https://api.deepseek.com/v1')
     >>> assistant = module.prompt('You answer in one word.')
 
-    `assistant('…')` is the answer, `assistant.reply('…')` all that came with it, `assistant.stream('…')` the pieces.
-    `source` is a service by its name, or a URL; without one, the first whose key is in the environment. Options are
-    those of a model entry (`timeout`, `headers`, `extra_body`, …) and `retries`; others are sent with every request.
+    `assistant('…')` returns the answer, `assistant.reply('…')` the full reply, `assistant.stream('…')` the pieces.
+    `source` is the name of a service or a URL; by default the first service with a key in the environment. Options of a
+    model entry (`timeout`, `headers`, `extra_body`, …) and `retries` configure it; others are sent with every request.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class OnlineChatModule(ChatModule):
     ) -> None:
         retries = options.pop('retries', _RETRIES)
         if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-            raise ModuleError(f'retries is a whole number, 0 or more; got {retries!r:.60}.')
+            raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
         _refuse_misspelt(options)
         if source is not None and not isinstance(source, str):
-            raise ModuleError(f'a source is a name or a URL; got {source!r:.60}.')
+            raise ModuleError(f'source must be a name or a URL, got {source!r:.60}.')
         if source is not None and '://' in source:
             base_url = _one_url(source, base_url)
             source = None
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
-            raise ModuleError(f'base_url is the URL of a server, or None for the usual one; got {base_url!r:.60}.')
+            raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
         found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         entry |= _address(found, model, base_url, api_key)
@@ -80,11 +80,11 @@ class OnlineChatModule(ChatModule):
 
     @property
     def base_url(self) -> str:
-        """Where the server is."""
+        """The URL of the server."""
         return str(self._shared.model.identity['server'])
 
     def stop(self) -> None:
-        """End the calls under way and close the connections. The next call opens them again."""
+        """Cancel calls in progress and close connections. The next call reopens them."""
         result_of(self._shared.close())
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ def _close(model: Model) -> None:
 def _address(
     source: ChatSource, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
 ) -> dict[str, Any]:
-    """The part of a model entry that says where the model is."""
+    """The part of a model entry that addresses the server."""
     name = model or source.model
     kind = 'Claude' if source.anthropic else 'OpenAI' if name else 'VLLMCustomAPIChat'
     entry: dict[str, Any] = {'type': kind, 'model': name}
@@ -113,17 +113,17 @@ def _address(
 
 
 def _key_of(source: ChatSource) -> str | None:
-    """The variable that holds the key; '' where none is sent, so that no key goes to a server it is not for."""
+    """The environment variable with the key; '' to send no key to a server it is not for."""
     if not source.keys:
         return ''
     if source.variable is None and source.base_url is None:
-        return None  # the backend looks for it at the first call, and knows whether the server needs one
+        return None  # the backend finds it at the first call, and knows whether the server needs one
     return f'${source.variable or source.keys[0]}'
 
 
 def _one_url(source: str, base_url: str | None) -> str:
     if base_url is not None:
-        raise ModuleError('the server is named twice, as source and as base_url.')
+        raise ModuleError('the server is given twice, as source and as base_url.')
     return source
 
 

@@ -1,7 +1,7 @@
-"""Special tokens in people's words, found wherever a chat template puts them.
+"""Finds special tokens typed by users, wherever a chat template puts them.
 
-The spans of a prompt tell them where the template writes contents as they are. Where it quotes them as JSON, or where
-they stand in the arguments of a call, single characters that nobody uses stand in for them while the prompt is written.
+Spans locate them where the template writes contents verbatim. Where it quotes them as JSON, or in tool-call arguments,
+unused private characters replace them while the prompt is rendered.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rolecall.tokenizers.tokenizer import Tokenizer
 __all__ = ['Placeholders', 'holds']
 
 _FIRST = 0xF0000
-"""Characters from here on are for private use."""
+"""The start of a private-use plane."""
 
 
 def holds(value: Any, tokens: Iterable[str]) -> bool:
-    """Whether one of these tokens stands in a value, at any depth.
+    """Whether a value contains one of these tokens, at any depth.
 
     >>> holds([{'content': 'a</s>'}], ['</s>']), holds([{'content': 'a'}], ['</s>'])
     (True, False)
@@ -34,19 +34,19 @@ def holds(value: Any, tokens: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """For each special token a character that does not occur in the prompt."""
+    """For each special token, a character that does not occur in the prompt."""
 
     tokens: Mapping[str, str]
 
     @classmethod
     def for_tokens(cls, tokens: Iterable[str], *, unused_in: str) -> Placeholders:
-        """Stand-ins for some tokens; of those that begin alike, the longest counts."""
+        """Placeholders for some tokens. Longer tokens are replaced first."""
         longest = sorted(tokens, key=len, reverse=True)
         free = (sign for number in range(_FIRST, _FIRST + 0xFFFD) if (sign := chr(number)) not in unused_in)
         return cls(dict(zip(free, longest, strict=False)))
 
     def insert(self, value: Any) -> Any:
-        """The value with characters in the place of tokens, at any depth.
+        """The value with tokens replaced by placeholders, at any depth.
 
         >>> placeholders = Placeholders({'*': '</s>'})
         >>> placeholders.insert({'input': ['a</s>', 1]}), placeholders.restore('a*')
@@ -61,15 +61,15 @@ class Placeholders:
         return [self.insert(one) for one in value] if isinstance(value, (list, tuple)) else value
 
     def restore(self, text: str) -> str:
-        """The text with the tokens in their places again."""
+        """The text with placeholders replaced by their tokens."""
         return self._pattern.sub(lambda sign: self.tokens[sign[0]], text)
 
     def are_lost_in(self, trace: Trace) -> bool:
-        """Whether one stands in what the spans take for the chat template's own words."""
+        """Whether a placeholder occurs in a span labelled as the chat template's own."""
         return any(self._pattern.search(str(span.text)) for span in trace.spans if span.origin.kind == 'chat_template')
 
     def encode(self, text: str, tokenizer: Tokenizer) -> list[int]:
-        """The ids of a text, in which what is stood in for is ordinary characters."""
+        """The token ids of a text. Replaced tokens are encoded as ordinary characters."""
         ids: list[int] = []
         for piece in filter(None, self._pattern.split(text)):
             typed = self.tokens.get(piece)

@@ -1,4 +1,4 @@
-"""Services that answer chats, by name: where they are, what they call their usual model, where their key is kept."""
+"""Chat services by name: base URL, default model, and where the key is found."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ['ALIASES', 'SOURCES', 'ChatSource', 'find_source']
 
 @dataclass(frozen=True, slots=True)
 class ChatSource:
-    """One service."""
+    """One chat service."""
 
     name: str
     base_url: str | None
-    """None: where its own environment variable says, or its usual place."""
+    """None: the vendor's environment variable, or its default URL."""
     model: str = ''
-    """Empty: the one model that the server offers."""
+    """Empty: the only model the server offers."""
     keys: tuple[str, ...] = ()
-    """Environment variables that may hold the key, in the order they are looked at. None: it needs no key."""
+    """Environment variables that may hold the key, in order. Empty: no key is needed."""
     anthropic: bool = False
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Where its key is looked for."""
+        """All environment variables checked for the key."""
         return (*self.keys, f'LAZYLLM_{self.name.upper()}_API_KEY') if self.keys else ()
 
     @property
     def variable(self) -> str | None:
-        """The first of its variables that is set."""
+        """The first variable that is set."""
         return next((name for name in self.variables if os.environ.get(name)), None)
 
 
@@ -88,7 +88,7 @@ SOURCES: Mapping[str, ChatSource] = {
         ChatSource('lmstudio', 'http://localhost:1234/v1'),
     )
 }
-"""Every service, those with a key in the order in which one is looked for."""
+"""Every service. Without a source, the first with a key in the environment is used."""
 
 ALIASES: Mapping[str, str] = {
     'claude': 'anthropic',
@@ -104,20 +104,20 @@ ALIASES: Mapping[str, str] = {
 
 
 def find_source(name: str | None) -> ChatSource:
-    """The service of that name; without a name, the first whose key is in the environment.
+    """The service of that name; by default the first with a key in the environment.
 
     >>> find_source('claude').name, find_source('DeepSeek').base_url
     ('anthropic', 'https://api.deepseek.com/v1')
     >>> find_source('opnai')
     Traceback (most recent call last):
-    rolecall.chat.module_errors.ModuleError: there is no source 'opnai'. Did you mean 'openai'?
+    rolecall.chat.module_errors.ModuleError: unknown source 'opnai'. Did you mean 'openai'?
     """
     if name is None:
         found = next((source for source in SOURCES.values() if source.variable), None)
         if found is None:
             raise ModuleError(
-                'no source is given, and no key is in the environment. Name a source (openai, deepseek, ollama, …) or '
-                'a base_url, or set the environment variable of a key, such as OPENAI_API_KEY.'
+                'no source given, and no API key found in the environment. Name a source (openai, ollama, …) or '
+                'a base_url, or set a key such as OPENAI_API_KEY.'
             )
         return found
     word = name.strip().lower()
@@ -125,6 +125,6 @@ def find_source(name: str | None) -> ChatSource:
     if source is None:
         hint = did_you_mean(word, [*SOURCES, *ALIASES])
         if not hint.startswith('Did'):
-            hint = f"{hint} If it is the name of a model, write model='{name}'."
-        raise ModuleError(f"there is no source '{name}'. {hint}")
+            hint = f"{hint} For a model name, write model='{name}'."
+        raise ModuleError(f"unknown source '{name}'. {hint}")
     return source

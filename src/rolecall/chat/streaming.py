@@ -1,4 +1,4 @@
-"""Answers while they come: iterators over the pieces, which have the whole reply in the end."""
+"""Streamed answers: iterators over the pieces, with the full reply at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A = TypeVar('A', bound='AsyncStream')
 
 
 class Stream:
-    """The pieces of an answer. To let go of it, or to `close` it, stops the model.
+    """The pieces of an answer. Closing or dropping the stream stops the model.
 
     for piece in module.stream('Hello'):
         print(piece, end='')
@@ -59,7 +59,7 @@ class Stream:
 
     @property
     def reply(self) -> ChatReply:
-        """The whole reply, once it is there; pieces that were not taken are passed over."""
+        """Wait for the full reply, skipping pieces not yet read."""
         for _ in self:
             pass
         if self._future.cancelled():
@@ -67,7 +67,7 @@ class Stream:
         return self._future.result()
 
     def close(self) -> None:
-        """Stop the model, if it is still speaking."""
+        """Stop the model if it is still generating."""
         self._future.cancel()
         self._over = True
 
@@ -83,7 +83,7 @@ def _signal_end(pieces: queue.SimpleQueue[str | None]) -> Callable[[Future[ChatR
 
 
 class AsyncStream:
-    """The same for an event loop.
+    """`Stream` for an event loop.
 
     async for piece in module.astream('Hello'):
         print(piece, end='')
@@ -116,19 +116,19 @@ class AsyncStream:
 
     @property
     def reply(self) -> ChatReply:
-        """The whole reply, after the last piece."""
+        """The full reply, available after the last piece."""
         if self._future is None or not self._future.done() or self._future.cancelled():
-            raise ModuleError('the answer is not complete. Take all pieces first, or `await stream.whole()`.')
+            raise ModuleError('the answer is not complete. Read all pieces first, or `await stream.whole()`.')
         return self._future.result()
 
     async def whole(self) -> ChatReply:
-        """The whole reply; pieces that were not taken are passed over."""
+        """Wait for the full reply, skipping pieces not yet read."""
         async for _ in self:
             pass
         return self.reply
 
     async def aclose(self) -> None:
-        """Stop the model, if it is still speaking."""
+        """Stop the model if it is still generating."""
         self._over = True
         if self._future is not None:
             self._future.cancel()
@@ -155,16 +155,16 @@ class AsyncStream:
 
 
 class StreamingModel(Protocol):
-    """A model that tells its answer while it makes it."""
+    """A model that can stream its answer."""
 
     async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
-        """The reply; the pieces of its text are told as they come."""
+        """The reply. `tell` receives pieces of the text as they arrive."""
 
 
 class StreamedCall:
-    """One streamed call as a model, so that it is sent, timed and tried again like any other.
+    """Wraps one streamed call as a model, so it is sent, timed and retried like any other.
 
-    What was told cannot be taken back: after the first piece, a failure is final.
+    Pieces cannot be taken back, so a failure after the first piece is final.
     """
 
     batch = 1
@@ -173,32 +173,32 @@ class StreamedCall:
         self.name = model.name
         self._model = model
         self._tell = tell
-        self._describe_failure = 0
+        self._passed_on = 0
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """The reply to the one request."""
-        if self._describe_failure:
+        """The reply to a single request."""
+        if self._passed_on:
             raise self._cut_off('no answer in time')
         teller = AnswerFilter(self._pass_on)
         try:
             reply = await _stream_reply(self._model, requests[0], sampling, teller.take)
         except ModelError as error:
-            if not self._describe_failure or not error.transient:
+            if not self._passed_on or not error.transient:
                 raise
             raise self._cut_off(str(error), status=error.status) from error
         teller.finish(reply)
         return [reply]
 
     def _pass_on(self, piece: str) -> None:
-        self._describe_failure += len(piece)
+        self._passed_on += len(piece)
         self._tell(piece)
 
     def _cut_off(self, why: str, status: int | None = None) -> ModelError:
-        return ModelError(f'the answer broke off after {self._describe_failure} characters: {why}', status=status)
+        return ModelError(f'the stream broke off after {self._passed_on} characters: {why}', status=status)
 
 
 class AnswerFilter:
-    """Passes on an answer, and keeps back what is thinking, or may turn out to be.
+    """Passes the answer on and holds back reasoning, or text that may become reasoning.
 
     >>> told = []
     >>> teller = AnswerFilter(told.append)
@@ -213,10 +213,10 @@ class AnswerFilter:
         self._opening, self._closing = tags
         self._kept = ''
         self._state = 'start'
-        self._describe_failure = ''
+        self._passed_on = ''
 
     def take(self, piece: str) -> None:
-        """One piece of what the model writes."""
+        """Handle one piece of the model's text."""
         self._kept += piece
         if self._state == 'start':
             begun = self._kept.lstrip()
@@ -234,13 +234,13 @@ class AnswerFilter:
             self._kept = ''
 
     def finish(self, reply: Reply) -> None:
-        """The rest of the answer, now that it is known."""
-        if reply.text.startswith(self._describe_failure):
-            self._say(reply.text[len(self._describe_failure) :])
+        """Pass on the rest of the answer."""
+        if reply.text.startswith(self._passed_on):
+            self._say(reply.text[len(self._passed_on) :])
 
     def _say(self, text: str) -> None:
         if text:
-            self._describe_failure += text
+            self._passed_on += text
             self._tell(text)
 
 

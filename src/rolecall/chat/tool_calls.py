@@ -1,4 +1,4 @@
-"""Calls of tools in the texts of models that write them out, in the forms chat templates teach."""
+"""Parses tool calls that models write into their text, in the formats of common chat templates."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _ARGUMENTS = ('arguments', 'parameters', 'args')
 
 
 def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """The text without the calls in it, and the calls, as an API would give them, but without an id.
+    """The text without its tool calls, and the calls in API form, without ids.
 
-    Tagged calls count whatever they name; JSON without any tag only if it names a tool that was offered. What cannot be
-    read stays in the text.
+    Tagged calls always count; untagged JSON only if it names an offered tool. Unreadable calls stay in the text.
 
     >>> said, calls = calls_in('Let me see.<tool_call>{"name": "add", "arguments": {"x": 1}}</tool_call>', ['add'])
     >>> said, calls[0]['function']
@@ -47,7 +46,7 @@ def _keep_unreadable(match: re.Match[str]) -> str:
 
 
 def _calls(written: str) -> tuple[Call, ...]:
-    """The calls in a piece of JSON; none, if anything in it is no call."""
+    """The calls in a piece of JSON; empty unless every item is a call."""
     try:
         found = json.loads(written)
     except _UNREADABLE:

@@ -1,6 +1,6 @@
-"""Python functions as tools: what a model is told about them, and what becomes of its calls.
+"""Python functions as tools: their schemas, and running the model's calls.
 
-Whatever goes wrong in a call goes back to the model as text, because the model is who can do better.
+Errors go back to the model as text, so that it can correct the call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def tool_schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """What a model is told about a function: its name, its docstring, and its parameters by their type hints.
+    """The tool schema of a function, from its name, docstring and type hints.
 
     >>> def weather(city: str, unit: str = 'C') -> str:
     ...     '''The weather of today.
@@ -52,17 +52,17 @@ def tool_schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tool:
-    """One function."""
+    """One function as a tool."""
 
     function: Callable[..., Any]
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ModuleError(f'a tool is a Python function; got {self.function!r:.60}.')
+            raise ModuleError(f'a tool must be a Python function, got {self.function!r:.60}.')
         if not _NAME.fullmatch(self.name):
-            raise ModuleError(f'{self.name!r} is no name for a tool. Give the function a name of its own.')
+            raise ModuleError(f'{self.name!r} is not a valid tool name. Give the function a proper name.')
         if any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
-            raise ModuleError(f'the tool {self.name} has positional-only parameters, which a model cannot name.')
+            raise ModuleError(f'the tool {self.name} has positional-only parameters, which models cannot use.')
 
     @cached_property
     def name(self) -> str:
@@ -85,15 +85,15 @@ class Tool:
         return {'type': 'function', 'function': {key: value for key, value in function.items() if value}}
 
     def arguments(self, given: Any) -> dict[str, Any]:
-        """The arguments of a call, as the function wants them; `BadValueError` if they are not that."""
+        """The arguments converted to the function's types; `BadValueError` if they do not fit."""
         if not isinstance(given, Mapping):
-            raise BadValueError(f'the arguments are to be a JSON object; got {given!r:.80}')
+            raise BadValueError(f'the arguments must be a JSON object, got {given!r:.80}')
         known = self._parameters
         free = any(one.kind is one.VAR_KEYWORD for one in known.values())
         unknown = [name for name in given if name not in known or known[name].kind in _VAR]
         refused = [name for name in unknown if name in self._bound or not free]
         if refused:
-            raise BadValueError(f'there is no parameter {refused[0]!r:.60}; there are {", ".join(known) or "none"}')
+            raise BadValueError(f'unknown parameter {refused[0]!r:.60}; known: {", ".join(known) or "none"}')
         missing = [
             name
             for name, one in known.items()
@@ -105,7 +105,7 @@ class Tool:
 
     @cached_property
     def _bound(self) -> frozenset[str]:
-        """What `functools.partial` has given the function already: the model is neither told of it nor asked for it."""
+        """Arguments bound by `functools.partial`. The model never sees them."""
         names: set[str] = set()
         inner = self.function
         while isinstance(inner, partial):
@@ -119,9 +119,7 @@ class Tool:
             found = inspect.signature(self.function).parameters
             return {name: one for name, one in found.items() if name not in self._bound}
         except (TypeError, ValueError):
-            raise ModuleError(
-                f'the tool {self.name} does not tell its parameters. Write a function around it.'
-            ) from None
+            raise ModuleError(f'the tool {self.name} has no inspectable signature. Wrap it in a function.') from None
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -140,13 +138,13 @@ class Tool:
 
 
 class Toolbox:
-    """The functions a module may call for its model."""
+    """The functions a module can run for its model."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]], *, max_rounds: int) -> None:
         if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
-            raise ModuleError(f'tools are a list of Python functions; got {functions!r:.60}.')
+            raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
         if not isinstance(max_rounds, int) or max_rounds < 1:
-            raise ModuleError(f'max_rounds is a whole number above 0; got {max_rounds!r:.60}.')
+            raise ModuleError(f'max_rounds must be a whole number of at least 1, got {max_rounds!r:.60}.')
         self.max_rounds = max_rounds
         self._tools = {tool.name: tool for tool in map(Tool, functions)}
         if len(self._tools) != len(functions):
@@ -154,13 +152,13 @@ class Toolbox:
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """What the model is told."""
+        """The schemas sent to the model."""
         return [tool.schema for tool in self._tools.values()]
 
     async def results(
         self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
     ) -> list[Message]:
-        """The results of calls as messages. Async functions run on the loop `home`, others in threads."""
+        """Run the calls and return tool messages. Async functions run on the loop `home`, others in threads."""
         texts = await asyncio.gather(*(self._result(call['function'], home) for call in calls))
         return [
             {'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}
@@ -171,7 +169,7 @@ class Toolbox:
         name = str(called.get('name'))
         tool = self._tools.get(name)
         if tool is None:
-            return f'Error: there is no tool {name!r}. {did_you_mean(name, self._tools)}'
+            return f'Error: unknown tool {name!r}. {did_you_mean(name, self._tools)}'
         given, function = called.get('arguments'), tool.function
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
             work = _await_tool(tool, given)
@@ -184,7 +182,7 @@ class Toolbox:
 def _call_tool(tool: Tool, given: Any) -> str:
     try:
         return text_of(tool.function(**tool.arguments(given)))
-    except BaseException as error:  # the user's own code may raise anything, also sys.exit(); the model is told
+    except BaseException as error:  # user code may raise anything, even SystemExit; the model gets the message
         return _describe_failure(error)
 
 
@@ -214,7 +212,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of a function, and of its parameters (`Args:` with indented names, or `:param name:`)."""
+    """The description of a function and its parameters (`Args:` with indented names, or `:param name:`)."""
     inner: Any = function
     while isinstance(inner, partial):
         inner = inner.func
