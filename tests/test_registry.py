@@ -83,7 +83,7 @@ def test_a_path_leads_to_a_file_beside_the_config_first(tmp_path: Path) -> None:
     [
         ('Fractoin', r"unknown number type 'Fractoin'\.\n  Did you mean 'Fraction'\?"),
         ('zzz', r"unknown number type 'zzz'\.\n  Known: 'Fraction', 'Decimal'\. An object, a class or a path"),
-        ('opencompass.numbers.Quaternion', "unknown number type 'opencompass.numbers.Quaternion'"),
+        ('opencompass.numbers.Quaternion', "unsupported number type 'opencompass.numbers.Quaternion'"),
         ('nowhere.Fraction', r"no module 'nowhere' is installed\.\n  Write 'Fraction' for the built-in of that name"),
         ('nowhere.Odd', r"no module 'nowhere' is installed\.\n  Correct the path, or install the package"),
         ('numbers.Rationel', r"'numbers' has no 'Rationel'\.\n  Did you mean 'Rational'\?"),

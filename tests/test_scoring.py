@@ -22,7 +22,7 @@ from rolecall.errors import ConfigError, MissingExtraError, RolecallError
 from rolecall.models.base import ModelError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
-from rolecall.scoring.evaluators import EVALUATORS, UNSUPPORTED, judge_entry, read_evaluator
+from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator
 from rolecall.scoring.metrics.judging import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS
@@ -585,7 +585,7 @@ def test_a_class_that_cannot_be_made_is_a_problem_of_the_config() -> None:
 WRONG = [
     ({'evaluator': 'AccEvalutor'}, "Did you mean 'AccEvaluator'"),
     ({'evaluator': {'type': Reference('opencompass.datasets.HumanEvalEvaluator')}}, 'runs model-written code'),
-    ({'evaluator': {'type': Reference('opencompass.datasets.PEERRuleEvaluator')}}, 'unsupported evaluator'),
+    ({'evaluator': {'type': Reference('opencompass.datasets.PEERRuleEvaluator')}}, 'unsupported metric'),
     ({'evaluator': 'MBPPEvaluator'}, 'MBPPEvaluator is not supported'),
     ({'evaluator': {'type': 'GenericLLMEvaluator', 'promt_template': 1}}, "Did you mean 'prompt_template'"),
     ({'evaluator': {'type': 'AccEvaluator', 'pred_postprocessor': 'x'}}, 'evaluator.pred_postprocessor'),
@@ -644,11 +644,11 @@ def test_a_reference_to_the_reference_system_means_ours() -> None:
 PAGE = (Path(__file__).parent.parent / 'docs' / 'scoring.md').read_text(encoding='utf-8')
 
 
-@pytest.mark.parametrize(('name', 'function'), [*EVALUATORS.items(), *POSTPROCESSORS.items(), *READINGS.items()])
+@pytest.mark.parametrize(('name', 'function'), [*METRICS.items(), *POSTPROCESSORS.items(), *READINGS.items()])
 def test_the_page_describes_every_name_as_its_function_does(name: str, function: Any) -> None:
     first = (function.__doc__ or '').strip().splitlines()[0]
     assert f'| `{name}` | {first} |' in PAGE
 
 
 def test_no_name_is_both_supported_and_not() -> None:
-    assert not set(EVALUATORS) & set(UNSUPPORTED)
+    assert not set(METRICS) & set(UNSUPPORTED)

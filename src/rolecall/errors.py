@@ -116,13 +116,13 @@ def needed(module: str, *, extra: str, purpose: str) -> Any:
         raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
 
 
-def close_match(word: object, known: Iterable[object]) -> str | None:
+def close_match(word: object, known: Iterable[object], *, cutoff: float = 0.6) -> str | None:
     """The known word that a misspelt one most resembles, if any does.
 
     >>> close_match('retriver', ['retriever', 'inferencer']), close_match('x', ['retriever'])
     ('retriever', None)
     """
-    return next(iter(difflib.get_close_matches(str(word), map(str, known), n=1)), None)
+    return next(iter(difflib.get_close_matches(str(word), map(str, known), n=1, cutoff=cutoff)), None)
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:

@@ -33,6 +33,11 @@ __all__ = ['REFERENCE_SYSTEMS', 'LocalPath', 'Part', 'Plugin', 'Registry', 'impo
 REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages whose class names are ours too: a config may name them without having them."""
 
+_SHOWN = 8
+_SIMILAR = 0.6
+_MISSPELT = 0.9
+"""How alike a name must be to be suggested. Names of reference systems are rarely misspelt, but often not ours."""
+
 T = TypeVar('T')
 
 
@@ -193,24 +198,24 @@ class Registry(Mapping[str, T]):
         name = path.rpartition('.')[2]
         found = [plugin for plugin in self.plugins() if self._spelling(plugin.name) == self._spelling(name)]
         if not found:
-            raise ConfigError(Problem(where, f'unknown {self.kind} {path!r}.', self._remedy(name)))
+            unsupported = '.' in path
+            word = 'unsupported' if unsupported else 'unknown'
+            cutoff = _MISSPELT if unsupported else _SIMILAR
+            raise ConfigError(Problem(where, f'{word} {self.kind} {path!r}.', self._remedy(name, cutoff)))
         if len(found) > 1:
             offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in found)
             what = f'two plugins offer the {self.kind} {name!r}: {offers}.'
             raise ConfigError(Problem(where, what, 'Write the dotted path of the one you mean.'))
         return Part(name, found[0].load(where=where), found[0].origin)
 
-    def _remedy(self, name: str) -> str:
+    def _remedy(self, name: str, cutoff: float = _SIMILAR) -> str:
         known = [*self, *(plugin.name for plugin in self.plugins())]
-        close = close_match(name, known)
+        close = close_match(name, known, cutoff=cutoff)
         if close:
             return f"Did you mean '{close}'?"
         listed = f'Known: {", ".join(map(repr, known))}.'
         shown = listed if len(known) <= _SHOWN else f'`rolecall list {self.plural}` shows them.'
         return f"{shown} An object, a class or a path ('module.Name') of your own works too."
-
-
-_SHOWN = 8
 
 
 def part_name(given: object) -> str:

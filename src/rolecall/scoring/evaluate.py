@@ -226,8 +226,8 @@ def build_scorer(
     >>> build_scorer({'evaluator': {'type': 'AccEvalutor'}})
     Traceback (most recent call last):
     rolecall.errors.ConfigError: evaluator
-      unknown evaluator 'AccEvalutor'.
-      Did you mean 'AccEvaluator'? A Python function also works as an evaluator.
+      unknown metric 'AccEvalutor'.
+      Did you mean 'AccEvaluator'?
     """
     config = eval_cfg or {}
     problems = [

@@ -8,39 +8,42 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.registry import Registry
 from rolecall.scoring.blame import ScoringError, describe_error
-from rolecall.scoring.metrics import judging, matching, overlap, several, symbolic
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, mark_by
-from rolecall.scoring.naming import Entry, is_reference_name, problems_with_options, read_entry, unknown_name
+from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
 
-__all__ = ['EVALUATORS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
+__all__ = ['METRICS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
 
-EVALUATORS: Mapping[str, Callable[..., Metric]] = {
-    'AccEvaluator': matching.accuracy,
-    'AccwithDetailsEvaluator': matching.accuracy,
-    'EMEvaluator': matching.exact_match,
-    'Gsm8kEvaluator': matching.gsm8k,
-    'MATHEvaluator': symbolic.same_expression,
-    'MATHVerifyEvaluator': symbolic.same_expression,
-    'BBHEvaluator': matching.bbh_freeform,
-    'BBHEvaluator_mcq': matching.bbh_multiple_choice,
-    'CircularEvaluator': several.circular,
-    'TriviaQAEvaluator': matching.contains_an_answer,
-    'NQEvaluator': matching.contains_an_answer,
-    'SquadEvaluator': overlap.word_f1,
-    'SQuAD20Evaluator': overlap.word_f1,
-    'LongBenchF1Evaluator': overlap.word_f1,
-    'RougeEvaluator': overlap.rouge,
-    'JiebaRougeEvaluator': overlap.jieba_rouge,
-    'BleuEvaluator': overlap.bleu,
-    'MultiTurnEvaluator': several.turn_mean,
-    'AveragePPLEvaluator': several.average_ppl,
-    'GenericLLMEvaluator': judging.judge_accuracy,
-    'LMEvaluator': judging.judge_rating,
-    'CascadeEvaluator': judging.cascade,
-}
-"""Each is described by the first line of its docstring."""
+METRICS: Registry[Callable[..., Metric]] = Registry(
+    'metric',
+    {
+        'AccEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
+        'AccwithDetailsEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
+        'EMEvaluator': 'rolecall.scoring.metrics.matching:exact_match',
+        'Gsm8kEvaluator': 'rolecall.scoring.metrics.matching:gsm8k',
+        'MATHEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
+        'MATHVerifyEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
+        'BBHEvaluator': 'rolecall.scoring.metrics.matching:bbh_freeform',
+        'BBHEvaluator_mcq': 'rolecall.scoring.metrics.matching:bbh_multiple_choice',
+        'CircularEvaluator': 'rolecall.scoring.metrics.several:circular',
+        'TriviaQAEvaluator': 'rolecall.scoring.metrics.matching:contains_an_answer',
+        'NQEvaluator': 'rolecall.scoring.metrics.matching:contains_an_answer',
+        'SquadEvaluator': 'rolecall.scoring.metrics.overlap:word_f1',
+        'SQuAD20Evaluator': 'rolecall.scoring.metrics.overlap:word_f1',
+        'LongBenchF1Evaluator': 'rolecall.scoring.metrics.overlap:word_f1',
+        'RougeEvaluator': 'rolecall.scoring.metrics.overlap:rouge',
+        'JiebaRougeEvaluator': 'rolecall.scoring.metrics.overlap:jieba_rouge',
+        'BleuEvaluator': 'rolecall.scoring.metrics.overlap:bleu',
+        'MultiTurnEvaluator': 'rolecall.scoring.metrics.several:turn_mean',
+        'AveragePPLEvaluator': 'rolecall.scoring.metrics.several:average_ppl',
+        'GenericLLMEvaluator': 'rolecall.scoring.metrics.judging:judge_accuracy',
+        'LMEvaluator': 'rolecall.scoring.metrics.judging:judge_rating',
+        'CascadeEvaluator': 'rolecall.scoring.metrics.judging:cascade',
+    },
+)
+"""The evaluators of configs; each makes a metric."""
 
 _CODE = 'it runs model-written code'
 _OWN_DATA = 'it belongs to one benchmark'
@@ -98,19 +101,18 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     >>> read_evaluator(lambda prediction, gold: prediction in gold).mark(Answer('a', 'cat')).correct
     True
     """
-    read = read_entry(entry, where=where)
-    if is_user_code(read.kind):
+    _refuse_unsupported(read_entry(entry, where=where))
+    read = find_entry(entry, METRICS, where=where)
+    if not read.builtin:
         return _read_user_class(read)
-    if read.name not in EVALUATORS:
-        raise ConfigError(_describe_unknown(read))
     options = dict(read.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
     for name in _NESTED:
         if options.get(name) is not None:
             options[name] = read_evaluator(options[name], where=f'{inside}{name}')
-    make = EVALUATORS[read.name]
-    problems = problems_with_options(make, replace(read, options=options), given=0)
+    make: Callable[..., Metric] = read.kind
+    problems = option_problems(make, replace(read, options=options), skip=0)
     if problems:
         raise ConfigError(problems)
     try:
@@ -130,25 +132,18 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
     ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
     """
     read = read_entry(entry)
-    if EVALUATORS.get(read.name) in (judging.judge_accuracy, judging.judge_rating):
+    if METRICS.builtin_name(read.kind) in ('GenericLLMEvaluator', 'LMEvaluator'):
         return entry if isinstance(entry, Mapping) else {'type': entry}
     nested = read.options.get('llm_evaluator')
     return judge_entry(nested) if nested is not None else None
 
 
-def is_user_code(kind: Any) -> bool:
-    """Whether this is a user's function, class or object rather than a name."""
-    return not isinstance(kind, str) and not is_reference_name(kind)
-
-
-def _describe_unknown(read: Entry) -> Problem:
-    if read.name in UNSUPPORTED:
-        return Problem(
-            read.where,
-            f'{read.name} is not supported: {UNSUPPORTED[read.name]}.',
-            'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.',
-        )
-    return unknown_name(read, 'evaluator', EVALUATORS)
+def _refuse_unsupported(read: Entry) -> None:
+    named = isinstance(read.kind, str) or isinstance(getattr(read.kind, 'dotted', None), str)
+    if named and read.name in UNSUPPORTED:
+        what = f'{read.name} is not supported: {UNSUPPORTED[read.name]}.'
+        remedy = 'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.'
+        raise ConfigError(Problem(read.where, what, remedy))
 
 
 def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
@@ -163,9 +158,11 @@ def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
 
 
 def _read_user_class(read: Entry) -> Metric:
+    if isinstance(read.kind, Metric):
+        return read.kind
     if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
         return _read_user_function(read)
-    if problems := problems_with_options(read.kind, read, given=0) if inspect.isclass(read.kind) else []:
+    if problems := option_problems(read.kind, read, skip=0) if inspect.isclass(read.kind) else []:
         raise ConfigError(problems)
     try:
         evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
@@ -188,7 +185,7 @@ def _read_user_class(read: Entry) -> Metric:
 
 
 def _read_user_function(read: Entry) -> Metric:
-    if problems := problems_with_options(read.kind, read, given=2):
+    if problems := option_problems(read.kind, read, skip=2):
         raise ConfigError(problems)
     options = dict(read.options)
     return Metric(

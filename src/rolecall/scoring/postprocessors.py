@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import text_of
+from rolecall.registry import Registry
 from rolecall.scoring.blame import blame_errors_on
-from rolecall.scoring.naming import Entry, is_reference_name, problems_with_options, read_entry, unknown_name
-from rolecall.scoring.postprocess import expressions, freeform, numbers, options
+from rolecall.scoring.naming import Entry, find_entry, option_problems
 
 __all__ = ['POSTPROCESSORS', 'Extract', 'is_empty', 'read_postprocessor']
 
 Extract = Callable[[Any], Any]
 """From a reply to its answer; None or an empty string if there is none."""
 
-POSTPROCESSORS: Mapping[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (
-        options.first_option_postprocess,
-        options.last_option_postprocess,
-        options.first_capital_postprocess,
-        options.last_capital_postprocess,
-        options.first_capital_postprocess_multi,
-        options.multiple_select_postprocess,
-        options.bbh_mcq_postprocess,
-        freeform.bbh_freeform_postprocess,
-        numbers.first_number_postprocess,
-        numbers.gsm8k_postprocess,
-        numbers.gsm8k_dataset_postprocess,
-        expressions.math_postprocess,
-        expressions.math_postprocess_v2,
-        freeform.general_postprocess,
-        freeform.general_cn_postprocess,
-        freeform.triviaqa_postprocess,
-        freeform.match_answer_pattern,
-        freeform.xml_tag_postprocessor,
-        freeform.think_pred_postprocess,
-        freeform.extract_non_reasoning_content,
-        freeform.humaneval_postprocess_v2,
-        freeform.humaneval_postprocess_v3,
-    )
-}
-"""Each is described by the first line of its docstring."""
+POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
+    'postprocessor',
+    {
+        'first_option_postprocess': 'rolecall.scoring.postprocess.options:first_option_postprocess',
+        'last_option_postprocess': 'rolecall.scoring.postprocess.options:last_option_postprocess',
+        'first_capital_postprocess': 'rolecall.scoring.postprocess.options:first_capital_postprocess',
+        'last_capital_postprocess': 'rolecall.scoring.postprocess.options:last_capital_postprocess',
+        'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.options:first_capital_postprocess_multi',
+        'multiple_select_postprocess': 'rolecall.scoring.postprocess.options:multiple_select_postprocess',
+        'bbh_mcq_postprocess': 'rolecall.scoring.postprocess.options:bbh_mcq_postprocess',
+        'bbh_freeform_postprocess': 'rolecall.scoring.postprocess.freeform:bbh_freeform_postprocess',
+        'first_number_postprocess': 'rolecall.scoring.postprocess.numbers:first_number_postprocess',
+        'gsm8k_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_postprocess',
+        'gsm8k_dataset_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_dataset_postprocess',
+        'math_postprocess': 'rolecall.scoring.postprocess.expressions:math_postprocess',
+        'math_postprocess_v2': 'rolecall.scoring.postprocess.expressions:math_postprocess_v2',
+        'general_postprocess': 'rolecall.scoring.postprocess.freeform:general_postprocess',
+        'general_cn_postprocess': 'rolecall.scoring.postprocess.freeform:general_cn_postprocess',
+        'triviaqa_postprocess': 'rolecall.scoring.postprocess.freeform:triviaqa_postprocess',
+        'match_answer_pattern': 'rolecall.scoring.postprocess.freeform:match_answer_pattern',
+        'xml_tag_postprocessor': 'rolecall.scoring.postprocess.freeform:xml_tag_postprocessor',
+        'think_pred_postprocess': 'rolecall.scoring.postprocess.freeform:think_pred_postprocess',
+        'extract_non_reasoning_content': 'rolecall.scoring.postprocess.freeform:extract_non_reasoning_content',
+        'humaneval_postprocess_v2': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v2',
+        'humaneval_postprocess_v3': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v3',
+    },
+    spelling=lambda name: re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower(),
+)
+"""`first-option`, `first_option` and `first_option_postprocess` are the same name."""
 
 _PATTERNS = ('answer_pattern', 're_pattern')
 
@@ -59,9 +60,11 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     >>> read_postprocessor(str.upper)('yes')
     'YES'
     """
-    read = read_entry(entry, where=where)
-    function = _find_function(read)
-    problems = [*problems_with_options(function, read), *_bad_patterns(read)]
+    read = find_entry(entry, POSTPROCESSORS, where=where)
+    function: Callable[..., Any] = read.kind
+    if not callable(function):
+        raise ConfigError(Problem(where, f'{read.name} is not a function.', 'A postprocessor takes a reply.'))
+    problems = [*option_problems(function, read), *_bad_patterns(read)]
     if problems:
         raise ConfigError(problems)
     given = dict(read.options)
@@ -76,22 +79,6 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
 def is_empty(extracted: Any) -> bool:
     """Whether a postprocessor found no answer."""
     return extracted is None or (isinstance(extracted, (str, list, tuple)) and not extracted)
-
-
-def _find_function(read: Entry) -> Callable[..., Any]:
-    if callable(read.kind) and not is_reference_name(read.kind):
-        own: Callable[..., Any] = read.kind
-        return own
-    known = {_normalise_name(name): function for name, function in POSTPROCESSORS.items()}
-    found = known.get(_normalise_name(read.name))
-    if found is None:
-        raise ConfigError(unknown_name(read, 'postprocessor', POSTPROCESSORS))
-    return found
-
-
-def _normalise_name(name: str) -> str:
-    """`first-option`, `first_option` and `first_option_postprocess` are the same name."""
-    return re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower()
 
 
 def _bad_patterns(read: Entry) -> list[Problem]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rolecall.errors import ConfigError
+from rolecall.registry import Registry
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Number, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.naming import is_reference_name, read_entry, unknown_name
+from rolecall.scoring.naming import find_entry
 
 __all__ = ['READINGS', 'Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
 
@@ -91,11 +91,14 @@ def read_rating(text: str) -> float | None:
     return float(''.join(found[-1])) if found else None
 
 
-READINGS: Mapping[str, Callable[..., Any]] = {
-    'generic_llmjudge_postprocess': read_grade,
-    'generic_llmjudge_academic_postprocess': read_grade,
-    'mtbench_postprocess': read_rating,
-}
+READINGS: Registry[Callable[..., Any]] = Registry(
+    'dict_postprocessor',
+    {
+        'generic_llmjudge_postprocess': read_grade,
+        'generic_llmjudge_academic_postprocess': read_grade,
+        'mtbench_postprocess': read_rating,
+    },
+)
 """How a judge's reply is read, by the names configs use (`dict_postprocessor`)."""
 
 
@@ -112,11 +115,9 @@ def _judge_metric(name: str, reads: Reading, *, unit: str) -> Metric:
 
 
 def _find_reading(entry: Any) -> Reading:
-    read = read_entry(entry, where='dict_postprocessor')
+    read = find_entry(entry, READINGS, where='dict_postprocessor')
     options = dict(read.options)
-    function = read.kind if callable(read.kind) and not is_reference_name(read.kind) else READINGS.get(read.name)
-    if function is None:
-        raise ConfigError(unknown_name(read, 'dict_postprocessor', READINGS))
+    function: Callable[..., Any] = read.kind
 
     def reads(text: str) -> Number | Mapping[str, float] | None:
         try:
