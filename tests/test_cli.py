@@ -170,7 +170,7 @@ def test_data_supplies_rows_for_a_loader_that_is_not_ours(tmp_path, capsys):
     path = tmp_path / 'config.py'
     path.write_text(CONFIG.replace("type='Rows'", "type='SomeoneElses'").replace('test=[dict(', 'other=[dict('))
     assert main(['view', str(path), '--model', 'gpt']) == 2
-    assert "datasets[0].type\n  there is no loader for the dataset type 'SomeoneElses'" in capsys.readouterr().err
+    assert "datasets[0].type\n  unknown dataset 'SomeoneElses'" in capsys.readouterr().err
     assert main(['view', str(path), '--model', 'gpt', '--data', f'test={rows}']) == 0
     assert 'from the file' in capsys.readouterr().out
 

@@ -221,7 +221,7 @@ def test_a_class_of_the_same_name_is_not_replaced_by_ours(tmp_path: Path) -> Non
 
 
 def test_a_layout_that_needs_a_name_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs a 'name'"):
+    with pytest.raises(ConfigError, match="missing 'name'"):
         open_dataset({'type': 'BBHDataset', 'path': str(tmp_path)})
 
 
@@ -233,7 +233,7 @@ def test_missing_files_of_a_layout_are_listed(tmp_path: Path) -> None:
 def test_a_record_laid_out_differently_is_named_with_its_columns(tmp_path: Path) -> None:
     write({'d.jsonl': jsonl({'prompt': 'p'})}, tmp_path)
     rows = open_dataset({'type': 'Aime2024Dataset', 'path': 'd.jsonl'}, base=tmp_path).test
-    with pytest.raises(DataError, match=r'd\.jsonl: row 0 .*origin_prompt[\s\S]*columns are: prompt'):
+    with pytest.raises(DataError, match=r'd\.jsonl: row 0 .*origin_prompt[\s\S]*columns: prompt'):
         rows[0]
 
 
@@ -249,5 +249,5 @@ def test_labels_that_do_not_match_the_rows_in_number_are_an_error(tmp_path: Path
 def test_an_answer_column_that_is_code_is_not_run(tmp_path: Path) -> None:
     write({'nq-test.qa.csv': 'q\t__import__("os").getcwd()\n'}, tmp_path)
     rows = open_dataset({'type': 'NaturalQuestionDataset', 'path': str(tmp_path)}).test
-    with pytest.raises(DataError, match='not laid out as expected'):
+    with pytest.raises(DataError, match='unexpected layout'):
         rows[0]

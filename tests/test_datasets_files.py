@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.datasets import FileOptions, FileRows, Rows, open_dataset, open_file, skipped
+from rolecall.datasets import FileOptions, FileRows, Rows, count_skipped, open_dataset, open_file
 from rolecall.errors import DataError, MissingExtraError
 
 ROWS = [
@@ -104,7 +104,7 @@ def test_compressed_files_are_read_as_they_are(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize('name', COMPRESSORS)
 def test_a_broken_compressed_file_is_named(name: str, tmp_path: Path) -> None:
     path = put(tmp_path, name, COMPRESSORS[name](JSONL.encode())[:40])
-    with pytest.raises(DataError, match=f'{path.name}: cannot be read'):
+    with pytest.raises(DataError, match=f'{path.name}: cannot read'):
         list(open_file(path))
 
 
@@ -130,7 +130,7 @@ def test_a_zip_with_several_files_is_an_error(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / 'two.zip', 'w') as archive:
         archive.writestr('a.jsonl', '')
         archive.writestr('b.jsonl', '')
-    with pytest.raises(DataError, match='exactly one file, this one holds 2'):
+    with pytest.raises(DataError, match='exactly one file; this one contains 2'):
         open_file(tmp_path / 'two.zip')
 
 
@@ -142,25 +142,25 @@ def test_an_empty_file_has_no_rows(name: str, content: bytes, tmp_path: Path) ->
 
 MALFORMED: list[tuple[str, str, bytes, str]] = [
     ('broken json', 'b.jsonl', b'{"n": 1}\n\n{"n": \n', r'b\.jsonl:3: not valid JSON: .*column'),
-    ('not an object', 'b.jsonl', b'{"n": 1}\n[1]\n', r'b\.jsonl:2: a row must be a JSON object, found list'),
+    ('not an object', 'b.jsonl', b'{"n": 1}\n[1]\n', r'b\.jsonl:2: a row must be a JSON object, got list'),
     ('bad utf-8', 'b.jsonl', b'{"n": 1}\n{"n": "\xff"}\n', r'b\.jsonl:2: not valid utf-8: byte 0xff at position 7'),
     ('deep nesting', 'b.jsonl', b'{"n": 1}\n{"n": ' + b'[' * 200_000 + b'\n', r'b\.jsonl:2: '),
     ('utf-16', 'b.jsonl', '{"n": 1}\n'.encode('utf-16'), r'b\.jsonl:1: the file is UTF-16'),
     ('utf-16 csv', 'b.csv', 'a,b\n1,2\n'.encode('utf-16'), r'b\.csv:1: the file is UTF-16'),
-    ('ragged', 'b.csv', b'a,b\n1,2\n3\n', r'b\.csv:3: 1 fields, but there are 2 columns'),
-    ('too many fields', 'b.csv', b'a,b\n"x\ny",2\n3,4,5\n', r'b\.csv:4: 3 fields, but there are 2 columns'),
+    ('ragged', 'b.csv', b'a,b\n1,2\n3\n', r'b\.csv:3: 1 field, expected 2'),
+    ('too many fields', 'b.csv', b'a,b\n"x\ny",2\n3,4,5\n', r'b\.csv:4: 3 fields, expected 2'),
     ('open quote', 'b.csv', b'a,b\n1,2\n"3,4\n', r'b\.csv:3: unexpected end of data'),
     ('text after a quote', 'b.csv', b'a,b\n"1"x,2\n', r"b\.csv:2: ',' expected after '\"'"),
     ('bad utf-8 in csv', 'b.csv', b'a,b\n1,2\n\xff,2\n', r'b\.csv:3: not valid utf-8: byte 0xff'),
     ('bad header', 'b.csv', b'a\xff,b\n1,2\n', r'b\.csv:1: not valid utf-8'),
-    ('twice the same column', 'b.csv', b'a,b,a\n1,2,3\n', r"b\.csv:1: the header names a column twice: 'a'"),
+    ('twice the same column', 'b.csv', b'a,b,a\n1,2,3\n', r"b\.csv:1: duplicate column in the header: 'a'"),
     ('broken document', 'b.json', b'[{"n": 1},\n {"n": }]', r'b\.json:2: not valid JSON'),
     ('bad utf-8 in document', 'b.json', b'[{"n": 1},\n{"n":"\xff"}]', r'b\.json:2: not valid utf-8'),
     ('item that is no row', 'b.json', b'[{"n": 1}, 2]', r'b\.json: item 1 is int'),
-    ('one object', 'b.json', b'{"a": 1}', r'b\.json: holds no list of rows[\s\S]*\.jsonl'),
-    ('unequal columns', 'b.json', b'{"a": [1], "b": [1, 2]}', r'b\.json: holds no list of rows'),
-    ('two lists of rows', 'b.json', b'{"x": [{"a": 1}], "y": [{"a": 1}]}', r"rows stand under 'x', 'y'"),
-    ('unknown suffix', 'b.xyz', b'', r'b\.xyz: the name does not tell its format.*\.jsonl'),
+    ('one object', 'b.json', b'{"a": 1}', r'b\.json: no rows found[\s\S]*\.jsonl'),
+    ('unequal columns', 'b.json', b'{"a": [1], "b": [1, 2]}', r'b\.json: no rows found'),
+    ('two lists of rows', 'b.json', b'{"x": [{"a": 1}], "y": [{"a": 1}]}', r"found rows under 'x', 'y'"),
+    ('unknown suffix', 'b.xyz', b'', r'b\.xyz: unknown file format.*\.jsonl'),
 ]  # fmt: skip
 
 
@@ -188,20 +188,20 @@ def test_skipping_leaves_malformed_records_out_and_counts_them(
 ) -> None:
     rows = open_file(put(tmp_path, name, content), FileOptions(on_error='skip'))
     assert [row['n'] for row in both_ways(rows)] == kept
-    assert skipped(rows) == left_out
+    assert count_skipped(rows) == left_out
 
 
 def test_skipped_can_be_asked_first_and_is_zero_when_nothing_is_skipped(tmp_path: Path) -> None:
     path = put(tmp_path, 's.jsonl', '{}\nx\n')
-    assert skipped(open_file(path, FileOptions(on_error='skip'))) == 1
-    assert skipped(open_file(path)) == 0
+    assert count_skipped(open_file(path, FileOptions(on_error='skip'))) == 1
+    assert count_skipped(open_file(path)) == 0
 
 
 def test_the_count_of_skipped_records_survives_ranges_and_joining(tmp_path: Path) -> None:
     put(tmp_path, 'a.jsonl', '{}\nx\n{}\n')
     put(tmp_path, 'b.jsonl', 'x\n{}\n')
     entry = {'path': ['a.jsonl', 'b.jsonl'], 'on_error': 'skip', 'reader_cfg': {'test_range': '[:2]'}}
-    assert skipped(open_dataset(entry, base=tmp_path).test) == 2
+    assert count_skipped(open_dataset(entry, base=tmp_path).test) == 2
 
 
 def test_another_encoding_can_be_named(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_another_encoding_can_be_named(tmp_path: Path) -> None:
     [
         ({'format': 'jsnl'}, "Did you mean 'jsonl'"),
         ({'encoding': 'klingon'}, 'unknown encoding'),
-        ({'encoding': 'utf-16'}, 'save them as UTF-8'),
+        ({'encoding': 'utf-16'}, 'convert them to UTF-8'),
         ({'on_error': 'ignore'}, "'stop' or 'skip'"),
     ],
 )
@@ -250,10 +250,10 @@ def test_a_file_that_changes_after_counting_is_noticed(tmp_path: Path) -> None:
     rows = open_file(path)
     assert len(rows) == 1
     put(tmp_path, 'c.jsonl', '{"other": 1}\n')
-    with pytest.raises(DataError, match='has changed'):
+    with pytest.raises(DataError, match='the file changed'):
         rows[0]
     path.unlink()
-    with pytest.raises(DataError, match='cannot be read'):
+    with pytest.raises(DataError, match='cannot read'):
         rows[0]
 
 
@@ -337,7 +337,7 @@ def test_a_compressed_parquet_and_an_empty_one_are_read(parquet: Path) -> None:
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     pytest.importorskip('pyarrow')
-    with pytest.raises(DataError, match=r'p\.parquet: cannot be read as Parquet'):
+    with pytest.raises(DataError, match=r'p\.parquet: not a readable Parquet file'):
         open_file(put(tmp_path, 'p.parquet', 'nope'))
 
 

@@ -68,8 +68,8 @@ def test_a_string_that_is_no_slice_is_an_error_that_shows_it(range_: str) -> Non
     ('range_', 'message'),
     [
         ('[::0]', 'step'),
-        ('[10]', 'asks for row 10, but there are 10 rows'),
-        (3.0, 'below 1; for a number use 3'),
+        ('[10]', 'selects row 10, but the data has 10 rows'),
+        (3.0, 'below 1; for a number of rows use 3'),
         (1.0, 'below 1'),
         (float('nan'), 'below 1'),
         (float('inf'), 'below 1'),
@@ -123,5 +123,5 @@ def test_a_limit_takes_the_first_rows() -> None:
 
 @pytest.mark.parametrize('part', [lambda rows: limit(rows, -1), lambda rows: sample(rows, -1, seed=0)])
 def test_a_negative_number_of_rows_is_an_error(part: Any) -> None:
-    with pytest.raises(DataError, match='cannot be negative: -1'):
+    with pytest.raises(DataError, match='must not be negative, got -1'):
         part(numbers(3))

@@ -26,7 +26,7 @@ from rolecall.retrievers import (
     ZeroRetriever,
     build_retriever,
 )
-from rolecall.retrievers.pool import identity_of
+from rolecall.retrievers.pool import hash_question
 
 
 @dataclass(frozen=True)
@@ -242,9 +242,9 @@ def test_no_retriever_ever_shows_an_equal_question(train: list[str], test: list[
         for text, picked in zip(
             test, retriever.retrieve(questions(*train), questions(*test), reader=Columns()), strict=True
         ):
-            assert identity_of(text) not in {identity_of(train[index]) for index in picked.ids}
-            assert {identity_of(train[index]) for index in picked.skipped} <= {identity_of(text)}
-            others = sum(identity_of(other) != identity_of(text) for other in train)
+            assert hash_question(text) not in {hash_question(train[index]) for index in picked.ids}
+            assert {hash_question(train[index]) for index in picked.skipped} <= {hash_question(text)}
+            others = sum(hash_question(other) != hash_question(text) for other in train)
             assert len(picked.ids) == min(2, others)
 
 
@@ -274,13 +274,13 @@ def test_all_problems_of_a_config_come_at_once() -> None:
         ({'type': 'SlidingWindowRetriever', 'k': 3, 'ice_num': 2}, 'k gives 3'),
         ({'type': 'RandomRetriever', 'ice_num': -1}, 'whole number'),
         ({'type': 'RandomRetriever', 'ice_num': True}, 'whole number'),
-        ({'type': 'RandomRetriever', 'ice_separator': None}, 'is not a text'),
+        ({'type': 'RandomRetriever', 'ice_separator': None}, 'is not a string'),
         ({'type': 'DPPRetriever', 'ice_num': 3}, '3 examples cannot be chosen from 1 candidates'),
-        ({'type': 'DPPRetriever', 'scale_factor': 0}, 'not above 0'),
+        ({'type': 'DPPRetriever', 'scale_factor': 0}, 'must be greater than 0'),
         ({'type': 'DPPRetriever', 'scale_factor': 'x'}, 'not a number'),
-        ({'type': 'MDLRetriever', 'select_time': 0}, 'no set of examples'),
-        ({'type': 'TopkRetriever', 'encoder': 'minilm'}, 'cannot be called'),
-        ({'type': 'BM25Retriever', 'tokenizer': 'nltk'}, 'cannot be called'),
+        ({'type': 'MDLRetriever', 'select_time': 0}, 'must be at least 1'),
+        ({'type': 'TopkRetriever', 'encoder': 'minilm'}, 'is not callable'),
+        ({'type': 'BM25Retriever', 'tokenizer': 'nltk'}, 'is not callable'),
     ],
 )
 def test_a_setting_that_cannot_work_is_an_error_that_says_so(cfg: dict[str, Any], message: str) -> None:

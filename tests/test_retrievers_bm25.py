@@ -16,7 +16,7 @@ from tests.test_retrievers import Columns, ids, numbered, questions
 
 from rolecall.retrievers import BM25Retriever, words
 from rolecall.retrievers.bm25 import Okapi
-from rolecall.retrievers.ranking import best
+from rolecall.retrievers.ranking import top_indexes
 
 numpy = pytest.importorskip('numpy')
 pytest.importorskip('scipy')
@@ -50,7 +50,7 @@ def test_scores_are_okapis(documents: list[list[str]], query: list[str]) -> None
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=700), st.integers(0, 10))
 def test_the_best_are_the_highest_and_of_equals_the_later(scores: list[int], count: int) -> None:
     expected = sorted(range(len(scores)), key=lambda index: (-scores[index], -index))[:count]
-    assert best(numpy.array(scores, dtype=float), count).tolist() == expected
+    assert top_indexes(numpy.array(scores, dtype=float), count).tolist() == expected
 
 
 def test_the_best_match_comes_first() -> None:

@@ -117,7 +117,7 @@ def test_an_encoder_without_a_name_is_not_cached(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_says_where_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / 'file').write_text('')
-    with pytest.raises(DataError, match=r'cannot be kept in .*ROLECALL_CACHE'):
+    with pytest.raises(DataError, match=r'cannot store vectors in .*ROLECALL_CACHE'):
         ids(TopkRetriever(encoder=Counting(), cache_dir=tmp_path / 'file'), numbered(3), numbered(1, 'test'))
 
 
@@ -126,7 +126,7 @@ def test_a_cache_that_cannot_be_written_says_where_and_what_to_do(tmp_path: Path
     [
         (lambda texts: [[1.0, 2.0]], r'given 3 texts and returned an array of shape \(1, 2\)'),
         (lambda texts: [1.0] * len(texts), r'shape \(3,\)'),
-        (lambda texts: [[1.0], [math.nan], [1.0]], "not finite for the text 'train question 1'"),
+        (lambda texts: [[1.0], [math.nan], [1.0]], "non-finite vector for the text 'train question 1'"),
     ],
 )
 def test_an_encoder_that_returns_something_else_is_named(encoder: Any, message: str) -> None:
@@ -227,13 +227,13 @@ def test_mdl_draws_what_numpy_draws_from_the_same_seed() -> None:
 
 
 def test_mdl_without_a_model_is_an_error_before_the_run() -> None:
-    with pytest.raises(ConfigError, match=r'no model is given.\n  Pass score='):
+    with pytest.raises(ConfigError, match=r'none is specified.\n  Pass score='):
         MDLRetriever(encoder=points).retrieve(numbered(2), [], reader=Columns())
 
 
 def test_a_score_that_is_no_probability_is_named() -> None:
     retriever = MDLRetriever(encoder=letters, candidate_num=3, score=lambda *_: [0.0, 0.0])
-    with pytest.raises(DataError, match=r'returned \[0.0, 0.0\], which are no probabilities'):
+    with pytest.raises(DataError, match=r'returned \[0.0, 0.0\]; expected probabilities'):
         ids(retriever, numbered(4), numbered(1, 'test'))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from rolecall.datasets.rows import skipped
+from rolecall.datasets.rows import count_skipped
 from rolecall.errors import DataError, RolecallError
 from rolecall.pairs.build import Plan
 from rolecall.pairs.model_entries import ModelEntry
@@ -91,7 +91,7 @@ def opened(
         picking = Picking(task, rows, keeps=len(chosen.model_entries) > 1)
         for model_entry in chosen.model_entries:
             yield Pair(task, model_entry, rows, picking=picking)
-        if count := skipped(rows.test):
+        if count := count_skipped(rows.test):
             said = f"{task.abbr}: {counted(count, 'malformed line')} left out, since the entry says on_error='skip'."
             print(f'rolecall: {said}', file=sys.stderr)
 

@@ -203,7 +203,7 @@ def _lint(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.config is None:
         return fail(_lint_needs(arguments.silence))
-    from rolecall.datasets.files import is_data_file
+    from rolecall.datasets.formats import is_data_file
     from rolecall.lint.linter import lint_config
 
     rows = is_data_file(Path(arguments.config)) or arguments.template is not None

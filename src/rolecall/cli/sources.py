@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.files import load_config
-from rolecall.datasets.files import FORMATS, is_data_file
+from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.pairs.build import Plan, build
 

@@ -1,11 +1,11 @@
-"""Rows in: files, folders, hubs and memory; splits, ranges and columns. Nothing heavy is imported here."""
+"""Rows from files, folders, hubs and memory; splits, ranges and columns. Imports nothing heavy."""
 
 from rolecall.datasets.dataset import Dataset, dataset_types, open_dataset
-from rolecall.datasets.files import FileOptions, open_file
+from rolecall.datasets.formats import FileOptions, open_file
 from rolecall.datasets.lines import FileRows
 from rolecall.datasets.ranges import Range, apply_range, first, limit, parse_range, sample
-from rolecall.datasets.reader import Reader
-from rolecall.datasets.rows import EMPTY, ListRows, Row, Rows, select, skipped
+from rolecall.datasets.reader_cfg import Reader
+from rolecall.datasets.rows import EMPTY, ListRows, Row, Rows, count_skipped, select
 
 __all__ = [
     'EMPTY',
@@ -18,6 +18,7 @@ __all__ = [
     'Row',
     'Rows',
     'apply_range',
+    'count_skipped',
     'dataset_types',
     'first',
     'limit',
@@ -26,5 +27,4 @@ __all__ = [
     'parse_range',
     'sample',
     'select',
-    'skipped',
 ]

@@ -1,6 +1,6 @@
-"""The local file layouts of public benchmarks, as a table: which files hold which split, and the row they give.
+"""The file layouts of public benchmarks: which file holds which split, and how a record becomes a row.
 
-Columns are the ones that published configs use in their templates. Nothing else is added to a row.
+Columns are those that published configs use in their templates; nothing else is added to a row.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rolecall.datasets import shapes
-from rolecall.datasets.files import FileOptions, open_file
-from rolecall.datasets.folders import WHOLE, Splits, open_folder
+from rolecall.datasets import conversions
+from rolecall.datasets.folders import open_folder
+from rolecall.datasets.formats import FileOptions, open_file
 from rolecall.datasets.ranges import apply_range
-from rolecall.datasets.rows import FilteredRows, LabelledRows, MappedRows, Row, Rows, select
+from rolecall.datasets.rows import WHOLE, FilteredRows, LabelledRows, MappedRows, Row, Rows, Splits, select
 from rolecall.errors import ConfigError, DataError, Problem
 
-__all__ = ['BENCHMARKS', 'Loader', 'Split', 'layout', 'repeats']
+__all__ = ['BENCHMARKS', 'Loader', 'SplitFile', 'layout', 'read_num_repeats']
 
 Entry: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = Callable[[Row], Row]
@@ -29,8 +29,8 @@ _MMLU_CSV = FileOptions(format='csv', columns=('input', 'A', 'B', 'C', 'D', 'tar
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """One split: its file (`{name}` is taken from the dataset's entry), and what makes its rows special."""
+class SplitFile:
+    """One split: its file (`{name}` is taken from the dataset's entry), and how its rows are read."""
 
     file: str = ''
     shape: Shape | None = None
@@ -39,35 +39,35 @@ class Split:
 
 
 def layout(
-    splits: Mapping[str, str | Split],
+    splits: Mapping[str, str | SplitFile],
     shape: Shape | None = None,
     *,
     options: FileOptions | None = None,
     keep: Callable[[Row], bool] | None = None,
     **defaults: str,
 ) -> Loader:
-    """A loader for files at fixed places below a path. Splits whose file is absent are left out.
+    """Make a loader for files at fixed places below a path. A split whose file is absent is omitted.
 
     `shape` turns a record of the file into a row; `keep` chooses records; `defaults` fill names in places.
     If the path is itself a file, that file is the whole dataset.
     """
-    table = {name: split if isinstance(split, Split) else Split(split) for name, split in splits.items()}
+    table = {name: split if isinstance(split, SplitFile) else SplitFile(split) for name, split in splits.items()}
 
     def load(path: Path, entry: Entry) -> Splits:
         in_one_file = path.is_file() and not any(split.range for split in table.values())
-        wanted = {WHOLE: Split(shape=next(iter(table.values())).shape)} if in_one_file else table
+        wanted = {WHOLE: SplitFile(shape=next(iter(table.values())).shape)} if in_one_file else table
         found: Splits = {}
         looked_for = []
         for name, split in wanted.items():
-            file = path / _filled(split.file, {**defaults, **entry}) if split.file else path
+            file = path / _fill_name(split.file, {**defaults, **entry}) if split.file else path
             looked_for.append(file)
             if file.is_file():
-                rows = _read(file, split, options)
+                rows = _open_split(file, split, options)
                 rows = rows if keep is None else FilteredRows(rows, keep)
-                rows = _shaped(rows, split.shape or shape, str(file))
+                rows = _reshape_rows(rows, split.shape or shape, str(file))
                 found[name] = apply_range(rows, split.range)
         if not found:
-            raise DataError(f'{path}: none of its files is there: {", ".join(map(str, looked_for))}.')
+            raise DataError(f'{path}: none of its files exist: {", ".join(map(str, looked_for))}.')
         return found
 
     places = [f'{name} = {split.file}' if name != WHOLE else split.file for name, split in table.items() if split.file]
@@ -75,15 +75,15 @@ def layout(
     return load
 
 
-def _filled(file: str, entry: Entry) -> str:
+def _fill_name(file: str, entry: Entry) -> str:
     try:
         return file.format_map(entry)
     except KeyError as error:
         key = str(error.args[0])
-        raise ConfigError(Problem(key, f'this dataset needs a {key!r}: its files are called {file!r}.')) from None
+        raise ConfigError(Problem(key, f'missing {key!r}: the files of this dataset are named {file!r}.')) from None
 
 
-def _read(file: Path, split: Split, options: FileOptions | None) -> Rows:
+def _open_split(file: Path, split: SplitFile, options: FileOptions | None) -> Rows:
     rows = open_file(file, options)
     if not split.labels:
         return rows
@@ -91,7 +91,7 @@ def _read(file: Path, split: Split, options: FileOptions | None) -> Rows:
     return LabelledRows(rows, open_file(labels), f'{file} and {labels}')
 
 
-def _shaped(rows: Rows, shape: Shape | None, where: str) -> Rows:
+def _reshape_rows(rows: Rows, shape: Shape | None, where: str) -> Rows:
     return rows if shape is None else MappedRows(rows, lambda row, _: shape(row), where)
 
 
@@ -103,19 +103,19 @@ def _all_answers(row: Row) -> Row:
     return {**row, 'answer': ast.literal_eval(row['answer'])}
 
 
-def repeats(entry: Entry) -> int:
+def read_num_repeats(entry: Entry) -> int:
     """The entry's `num_repeats`, 1 if it has none."""
     times = entry.get('num_repeats', 1)
     if isinstance(times, bool) or not isinstance(times, int) or times < 1:
-        raise ConfigError(Problem('num_repeats', f'must be a whole number from 1, found {times!r}.'))
+        raise ConfigError(Problem('num_repeats', f'must be a positive integer, got {times!r}.'))
     return times
 
 
-def _each_repeated(load: Loader) -> Loader:
+def _repeat_rows(load: Loader) -> Loader:
     """`num_repeats`: every row that many times in a row."""
 
-    def repeated(path: Path, entry: Entry) -> Splits:
-        times = repeats(entry)
+    def load_repeated(path: Path, entry: Entry) -> Splits:
+        times = read_num_repeats(entry)
         splits = load(path, entry)
         if times == 1:
             return splits
@@ -124,38 +124,38 @@ def _each_repeated(load: Loader) -> Loader:
             for name, rows in splits.items()
         }
 
-    repeated.__doc__ = load.__doc__
-    return repeated
+    load_repeated.__doc__ = load.__doc__
+    return load_repeated
 
 
-def _test_repeated(load: Loader) -> Loader:
+def _repeat_test_split(load: Loader) -> Loader:
     """`num_repeats`: the test split that many times over."""
 
-    def repeated(path: Path, entry: Entry) -> Splits:
+    def load_repeated(path: Path, entry: Entry) -> Splits:
         splits = load(path, entry)
-        times = repeats(entry)
+        times = read_num_repeats(entry)
         test = splits['test']
         return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
 
-    repeated.__doc__ = load.__doc__
-    return repeated
+    load_repeated.__doc__ = load.__doc__
+    return load_repeated
 
 
 def _arc(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}-Train.jsonl, {name}-Dev.jsonl, {name}-Test.jsonl; questions with four choices."""
     files = {split: f'{{name}}-{split}.jsonl' for split in ('Train', 'Dev', 'Test')}
-    return layout(files, shapes.arc, keep=lambda row: len(row['question']['choices']) == 4)(path, entry)
+    return layout(files, conversions.arc, keep=lambda row: len(row['question']['choices']) == 4)(path, entry)
 
 
 def _agieval(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}.jsonl."""
-    return layout({WHOLE: '{name}.jsonl'}, lambda row: shapes.agieval(row, str(entry.get('name'))))(path, entry)
+    return layout({WHOLE: '{name}.jsonl'}, lambda row: conversions.agieval(row, str(entry.get('name'))))(path, entry)
 
 
 def _gpqa(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}, a CSV file."""
     splits = layout({WHOLE: '{name}'}, options=FileOptions(format='csv'))(path, entry)
-    return {name: MappedRows(rows, shapes.gpqa, str(path)) for name, rows in splits.items()}
+    return {name: MappedRows(rows, conversions.gpqa, str(path)) for name, rows in splits.items()}
 
 
 def _mmlu_pro(path: Path, entry: Entry) -> Splits:
@@ -164,79 +164,81 @@ def _mmlu_pro(path: Path, entry: Entry) -> Splits:
     splits = open_folder(path)
     if category is not None:
         splits = {name: FilteredRows(rows, lambda row: row['category'] == category) for name, rows in splits.items()}
-    return {name: _shaped(rows, shapes.mmlu_pro, str(path)) for name, rows in splits.items()}
+    return {name: _reshape_rows(rows, conversions.mmlu_pro, str(path)) for name, rows in splits.items()}
 
 
 def _mt_bench(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}.json, or one file of dialogues."""
-    shape = shapes.mt_bench_turns if path.is_file() else shapes.mt_bench_dialogue
+    shape = conversions.mt_bench_turns if path.is_file() else conversions.mt_bench_dialogue
     return layout({WHOLE: '{name}.json'}, shape)(path, entry)
 
 
-_ONE_FILE = layout({WHOLE: Split()})
+_ONE_FILE = layout({WHOLE: SplitFile()})
 _LABELLED = {
-    'train': Split('train.jsonl', labels='train-labels.lst'),
-    'validation': Split('dev.jsonl', labels='dev-labels.lst'),
+    'train': SplitFile('train.jsonl', labels='train-labels.lst'),
+    'validation': SplitFile('dev.jsonl', labels='dev-labels.lst'),
 }
-_MBPP = {'train': Split(range='[:10]'), 'test': Split(range='[10:510]')}
+_MBPP = {'train': SplitFile(range='[:10]'), 'test': SplitFile(range='[10:510]')}
 
 BENCHMARKS: dict[str, Loader] = {
     'AGIEvalDataset': _agieval,
-    'AGIEvalDataset_v2': layout({WHOLE: '{name}.jsonl'}, shapes.agieval_v2),
-    'Aime2024Dataset': layout({WHOLE: Split()}, shapes.aime2024),
+    'AGIEvalDataset_v2': layout({WHOLE: '{name}.jsonl'}, conversions.agieval_v2),
+    'Aime2024Dataset': layout({WHOLE: SplitFile()}, conversions.aime2024),
     'Aime2025Dataset': _ONE_FILE,
     'Aime2026Dataset': _ONE_FILE,
     'ARCDataset': _arc,
     'BBHDataset': layout({WHOLE: '{name}.json'}),
-    'BoolQDataset': layout({WHOLE: Split()}, shapes.boolq),
-    'BoolQDatasetV2': layout({WHOLE: Split()}, shapes.boolq_v2),
-    'BoolQDatasetV3': layout({WHOLE: Split()}, shapes.boolq_v3),
-    'CEvalDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, shapes.ceval),
-    'CMMLUDataset': layout({name: f'{name}/{{name}}.csv' for name in ('dev', 'test')}, shapes.cmmlu),
+    'BoolQDataset': layout({WHOLE: SplitFile()}, conversions.boolq),
+    'BoolQDatasetV2': layout({WHOLE: SplitFile()}, conversions.boolq_v2),
+    'BoolQDatasetV3': layout({WHOLE: SplitFile()}, conversions.boolq_v3),
+    'CEvalDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, conversions.ceval),
+    'CMMLUDataset': layout({name: f'{name}/{{name}}.csv' for name in ('dev', 'test')}, conversions.cmmlu),
     'GPQADataset': _gpqa,
     'GSM8KDataset': layout({'train': 'train.jsonl', 'test': 'test.jsonl'}),
-    'HellaswagDataset': layout({WHOLE: Split()}, shapes.hellaswag),
-    'HellaswagDataset_V2': layout({WHOLE: Split()}, shapes.hellaswag_v2),
-    'HellaswagDataset_V3': layout({WHOLE: Split()}, shapes.hellaswag_v3),
+    'HellaswagDataset': layout({WHOLE: SplitFile()}, conversions.hellaswag),
+    'HellaswagDataset_V2': layout({WHOLE: SplitFile()}, conversions.hellaswag_v2),
+    'HellaswagDataset_V3': layout({WHOLE: SplitFile()}, conversions.hellaswag_v3),
     'HellaswagDatasetwithICE': layout(
-        {'train': 'hellaswag_train_sampled25.jsonl', 'val': 'hellaswag.jsonl'}, shapes.hellaswag_v2
+        {'train': 'hellaswag_train_sampled25.jsonl', 'val': 'hellaswag.jsonl'}, conversions.hellaswag_v2
     ),
-    'HumanevalDataset': _each_repeated(_ONE_FILE),
-    'IFEvalDataset': layout({WHOLE: Split()}, shapes.ifeval),
-    'MATHDataset': layout({WHOLE: '{file_name}'}, shapes.math, file_name='math.json'),
-    'MBPPDataset': layout(_MBPP, shapes.mbpp),
-    'MBPPDatasetV2': _test_repeated(layout(_MBPP, shapes.mbpp)),
-    'MBPPPlusDataset': _each_repeated(layout({WHOLE: Split()}, shapes.mbpp)),
+    'HumanevalDataset': _repeat_rows(_ONE_FILE),
+    'IFEvalDataset': layout({WHOLE: SplitFile()}, conversions.ifeval),
+    'MATHDataset': layout({WHOLE: '{file_name}'}, conversions.math, file_name='math.json'),
+    'MBPPDataset': layout(_MBPP, conversions.mbpp),
+    'MBPPDatasetV2': _repeat_test_split(layout(_MBPP, conversions.mbpp)),
+    'MBPPPlusDataset': _repeat_rows(layout({WHOLE: SplitFile()}, conversions.mbpp)),
     'MMLUDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, options=_MMLU_CSV),
     'MMLUProDataset': _mmlu_pro,
     'MTBenchDataset': _mt_bench,
     'NaturalQuestionDataset': layout(
-        {'dev': Split('nq-dev.qa.csv', _first_answer), 'test': Split('nq-test.qa.csv', _all_answers)},
+        {'dev': SplitFile('nq-dev.qa.csv', _first_answer), 'test': SplitFile('nq-test.qa.csv', _all_answers)},
         options=_LENIENT_TSV,
     ),
     'NQOpenDataset': layout(
         {
-            'train': Split('nq-open-train.jsonl', lambda row: {**row, 'answer': row['answer'][0]}),
+            'train': SplitFile('nq-open-train.jsonl', lambda row: {**row, 'answer': row['answer'][0]}),
             'validation': 'nq-open-validation.jsonl',
         }
     ),
-    'PIQADataset': layout(_LABELLED, shapes.piqa),
-    'PIQADatasetV2': layout(_LABELLED, shapes.piqa_v2),
-    'PIQADatasetV3': layout(_LABELLED, shapes.piqa_v3),
-    'RaceDataset': layout({name: f'{name}/{{name}}.jsonl' for name in ('train', 'validation', 'test')}, shapes.race),
-    'SanitizedMBPPDataset': _test_repeated(
-        layout({'train': Split(range='[:7]'), 'test': Split(range='[7:264]')}, shapes.sanitized_mbpp)
+    'PIQADataset': layout(_LABELLED, conversions.piqa),
+    'PIQADatasetV2': layout(_LABELLED, conversions.piqa_v2),
+    'PIQADatasetV3': layout(_LABELLED, conversions.piqa_v3),
+    'RaceDataset': layout(
+        {name: f'{name}/{{name}}.jsonl' for name in ('train', 'validation', 'test')}, conversions.race
     ),
-    'siqaDataset': layout(_LABELLED, shapes.siqa),
-    'siqaDataset_V2': layout(_LABELLED, shapes.siqa_v2),
-    'SiqaDatasetV3': layout(_LABELLED, shapes.siqa_v3),
+    'SanitizedMBPPDataset': _repeat_test_split(
+        layout({'train': SplitFile(range='[:7]'), 'test': SplitFile(range='[7:264]')}, conversions.sanitized_mbpp)
+    ),
+    'siqaDataset': layout(_LABELLED, conversions.siqa),
+    'siqaDataset_V2': layout(_LABELLED, conversions.siqa_v2),
+    'SiqaDatasetV3': layout(_LABELLED, conversions.siqa_v3),
     'TriviaQADataset': layout(
-        {'dev': Split('trivia-dev.qa.csv', _all_answers), 'test': Split('trivia-test.qa.csv', _first_answer)},
+        {'dev': SplitFile('trivia-dev.qa.csv', _all_answers), 'test': SplitFile('trivia-test.qa.csv', _first_answer)},
         options=_LENIENT_TSV,
     ),
     'TriviaQADatasetV2': layout({name: f'triviaqa-{name}.jsonl' for name in ('train', 'validation')}),
     'TriviaQADatasetV3': _ONE_FILE,
-    'WinograndeDataset': layout({WHOLE: 'dev.jsonl'}, shapes.winogrande),
-    'WinograndeDatasetV2': layout({WHOLE: 'dev.jsonl'}, shapes.winogrande_v2),
-    'WinograndeDatasetV3': layout({name: f'{name}.jsonl' for name in ('train_xs', 'dev')}, shapes.winogrande_v2),
+    'WinograndeDataset': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande),
+    'WinograndeDatasetV2': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande_v2),
+    'WinograndeDatasetV3': layout({name: f'{name}.jsonl' for name in ('train_xs', 'dev')}, conversions.winogrande_v2),
 }

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rolecall.datasets.benchmarks import BENCHMARKS, repeats
-from rolecall.datasets.files import FileOptions
-from rolecall.datasets.folders import WHOLE, Splits, find, find_all, open_files, open_path
-from rolecall.datasets.loaders import SUPPLY_ROWS, check_call, own_loader, parameters_of, shown
+from rolecall.datasets.arrow import open_hub
+from rolecall.datasets.benchmarks import BENCHMARKS, read_num_repeats
+from rolecall.datasets.folders import find, find_all, open_files, open_path
+from rolecall.datasets.formats import FileOptions
+from rolecall.datasets.loaders import SUPPLY_ROWS, check_call, display_name, parameters_of, resolve_loader
 from rolecall.datasets.ranges import Range, apply_range
-from rolecall.datasets.reader import Reader
-from rolecall.datasets.rows import EMPTY, ListRows, OwnRows, Rows, select
+from rolecall.datasets.reader_cfg import Reader
+from rolecall.datasets.rows import EMPTY, WHOLE, ListRows, OwnRows, Rows, Splits, select
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.registry import Registry
 from rolecall.usercode import user_code
@@ -27,13 +28,13 @@ OpenBuiltin: TypeAlias = Callable[[Entry, 'Path | None'], Splits]
 _BUILDERS = {'json': 'json', 'csv': 'csv', 'parquet': 'parquet', 'text': 'text'}
 _NOT_FOR_LOADERS = ('type', 'abbr', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint')
 _FOR_SCORES = ('n', 'k')
-"""How often a row is asked, and what is counted of it. A loader that has parameters of these names gets them, too."""
+"""Repetitions per row, and k of pass@k. Passed to a loader only if it has parameters of these names."""
 _HUB_OPTIONS = ('name', 'data_files', 'data_dir', 'split', 'revision', 'cache_dir', 'token', 'features')
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What a config's dataset entry stands for. `train` and `test` have their ranges applied."""
+    """An opened dataset entry. `train` and `test` have their ranges applied."""
 
     train: Rows
     test: Rows
@@ -42,7 +43,7 @@ class Dataset:
 
 
 def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, str | Path] | None = None) -> Dataset:
-    """The dataset of a config entry.
+    """Open the dataset of a config entry.
 
     `base` is where relative paths start; `data` replaces the entry's own rows: `{'train': file, 'test': file}`.
 
@@ -56,24 +57,24 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     ('demo', 0, '1+1=?', 'answer')
     """
     if not isinstance(entry, Mapping):
-        raise ConfigError(Problem('', f'a dataset must be a mapping, found {type(entry).__name__}.'))
+        raise ConfigError(Problem('', f'a dataset must be a mapping, got {type(entry).__name__}.'))
     reader_cfg = entry.get('reader_cfg') or {}
     try:
         reader = Reader.from_config(reader_cfg)
     except ConfigError as error:
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     given = bool(data) or _is_inline(entry)
-    splits = _given_splits(data, entry) if data else _splits(entry, base)
+    splits = _open_given_files(data, entry) if data else _open_splits(entry, base)
     train_is_needed = 'train_split' in reader_cfg and not given
-    name = _name(entry)
+    name = _dataset_name(entry)
     test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
     if data:  # files are given for what they are to be, whatever splits the entry names
         test_names, train_names = test_names[::-1], train_names[::-1]
-    test_rows = _split(splits, test_names if given else test_names[:1])
-    train_rows = _split(splits, train_names if given else train_names[:1])
+    test_rows = _pick_split(splits, test_names if given else test_names[:1])
+    train_rows = _pick_split(splits, train_names if given else train_names[:1])
     if test_rows is None or (train_rows is None and train_is_needed):
         key = 'test_split' if test_rows is None else 'train_split'
-        raise DataError(_no_split(name, key, getattr(reader, key), splits))
+        raise DataError(_describe_missing_split(name, key, getattr(reader, key), splits))
     return _with_ranges(EMPTY if train_rows is None else train_rows, test_rows, reader, name)
 
 
@@ -83,17 +84,17 @@ def dataset_types() -> tuple[str, ...]:
 
 
 def _with_ranges(train: Rows, test: Rows, reader: Reader, name: str) -> Dataset:
-    ranged_test = _ranged(test, reader.test_range, 'test_range')
+    ranged_test = _apply_range(test, reader.test_range, 'test_range')
     shared = train is test and reader.train_range == reader.test_range
     return Dataset(
-        train=ranged_test if shared else _ranged(train, reader.train_range, 'train_range'),
+        train=ranged_test if shared else _apply_range(train, reader.train_range, 'train_range'),
         test=ranged_test,
         reader=reader,
         name=name,
     )
 
 
-def _ranged(rows: Rows, range_: Range, key: str) -> Rows:
+def _apply_range(rows: Rows, range_: Range, key: str) -> Rows:
     try:
         return apply_range(rows, range_)
     except DataError as error:
@@ -102,17 +103,17 @@ def _ranged(rows: Rows, range_: Range, key: str) -> Rows:
         raise DataError(f'{key}: {error}') from error
 
 
-def _split(splits: Splits, names: Sequence[str]) -> Rows | None:
+def _pick_split(splits: Splits, names: Sequence[str]) -> Rows | None:
     """The rows of a split by the first of its names, or the rows that belong to no split."""
     return next((splits[name] for name in (*names, WHOLE) if name in splits), None)
 
 
-def _no_split(name: str, key: str, wanted: str, splits: Splits) -> str:
+def _describe_missing_split(name: str, key: str, wanted: str, splits: Splits) -> str:
     there = ', '.join(map(repr, splits)) or 'none'
-    return f'{name}: there is no split {wanted!r} (reader_cfg.{key}). Splits that exist: {there}.'
+    return f'{name}: no split {wanted!r} (reader_cfg.{key}). Available splits: {there}.'
 
 
-def _name(entry: Entry) -> str:
+def _dataset_name(entry: Entry) -> str:
     for key in ('abbr', 'name'):
         if entry.get(key):
             return str(entry[key])
@@ -120,7 +121,7 @@ def _name(entry: Entry) -> str:
     return Path(path).stem if isinstance(path, str | Path) else 'dataset'
 
 
-def _splits(entry: Entry, base: Path | None) -> Splits:
+def _open_splits(entry: Entry, base: Path | None) -> Splits:
     kind = 'Rows' if _is_inline(entry) else entry.get('type', 'File')
     try:
         part = DATASETS.find(kind, base=base)
@@ -130,7 +131,7 @@ def _splits(entry: Entry, base: Path | None) -> Splits:
     if part.builtin:
         builtin: OpenBuiltin = part.value
         return builtin(entry, base)
-    return _called(own_loader(part.value, kind if isinstance(kind, str) else shown(kind)), entry)
+    return _call_loader(resolve_loader(part.value, kind if isinstance(kind, str) else display_name(kind)), entry)
 
 
 def _is_inline(entry: Entry) -> bool:
@@ -145,43 +146,43 @@ def _benchmark_path(entry: Entry) -> str | Path:
     if isinstance(path, str) and path in _BUILDERS:
         path = entry.get('data_files')
     if not isinstance(path, str | Path):
-        raise ConfigError(Problem('path', f'must say where the data lies, found {path!r}.'))
+        raise ConfigError(Problem('path', f'must be the location of the data, got {path!r}.'))
     return path
 
 
-def _options(entry: Entry) -> FileOptions:
+def _read_file_options(entry: Entry) -> FileOptions:
     keys = ('format', 'fallback', 'encoding', 'on_error', 'field', 'columns')
     given = {key: entry[key] for key in keys if entry.get(key) is not None}
     wrong = [key for key in ('format', 'fallback', 'encoding', 'field') if not isinstance(given.get(key, ''), str)]
-    problems = [Problem(key, f'must be text, found {given[key]!r}.') for key in wrong]
+    problems = [Problem(key, f'must be a string, got {given[key]!r}.') for key in wrong]
     columns = given.get('columns', ())
     if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
-        problems.append(Problem('columns', f'must be a list of column names, found {columns!r}.'))
+        problems.append(Problem('columns', f'must be a list of column names, got {columns!r}.'))
     elif len(set(columns)) < len(columns):
-        problems.append(Problem('columns', f'a column is named twice: {columns!r}.'))
+        problems.append(Problem('columns', f'duplicate column name: {columns!r}.'))
     if problems:
         raise ConfigError(problems)
     return FileOptions(**{**given, 'columns': tuple(columns) or None})
 
 
-def _given_splits(data: Mapping[str, str | Path], entry: Entry) -> Splits:
-    options = _options({key: entry[key] for key in ('encoding', 'on_error') if key in entry})
-    return {name: _rows_at([path], None, options) for name, path in data.items()}
+def _open_given_files(data: Mapping[str, str | Path], entry: Entry) -> Splits:
+    options = _read_file_options({key: entry[key] for key in ('encoding', 'on_error') if key in entry})
+    return {name: _open_rows_at([path], None, options) for name, path in data.items()}
 
 
-def _inline_splits(entry: Entry, base: Path | None) -> Splits:
+def _read_inline_splits(entry: Entry, base: Path | None) -> Splits:
     """Rows written in the config: train and test, or splits by name."""
     named = entry.get('splits') or {}
     if not isinstance(named, Mapping):
-        raise ConfigError(Problem('splits', 'must map the name of each split to its rows.'))
+        raise ConfigError(Problem('splits', 'must be a mapping of split names to rows.'))
     roles = {key: entry[key] for key in ('train', 'test') if entry.get(key) is not None}
     places = {name: f'splits[{name!r}]' for name in named} | {name: name for name in roles}
-    options = _options(entry)
+    options = _read_file_options(entry)
     problems, splits = [], {}
     for name, value in {**named, **roles}.items():
         try:
-            with user_code('going through the rows', where=places[name]):
-                splits[name] = _rows(value, places[name], base, options)
+            with user_code('reading the rows', where=places[name]):
+                splits[name] = _read_rows(value, places[name], base, options)
         except DataError as error:
             problems.append(Problem(places[name], str(error)))
     if problems:
@@ -189,81 +190,79 @@ def _inline_splits(entry: Entry, base: Path | None) -> Splits:
     return splits
 
 
-def _rows(value: Any, where: str, base: Path | None, options: FileOptions) -> Rows:
+def _read_rows(value: Any, where: str, base: Path | None, options: FileOptions) -> Rows:
     """Rows given as a list or an iterator, as Rows, or as the path (or paths) of files."""
     if isinstance(value, str | Path):
-        return _rows_at([value], base, options)
+        return _open_rows_at([value], base, options)
     if isinstance(value, list | tuple) and value and all(isinstance(item, str | Path) for item in value):
-        return _rows_at(value, base, options)
+        return _open_rows_at(value, base, options)
     if isinstance(value, Mapping):
-        raise DataError(f'{where}: must be a list of rows, found one mapping.')
+        raise DataError(f'{where}: must be a list of rows, got one mapping.')
     if isinstance(value, Rows) and not isinstance(value, list | tuple):
         return value if type(value).__module__.startswith('rolecall.') else OwnRows(value, where)
     if isinstance(value, Iterable):
-        return ListRows.checked(value, where)
-    raise DataError(f'{where}: must be a list of rows or the path of a file, found {type(value).__name__}.')
+        return ListRows.from_items(value, where)
+    raise DataError(f'{where}: must be a list of rows or a file path, got {type(value).__name__}.')
 
 
-def _rows_at(paths: Iterable[str | Path], base: Path | None, options: FileOptions) -> Rows:
+def _open_rows_at(paths: Iterable[str | Path], base: Path | None, options: FileOptions) -> Rows:
     places = [place for path in paths for place in find_all(path, base)]
     splits = open_path(places, options)
     if WHOLE not in splits:
-        raise DataError(f'{places[0]}: this folder holds several splits ({", ".join(splits)}); name the files.')
+        raise DataError(f'{places[0]}: this folder has several splits ({", ".join(splits)}); name the files.')
     return splits[WHOLE]
 
 
-def _file_splits(entry: Entry, base: Path | None) -> Splits:
+def _open_file_splits(entry: Entry, base: Path | None) -> Splits:
     """Files by `path` (and `file_name`), or by `data_files`, which may be a mapping of split to files."""
-    options = _options(entry)
+    options = _read_file_options(entry)
     source = entry.get('data_files', entry.get('path'))
     if source is None:
-        raise ConfigError(Problem('path', 'a dataset of files needs a path or data_files.'))
+        raise ConfigError(Problem('path', 'path or data_files is missing.'))
     if isinstance(source, Mapping):
-        splits = {str(name): open_files(_found(files, base), options) for name, files in source.items()}
+        splits = {str(name): open_files(_find_files(files, base), options) for name, files in source.items()}
     else:
-        splits = open_path(_found(_file_below(source, entry, base), base), options)
-    times = repeats(entry)
-    return {name: _repeated(rows, times) for name, rows in splits.items()}
+        splits = open_path(_find_files(_locate_named_file(source, entry, base), base), options)
+    times = read_num_repeats(entry)
+    return {name: _repeat_rows(rows, times) for name, rows in splits.items()}
 
 
-def _file_below(source: Any, entry: Entry, base: Path | None) -> Any:
+def _locate_named_file(source: Any, entry: Entry, base: Path | None) -> Any:
     """The file called `file_name` below the path, if the entry names one."""
     name = entry.get('file_name')
     if not name or not isinstance(source, str | Path):
         return source
     if not isinstance(name, str | Path):
-        raise ConfigError(Problem('file_name', f'must be the name of a file below path, found {name!r}.'))
+        raise ConfigError(Problem('file_name', f'must be a file name below path, got {name!r}.'))
     return find(source, base) / name
 
 
-def _found(source: Any, base: Path | None) -> list[Path]:
+def _find_files(source: Any, base: Path | None) -> list[Path]:
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str | Path) for path in paths) or not paths:
-        raise ConfigError(Problem('path', f'must be a path or a list of paths, found {source!r}.'))
+        raise ConfigError(Problem('path', f'must be a path or a list of paths, got {source!r}.'))
     return [place for path in paths for place in find_all(path, base)]
 
 
-def _repeated(rows: Rows, times: int) -> Rows:
+def _repeat_rows(rows: Rows, times: int) -> Rows:
     return rows if times == 1 else select(rows, [index for index in range(len(rows)) for _ in range(times)])
 
 
-def _hub_splits(entry: Entry, base: Path | None) -> Splits:
+def _open_hub_splits(entry: Entry, base: Path | None) -> Splits:
     """Local files named through a format (`path='json', data_files=…`) are read here; the rest is the hub's."""
     path = entry.get('path')
     if not isinstance(path, str | Path):
-        raise ConfigError(Problem('path', f'must name a hub dataset, a folder or a file format, found {path!r}.'))
+        raise ConfigError(Problem('path', f'must be a hub dataset, a folder or a file format, got {path!r}.'))
     file_format = _BUILDERS.get(str(path))
     if file_format and 'data_files' in entry:
-        splits = _file_splits({**entry, 'fallback': file_format}, base)
+        splits = _open_file_splits({**entry, 'fallback': file_format}, base)
         return {'train': splits[WHOLE]} if WHOLE in splits and 'split' not in entry else splits
-    from rolecall.datasets.hub import open_hub
-
     local = Path(base or '', path)
     options = {key: entry[key] for key in _HUB_OPTIONS if entry.get(key) is not None}
     return open_hub(str(local if os.path.exists(local) else path), options)
 
 
-def _called(load: Callable[..., Any], entry: Entry) -> Splits:
+def _call_loader(load: Callable[..., Any], entry: Entry) -> Splits:
     """Rows that a function returns: one iterable of mappings, or a mapping of split to iterable."""
     named = parameters_of(load)
     arguments = {
@@ -272,16 +271,18 @@ def _called(load: Callable[..., Any], entry: Entry) -> Splits:
         if key not in _NOT_FOR_LOADERS and (key not in _FOR_SCORES or key in named)
     }
     check_call(load, arguments)
-    name = shown(load)
+    name = display_name(load)
     remedy = 'Correct it, or supply rows with --data train=FILE test=FILE (data={…} in Python).'
     with user_code(f'the loader {name!r}', remedy=remedy):
         result = load(**arguments)
         if isinstance(result, Mapping):
-            return {str(key): _rows(rows, f'{name}()[{key!r}]', None, FileOptions()) for key, rows in result.items()}
-        return {WHOLE: _rows(result, f'{name}()', None, FileOptions())}
+            return {
+                str(key): _read_rows(rows, f'{name}()[{key!r}]', None, FileOptions()) for key, rows in result.items()
+            }
+        return {WHOLE: _read_rows(result, f'{name}()', None, FileOptions())}
 
 
-def _benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
+def _find_benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
     def open_benchmark(entry: Entry, base: Path | None) -> Splits:
         return load(find(_benchmark_path(entry), base), entry)
 
@@ -292,10 +293,10 @@ def _benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
 DATASETS: Registry[OpenBuiltin] = Registry(
     'dataset',
     {
-        'Rows': _inline_splits,
-        **dict.fromkeys(('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset'), _file_splits),
-        'HFDataset': _hub_splits,
-        **{name: _benchmark(load) for name, load in BENCHMARKS.items()},
+        'Rows': _read_inline_splits,
+        **dict.fromkeys(('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset'), _open_file_splits),
+        'HFDataset': _open_hub_splits,
+        **{name: _find_benchmark(load) for name, load in BENCHMARKS.items()},
     },
     spelling=lambda name: name.lower().replace('_', ''),
 )

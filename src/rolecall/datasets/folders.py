@@ -1,4 +1,4 @@
-"""Where data lies: paths, patterns, folders whose file names tell the split, and the usual data folders."""
+"""Finding data: paths, patterns, folders with one file per split, and the usual data folders."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
 
-from rolecall.datasets.files import FileOptions, is_data_file, open_file
-from rolecall.datasets.plain import COMPRESSED
-from rolecall.datasets.rows import JoinedRows, Rows
+from rolecall.datasets.compression import COMPRESSED
+from rolecall.datasets.formats import FileOptions, is_data_file, open_file
+from rolecall.datasets.rows import WHOLE, JoinedRows, Rows, Splits
 from rolecall.errors import DataError
 
-__all__ = ['WHOLE', 'Splits', 'find', 'find_all', 'open_files', 'open_folder', 'open_path']
-
-WHOLE = '*'
-"""The key of rows that belong to no named split: whichever split is asked for, these are it."""
-
-Splits: TypeAlias = dict[str, Rows]
+__all__ = ['find', 'find_all', 'open_files', 'open_folder', 'open_path']
 
 _SPLIT_NAMES = ('train', 'training', 'test', 'testing', 'validation', 'valid', 'val', 'dev', 'eval')
 _METADATA = ('dataset_info.json', 'dataset_infos.json', 'dataset_dict.json', 'state.json', 'config.json')
 
-# Names by which configs call their data, and the place of that data below a data root.
+# Dataset names in configs, and where that data lies below a data root.
 _LOCAL = {
     'opencompass/agieval': 'data/AGIEval/data/v1',
     'opencompass/ai2_arc-dev': 'data/ARC/ARC-c/ARC-Challenge-Dev.jsonl',
@@ -60,7 +54,7 @@ _LOCAL = {
 
 
 def find(path: str | Path, base: Path | None = None) -> Path:
-    """The file or folder that a config's path means; DataError with every place that was tried.
+    """The file or folder that a config's path names; DataError lists every place tried.
 
     Relative paths are looked for under `base`, the working directory, `$COMPASS_DATA_CACHE` and
     `~/.cache/opencompass`, as written and at the place its well-known name stands for.
@@ -71,8 +65,8 @@ def find(path: str | Path, base: Path | None = None) -> Path:
             return place
     places = '\n    '.join(map(str, tried))
     raise DataError(
-        f'{path}: no such file or folder. Looked for:\n    {places}\n'
-        '  Put the data there, or supply rows with --data train=FILE test=FILE.'
+        f'{path}: no such file or folder. Tried:\n    {places}\n'
+        '  Put the data in one of them, or supply rows with --data train=FILE test=FILE.'
     )
 
 
@@ -85,10 +79,10 @@ def find_all(path: str | Path, base: Path | None = None) -> list[Path]:
         try:
             found = sorted(anchor.glob(str(place.relative_to(anchor))))
         except (OSError, ValueError) as error:
-            raise DataError(f'{path}: not a pattern for files: {error}.') from error
+            raise DataError(f'{path}: invalid file pattern: {error}.') from error
         if found:
             return found
-    raise DataError(f'{path}: no file fits this pattern.')
+    raise DataError(f'{path}: no file matches this pattern.')
 
 
 def open_files(paths: Iterable[Path], options: FileOptions | None = None) -> Rows:
@@ -118,8 +112,8 @@ def open_folder(folder: Path, options: FileOptions | None = None) -> Splits:
     if WHOLE in by_split and len(by_split) > 1:
         names = ', '.join(str(file.relative_to(folder)) for file in by_split[WHOLE])
         raise DataError(
-            f'{folder}: these files do not tell their split: {names}.\n'
-            '  Name the files of each split: data_files={"train": …, "test": …}.'
+            f'{folder}: cannot tell the split of these files: {names}.\n'
+            '  List the files of each split: data_files={"train": …, "test": …}.'
         )
     return {split: open_files(files, options) for split, files in by_split.items()}
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from rolecall.datasets.plain import open_plain, plain_path
-from rolecall.datasets.rows import Row, position
+from rolecall.datasets.compression import open_plain, plain_path
+from rolecall.datasets.rows import Row, resolve_index
 from rolecall.errors import DataError
 
 __all__ = ['FileRows', 'JsonLines', 'OnError', 'Table', 'TextLines', 'table_columns', 'whole_file_remedy']
@@ -26,21 +26,21 @@ Record: TypeAlias = tuple[int, int, Any]
 """Line number, byte offset, and the record as the format found it."""
 
 _BOM = b'\xef\xbb\xbf'
-_NAME_THE_ENCODING = "If the file is in another encoding, name it: encoding='gb18030', for example."
+_NAME_THE_ENCODING = "If the file has another encoding, set it, for example encoding='gb18030'."
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
 class RecordFormat(Protocol):
     """How a file is cut into records, and a record read. `row` raises ValueError for a malformed one.
 
-    `one` is the record at the start of a chunk; blank or malformed lines may follow it.
+    `first_record` is the record at the start of a chunk; blank or malformed lines may follow it.
     """
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]: ...
 
     def row(self, record: Any) -> Row: ...
 
-    def one(self, chunk: bytes) -> Any: ...
+    def first_record(self, chunk: bytes) -> Any: ...
 
 
 class FileRows:
@@ -70,7 +70,7 @@ class FileRows:
 
     @property
     def skipped(self) -> int:
-        """How many malformed records are left out. With `on_error='stop'` that is none, or an error."""
+        """The number of malformed records skipped; 0 with `on_error='stop'`, which raises instead."""
         if self._on_error == 'skip':
             self._index()
         return self._skipped
@@ -80,12 +80,12 @@ class FileRows:
 
     def __getitem__(self, index: int, /) -> Row:
         offsets = self._index()
-        index = position(index, len(offsets) - 1)
+        index = resolve_index(index, len(offsets) - 1)
         chunk = self._bytes_between(offsets[index], offsets[index + 1])
         try:
-            return self._format.row(self._format.one(chunk))
+            return self._format.row(self._format.first_record(chunk))
         except (ValueError, RecursionError) as error:
-            raise self._malformed(self._line_at(offsets[index]), error) from error
+            raise self._malformed_error(self._line_at(offsets[index]), error) from error
 
     def __iter__(self) -> Iterator[Row]:
         with open_plain(self.path) as stream:
@@ -95,14 +95,14 @@ class FileRows:
                 except (ValueError, RecursionError) as error:
                     if self._on_error == 'skip':
                         continue
-                    raise self._malformed(line, error) from error
+                    raise self._malformed_error(line, error) from error
                 yield row
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         try:
             yield from self._format.records(lines)
         except UnicodeError as error:
-            raise self._malformed(1, error) from error
+            raise self._malformed_error(1, error) from error
 
     def _index(self) -> array[int]:
         """Where each record starts, and where the last one ends."""
@@ -133,11 +133,11 @@ class FileRows:
         try:
             with self._plain.open('rb', buffering=0) as stream:
                 if _size_and_stamp(stream.fileno())[1] != self._stamp:
-                    raise DataError(f'{self.path}: has changed since its rows were counted. Open it again.')
+                    raise DataError(f'{self.path}: the file changed after its rows were counted. Open it again.')
                 stream.seek(start)
                 return stream.read(end - start)
         except OSError as error:
-            raise DataError(f'{self.path}: cannot be read: {error.strerror}.') from error
+            raise DataError(f'{self.path}: cannot read: {error.strerror}.') from error
 
     def _line_at(self, offset: int) -> int:
         line = 1
@@ -148,8 +148,8 @@ class FileRows:
                 offset -= len(block)
         return line
 
-    def _malformed(self, line: int, error: Exception) -> DataError:
-        return DataError(f'{self.path}:{line}: {_explained(error)}\n  {_remedy(error)}')
+    def _malformed_error(self, line: int, error: Exception) -> DataError:
+        return DataError(f'{self.path}:{line}: {_explain_error(error)}\n  {_remedy(error)}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,9 @@ class _RowPerLine:
     encoding: str = 'utf-8'
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        return _numbered(lines)
+        return _number_lines(lines)
 
-    def one(self, chunk: bytes) -> bytes:
+    def first_record(self, chunk: bytes) -> bytes:
         return chunk.partition(b'\n')[0]
 
 
@@ -170,7 +170,7 @@ class JsonLines(_RowPerLine):
     def row(self, record: bytes) -> Row:
         value = json.loads(record.decode(self.encoding))
         if not isinstance(value, dict):
-            raise ValueError(f'a row must be a JSON object, found {type(value).__name__}')
+            raise ValueError(f'a row must be a JSON object, got {type(value).__name__}')
         return value
 
 
@@ -201,18 +201,18 @@ class Table:
             next(records, None)
         return records
 
-    def one(self, chunk: bytes) -> Any:
+    def first_record(self, chunk: bytes) -> Any:
         return next(self._all_records(io.BytesIO(chunk)))[2]
 
     def row(self, record: list[str] | Exception) -> Row:
         if isinstance(record, Exception):
             raise record
         if len(record) != len(self.columns):
-            raise ValueError(f'{len(record)} fields, but there are {len(self.columns)} columns')
+            raise ValueError(f'{len(record)} {"field" if len(record) == 1 else "fields"}, expected {len(self.columns)}')
         return dict(zip(self.columns, record, strict=True))
 
     def _all_records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        text = _TextOf(lines, self.encoding)
+        text = _DecodedLines(lines, self.encoding)
         # The default limit of 128 KiB for one field is too small for long-context data.
         csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
         reader = csv.reader(text, delimiter=self.delimiter, strict=self.strict)
@@ -237,19 +237,19 @@ def table_columns(path: Path, table: Table) -> tuple[str, ...]:
         with open_plain(path) as stream:
             first = next(replace(table, header=False).records(stream), None)
     except UnicodeError as error:
-        raise DataError(f'{path}:1: {_explained(error)}\n  {whole_file_remedy(error)}') from error
+        raise DataError(f'{path}:1: {_explain_error(error)}\n  {whole_file_remedy(error)}') from error
     if first is None:
         return ()
     line, _, names = first
     if isinstance(names, Exception):
-        raise DataError(f'{path}:{line}: {_explained(names)}\n  {whole_file_remedy(names)}') from names
+        raise DataError(f'{path}:{line}: {_explain_error(names)}\n  {whole_file_remedy(names)}') from names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f'{path}:{line}: the header names a column twice: {", ".join(map(repr, twice))}.')
+        raise DataError(f'{path}:{line}: duplicate column in the header: {", ".join(map(repr, twice))}.')
     return tuple(names)
 
 
-class _TextOf:
+class _DecodedLines:
     """Decoded lines for the csv reader, knowing where the next one starts. It survives a line it cannot decode."""
 
     __slots__ = ('_encoding', '_lines', 'next_line', 'next_offset')
@@ -260,7 +260,7 @@ class _TextOf:
         self.next_line = 1
         self.next_offset = 0
 
-    def __iter__(self) -> _TextOf:
+    def __iter__(self) -> _DecodedLines:
         return self
 
     def __next__(self) -> str:
@@ -271,7 +271,7 @@ class _TextOf:
         return (_without_bom(line) if first else line).decode(self._encoding)
 
 
-def _numbered(lines: Iterable[bytes]) -> Iterator[Record]:
+def _number_lines(lines: Iterable[bytes]) -> Iterator[Record]:
     """Lines that hold something, with their number and offset."""
     offset = 0
     for number, line in enumerate(lines, start=1):
@@ -287,7 +287,7 @@ def _without_bom(line: bytes) -> bytes:
     return line.removeprefix(_BOM)
 
 
-def _explained(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
             return f'not valid JSON: {error.msg} (column {error.pos + 1}).'
@@ -301,28 +301,28 @@ def _explained(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """What to do about one malformed record."""
-    skip = "read with on_error='skip' to leave such lines out and count them."
+    """The remedy for one malformed record."""
+    skip = "set on_error='skip' to skip and count such lines."
     match error:
         case UnicodeDecodeError():
             return f'{_NAME_THE_ENCODING} If only some lines are wrong, {skip}'
         case UnicodeError():
             return whole_file_remedy(error)
         case json.JSONDecodeError() if '\0' in error.doc:
-            return f'It holds NUL characters: if the file is UTF-16, save it as UTF-8. Otherwise {skip}'
+            return f'It contains NUL characters: if the file is UTF-16, convert it to UTF-8. Otherwise {skip}'
         case _:
             return f'Correct the line, or {skip}'
 
 
 def whole_file_remedy(error: Exception) -> str:
-    """What to do about a file of which no row can be read, so that there is nothing to skip."""
+    """The remedy for a file without a single readable row."""
     match error:
         case UnicodeDecodeError() if not error.object.startswith(_WIDE_BOMS):
             return _NAME_THE_ENCODING
         case UnicodeError():
-            return 'Save it as UTF-8: UTF-16 is not read, neither with encoding= nor with on_error=.'
+            return 'Convert it to UTF-8: UTF-16 is not supported, not even with encoding= or on_error=.'
         case _:
-            return 'Correct it.'
+            return 'Correct the file.'
 
 
 def _size_and_stamp(descriptor: int) -> tuple[int, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The user's own loaders: a function or a class with `load`, given as it is or by its dotted path."""
+"""User-defined loaders: a function or a class with `load`, given directly or by dotted path."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.usercode import short_path
 
-__all__ = ['SUPPLY_ROWS', 'check_call', 'own_loader', 'parameters_of', 'shown']
+__all__ = ['SUPPLY_ROWS', 'check_call', 'display_name', 'parameters_of', 'resolve_loader']
 
-SUPPLY_ROWS = 'Rows can also be supplied with --data train=FILE test=FILE (data={…} in Python).'
+SUPPLY_ROWS = 'Or supply rows with --data train=FILE test=FILE (data={…} in Python).'
 
 
-def own_loader(found: Any, name: str) -> Callable[..., Any]:
+def resolve_loader(found: Any, name: str) -> Callable[..., Any]:
     """What to call for a type that is the user's own: a function, or the `load` of a class."""
     if isinstance(found, type):
-        return _load_of(found, name)
+        return _load_method(found, name)
     if not _is_function(found):
-        raise _no_loader(f'{name!r} is of type {type(found).__name__}, which loads nothing.')
+        raise _loader_problem(
+            f'{name!r} is a {type(found).__name__}; expected a function or a class with a load method.'
+        )
     loader: Callable[..., Any] = found
     return loader
 
 
-def _load_of(found: type, name: str) -> Callable[..., Any]:
+def _load_method(found: type, name: str) -> Callable[..., Any]:
     load: Callable[..., Any] | None = getattr(found, 'load', None)
     if load is None or not callable(load):
-        raise _no_loader(f'the class {name!r} has no load.')
+        raise _loader_problem(f'the class {name!r} has no load method.')
     if _wants_an_instance(found):
-        raise _no_loader(f'the load of the class {name!r} takes self, but it is called without an instance.')
+        raise _loader_problem(f'{name}.load takes self, but is called on the class.')
     return load
 
 
-def _no_loader(what: str) -> ConfigError:
-    remedy = f'Name a function, or a class whose load is a staticmethod. {SUPPLY_ROWS}'
+def _loader_problem(what: str) -> ConfigError:
+    remedy = f'Use a function, or a class whose load is a staticmethod. {SUPPLY_ROWS}'
     return ConfigError(Problem('type', what, remedy))
 
 
@@ -49,26 +51,26 @@ def check_call(load: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         raise ConfigError(
             Problem(
                 'type',
-                f'the loader {shown(load)!r}{_written_at(load)} cannot be called: {error}.',
-                f'It is given {given}. Let its parameters be these, or take the rest with **others.',
+                f'the loader {display_name(load)!r}{_describe_place(load)} cannot be called with this entry: {error}.',
+                f'It receives {given}. Give it these parameters, or add **others.',
             )
         ) from error
-    except ValueError:  # something built in that does not tell its parameters: calling it will
+    except ValueError:  # a built-in without a signature: the call itself will check
         return
 
 
 def parameters_of(load: Callable[..., Any]) -> frozenset[str]:
-    """The names of a loader's parameters, where it tells them."""
+    """The names of a loader's parameters, if it has a signature."""
     try:
         return frozenset(inspect.signature(load).parameters)
     except (TypeError, ValueError):
         return frozenset()
 
 
-def shown(load: Any) -> str:
-    """The name of a function or class, as the user wrote it.
+def display_name(load: Any) -> str:
+    """The name of a function or class, as written in its definition.
 
-    >>> shown(str.upper), shown(partial(len))
+    >>> display_name(str.upper), display_name(partial(len))
     ('str.upper', 'len')
     """
     inner = load.func if isinstance(load, partial) else load
@@ -76,7 +78,7 @@ def shown(load: Any) -> str:
 
 
 def _is_function(kind: Any) -> bool:
-    """Whether it can be called. (A reference of a config can, too, but it has no name of its own.)"""
+    """Whether this is a function. (A config's reference is callable too, but has no name.)"""
     return callable(kind) and (isinstance(kind, partial) or hasattr(kind, '__name__'))
 
 
@@ -85,6 +87,6 @@ def _wants_an_instance(kind: type) -> bool:
     return isinstance(load, FunctionType) and next(iter(inspect.signature(load).parameters), '') == 'self'
 
 
-def _written_at(load: Callable[..., Any]) -> str:
+def _describe_place(load: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(load.func if isinstance(load, partial) else load), '__code__', None)
     return f' ({short_path(code.co_filename)}:{code.co_firstlineno})' if code else ''

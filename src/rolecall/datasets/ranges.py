@@ -1,4 +1,4 @@
-"""Parts of the rows: ranges as configs write them, samples and limits. Range strings are parsed, never run."""
+"""Subsets of rows: ranges as configs write them, samples and limits. Range strings are parsed, never evaluated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 from random import Random
 from typing import TypeAlias
 
-from rolecall.datasets.rows import Row, Rows, select
+from rolecall.datasets.rows import Row, Rows, count_rows, select
 from rolecall.errors import DataError
 
 __all__ = ['Range', 'apply_range', 'first', 'limit', 'parse_range', 'sample']
@@ -39,7 +39,7 @@ def apply_range(rows: Rows, range_: Range) -> Rows:
     if range_ is None:
         return rows
     if isinstance(range_, str):
-        return _sliced(rows, range_)
+        return _apply_slices(rows, range_)
     total = len(rows)
     if range_ <= 0 or range_ >= total:
         return rows
@@ -51,13 +51,15 @@ def apply_range(rows: Rows, range_: Range) -> Rows:
 
 
 def check_range(range_: object) -> None:
-    """DataError unless this can be a range."""
+    """Raise DataError unless this is a range."""
     if isinstance(range_, str):
         parse_range(range_)
     elif isinstance(range_, bool) or not (range_ is None or isinstance(range_, int | float)):
-        raise DataError(f'{range_!r} is not a range: use a slice such as "[0:10]", a number of rows, or a share.')
+        raise DataError(f'{range_!r} is not a range: use a slice such as "[0:10]", a number of rows, or a fraction.')
     elif isinstance(range_, float) and not range_ < 1:
-        raise DataError(f'{range_!r} is not a range: a share of the rows lies below 1; for a number use {range_:.0f}.')
+        raise DataError(
+            f'{range_!r} is not a range: a fraction must be below 1; for a number of rows use {range_:.0f}.'
+        )
 
 
 def parse_range(text: str) -> list[slice | int]:
@@ -82,7 +84,7 @@ def parse_range(text: str) -> list[slice | int]:
     return parts
 
 
-def _sliced(rows: Rows, text: str) -> Rows:
+def _apply_slices(rows: Rows, text: str) -> Rows:
     indexes: Sequence[int] = range(len(rows))
     for part in parse_range(text):
         if isinstance(part, slice):
@@ -91,7 +93,7 @@ def _sliced(rows: Rows, text: str) -> Rows:
         try:
             indexes = (indexes[part],)
         except IndexError:
-            raise DataError(f'{text!r} asks for row {part}, but there are {len(indexes)} rows.') from None
+            raise DataError(f'{text!r} selects row {part}, but the data has {count_rows(len(indexes))}.') from None
     return rows if indexes == range(len(rows)) else select(rows, indexes)
 
 
@@ -133,4 +135,4 @@ def first(rows: Iterable[Row], n: int | None) -> Iterator[Row]:
 
 def _check_count(n: int) -> None:
     if n < 0:
-        raise DataError(f'a number of rows cannot be negative: {n}.')
+        raise DataError(f'the number of rows must not be negative, got {n}.')

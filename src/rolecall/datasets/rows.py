@@ -14,6 +14,7 @@ from rolecall.usercode import user_code
 
 __all__ = [
     'EMPTY',
+    'WHOLE',
     'FilteredRows',
     'JoinedRows',
     'LabelledRows',
@@ -24,9 +25,11 @@ __all__ = [
     'RowFunction',
     'Rows',
     'SelectedRows',
-    'checked_row',
+    'Splits',
+    'check_row',
+    'count_rows',
+    'count_skipped',
     'select',
-    'skipped',
 ]
 
 Row: TypeAlias = Mapping[str, Any]
@@ -35,13 +38,19 @@ RowFunction: TypeAlias = Callable[[Row, int], Row]
 
 @runtime_checkable
 class Rows(Protocol):
-    """What every source of rows can do: count them, give one by its index, give all in order."""
+    """A source of rows: length, indexing and iteration."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Row: ...
 
     def __iter__(self) -> Iterator[Row]: ...
+
+
+WHOLE = '*'
+"""The key of rows that belong to no named split: they serve whichever split is requested."""
+
+Splits: TypeAlias = dict[str, Rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +66,9 @@ class ListRows:
     skipped: int = 0
 
     @classmethod
-    def checked(cls, items: Iterable[Any], where: str) -> ListRows:
-        """Take rows from anything that can be iterated; `where` names the source in errors."""
-        return cls([checked_row(item, f'{where}[{index}]') for index, item in enumerate(items)])
+    def from_items(cls, items: Iterable[Any], where: str) -> ListRows:
+        """Rows from any iterable; `where` names the source in errors."""
+        return cls([check_row(item, f'{where}[{index}]') for index, item in enumerate(items)])
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -83,7 +92,7 @@ class SelectedRows:
 
     @property
     def skipped(self) -> int:
-        return skipped(self.rows)
+        return count_skipped(self.rows)
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -120,14 +129,14 @@ class JoinedRows:
 
     @property
     def skipped(self) -> int:
-        return sum(map(skipped, self._parts))
+        return sum(map(count_skipped, self._parts))
 
     def __len__(self) -> int:
         ends = self._part_ends()
         return ends[-1] if ends else 0
 
     def __getitem__(self, index: int, /) -> Row:
-        index = position(index, len(self))
+        index = resolve_index(index, len(self))
         ends = self._part_ends()
         part = bisect_right(ends, index)
         return self._parts[part][index - (ends[part - 1] if part else 0)]
@@ -146,7 +155,7 @@ class JoinedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedRows:
-    """Each row as `change(row, index)` makes it, when it is asked for.
+    """Each row replaced by `change(row, index)`, lazily.
 
     >>> [row for row in MappedRows(ListRows([{'n': 1}]), lambda row, index: {'n': row['n'] + 1}, 'demo')]
     [{'n': 2}]
@@ -158,26 +167,26 @@ class MappedRows:
 
     @property
     def skipped(self) -> int:
-        return skipped(self.rows)
+        return count_skipped(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: int, /) -> Row:
-        index = position(index, len(self.rows))
-        return self._changed(self.rows[index], index)
+        index = resolve_index(index, len(self.rows))
+        return self._apply_change(self.rows[index], index)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self._changed(row, index) for index, row in enumerate(self.rows))
+        return (self._apply_change(row, index) for index, row in enumerate(self.rows))
 
-    def _changed(self, row: Row, index: int) -> Row:
+    def _apply_change(self, row: Row, index: int) -> Row:
         try:
             return self.change(row, index)
         except (LookupError, TypeError, ValueError, AttributeError, SyntaxError) as error:
             columns = ', '.join(map(str, row))
             raise DataError(
-                f'{self.where}: row {index} is not laid out as expected ({type(error).__name__}: {error}).\n'
-                f'  Its columns are: {columns}.'
+                f'{self.where}: row {index} has an unexpected layout ({type(error).__name__}: {error}).\n'
+                f'  Its columns: {columns}.'
             ) from error
 
 
@@ -193,7 +202,7 @@ class FilteredRows:
 
     @property
     def skipped(self) -> int:
-        return skipped(self._rows)
+        return count_skipped(self._rows)
 
     def __len__(self) -> int:
         return len(self._kept_indexes())
@@ -220,7 +229,7 @@ class LabelledRows:
 
     @property
     def skipped(self) -> int:
-        return skipped(self.rows)
+        return count_skipped(self.rows)
 
     def __len__(self) -> int:
         if len(self.rows) != len(self.labels):
@@ -228,7 +237,7 @@ class LabelledRows:
         return len(self.rows)
 
     def __getitem__(self, index: int, /) -> Row:
-        index = position(index, len(self))
+        index = resolve_index(index, len(self))
         return {**self.rows[index], 'label': self.labels[index]['text']}
 
     def __iter__(self) -> Iterator[Row]:
@@ -238,7 +247,7 @@ class LabelledRows:
 
 @dataclass(frozen=True, slots=True)
 class OwnRows:
-    """Rows of the user's own making; what their code raises is told as a problem of the loader."""
+    """Rows from user code; exceptions are reported as a problem of the loader."""
 
     rows: Rows
     where: str
@@ -262,13 +271,13 @@ class OwnRows:
             return next(rows, None)
 
 
-def skipped(rows: Rows) -> int:
-    """How many malformed records were left out of these rows (only with `on_error='skip'`)."""
+def count_skipped(rows: Rows) -> int:
+    """The number of malformed records skipped in these rows (only with `on_error='skip'`)."""
     count: int = getattr(rows, 'skipped', 0)
     return count
 
 
-def position(index: int, length: int) -> int:
+def resolve_index(index: int, length: int) -> int:
     """An index counted from the start; IndexError outside the rows."""
     found = index + length if index < 0 else index
     if not 0 <= found < length:
@@ -276,16 +285,24 @@ def position(index: int, length: int) -> int:
     return found
 
 
-def checked_row(item: Any, where: str) -> Row:
-    """The item, if it is a mapping with string keys.
+def check_row(item: Any, where: str) -> Row:
+    """Return the item if it is a mapping with string keys, else raise.
 
-    >>> checked_row(['a'], 'test[0]')
+    >>> check_row(['a'], 'test[0]')
     Traceback (most recent call last):
-    rolecall.errors.DataError: test[0]: a row must be a mapping of columns to values, found list.
+    rolecall.errors.DataError: test[0]: a row must be a mapping of columns to values, got list.
     """
     if not isinstance(item, Mapping):
-        raise DataError(f'{where}: a row must be a mapping of columns to values, found {type(item).__name__}.')
+        raise DataError(f'{where}: a row must be a mapping of columns to values, got {type(item).__name__}.')
     for key in item:
         if not isinstance(key, str):
-            raise DataError(f'{where}: a column name must be text, found {key!r}.')
+            raise DataError(f'{where}: a column name must be a string, got {key!r}.')
     return item
+
+
+def count_rows(count: int) -> str:
+    """
+    >>> count_rows(1), count_rows(3)
+    ('1 row', '3 rows')
+    """
+    return f'{count} row' if count == 1 else f'{count} rows'

@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset
-from rolecall.datasets.rows import skipped
+from rolecall.datasets.rows import count_skipped
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES
@@ -132,7 +132,7 @@ def _left_out(task: Task, data: Dataset) -> dict[str, int]:
     if task.retriever.ice_num and data.train is not data.test:
         sources['training'] = data.train
     try:
-        return {which: skipped(rows) for which, rows in sources.items()}
+        return {which: count_skipped(rows) for which, rows in sources.items()}
     except DataError:  # a file that cannot be read is a finding already
         return {}
 

@@ -1,7 +1,7 @@
-"""BM25: the training rows whose words best match the test row's.
+"""BM25: the training rows whose words best match the test row.
 
-The formula is Okapi's with the negative-idf floor of `rank_bm25`, kept as a sparse matrix of finished weights: a
-query adds up the columns of its terms.
+Okapi's formula with the negative-idf floor of `rank_bm25`. Weights are precomputed in a sparse matrix; a query sums
+the columns of its terms.
 """
 
 from __future__ import annotations
@@ -13,19 +13,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.errors import Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, needed, no_examples
-from rolecall.retrievers.pool import Pool, searched_text
-from rolecall.retrievers.ranking import best
-from rolecall.retrievers.words import words
+from rolecall.retrievers.pool import Pool, search_text
+from rolecall.retrievers.ranking import top_indexes
+from rolecall.retrievers.retriever import (
+    ColumnReader,
+    Picked,
+    Progress,
+    ProgressCounter,
+    RetrieverSettings,
+    Row,
+    Rows,
+    needed,
+    pick_nothing,
+)
+from rolecall.retrievers.terms import words
 
 __all__ = ['BM25Retriever', 'Okapi']
 
 
 @dataclass(frozen=True, slots=True)
-class BM25Retriever(Settings):
+class BM25Retriever(RetrieverSettings):
     """The `ice_num` training rows with the highest BM25 score, the best first.
 
-    `tokenizer` turns a text into its terms; `rolecall.retrievers.words` unless another is given.
+    `tokenizer` turns a text into its terms; `rolecall.retrievers.terms` unless another is given.
     """
 
     ice_num: int = 1
@@ -35,42 +45,42 @@ class BM25Retriever(Settings):
     epsilon: float = 0.25
 
     def problems(self) -> Iterator[Problem]:
-        yield from Settings.problems(self)
+        yield from RetrieverSettings.problems(self)
         if not callable(self.tokenizer):
-            yield Problem('tokenizer', f'{self.tokenizer!r} cannot be called with a text.')
+            yield Problem('tokenizer', f'{self.tokenizer!r} is not callable with a string.')
 
     def retrieve(
         self,
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
-            return no_examples(test, progress)
+            return pick_nothing(test, progress)
         needed('scipy.sparse', purpose='to search with BM25')
         pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
-        return self.search(pool, test, Meter(progress, train, test))
+        pool.require_rows(self.ice_num)
+        return self.search(pool, test, ProgressCounter(progress, train, test))
 
-    def search(self, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         index = Okapi(self.training_terms(pool, meter), k1=self.k1, b=self.b, epsilon=self.epsilon)
         for position, row in enumerate(test):
-            terms = self.tokenizer(searched_text(row, position, 'test', pool.reader))
-            ranked = best(index.scores(terms), self.ice_num + pool.spare(position, row))
+            terms = self.tokenizer(search_text(row, position, 'test', pool.reader))
+            ranked = top_indexes(index.scores(terms), self.ice_num + pool.spare(position, row))
             meter.add()
             yield pool.pick(ranked.tolist(), self.ice_num, position, row)
 
-    def training_terms(self, pool: Pool, meter: Meter) -> Iterator[Iterable[str]]:
+    def training_terms(self, pool: Pool, meter: ProgressCounter) -> Iterator[Iterable[str]]:
         for text in pool.texts():
             yield self.tokenizer(text)
             meter.add()
 
 
 class Okapi:
-    """Documents, as weights of their terms.
+    """An index of documents: the weight of each term in each document.
 
     >>> index = Okapi([['a', 'cat'], ['a', 'dog'], ['a', 'red', 'dog']])
     >>> index.scores(['red', 'dog', 'zebra']).argmax().item()

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from rolecall.registry import Registry
-from rolecall.retrievers.base import Retriever
+from rolecall.retrievers.retriever import Retriever
 
 __all__ = ['RETRIEVERS', 'build_retriever']
 
 RETRIEVERS: Registry[type[Any]] = Registry(
     'retriever',
     {
-        'ZeroRetriever': 'rolecall.retrievers.plain:ZeroRetriever',
-        'FixKRetriever': 'rolecall.retrievers.plain:FixKRetriever',
-        'RandomRetriever': 'rolecall.retrievers.plain:RandomRetriever',
+        'ZeroRetriever': 'rolecall.retrievers.simple:ZeroRetriever',
+        'FixKRetriever': 'rolecall.retrievers.simple:FixKRetriever',
+        'RandomRetriever': 'rolecall.retrievers.simple:RandomRetriever',
         'BM25Retriever': 'rolecall.retrievers.bm25:BM25Retriever',
         'TopkRetriever': 'rolecall.retrievers.dense:TopkRetriever',
         'VotekRetriever': 'rolecall.retrievers.votek:VotekRetriever',
         'DPPRetriever': 'rolecall.retrievers.dpp:DPPRetriever',
         'MDLRetriever': 'rolecall.retrievers.mdl:MDLRetriever',
-        'SlidingWindowRetriever': 'rolecall.retrievers.plain:SlidingWindowRetriever',
+        'SlidingWindowRetriever': 'rolecall.retrievers.simple:SlidingWindowRetriever',
     },
 )
 PROTOCOL = ('ice_num', 'ice_separator', 'ice_eos_token', 'fixed', 'retrieve')

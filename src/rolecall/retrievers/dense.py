@@ -10,10 +10,19 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from rolecall.errors import Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, no_examples
-from rolecall.retrievers.encoders import Encoder, SentenceEncoder, encoded
-from rolecall.retrievers.pool import Pool, searched_text
-from rolecall.retrievers.ranking import best, numpy
+from rolecall.retrievers.encoders import Encoder, SentenceEncoder, encode
+from rolecall.retrievers.pool import Pool, search_text
+from rolecall.retrievers.ranking import numpy, top_indexes
+from rolecall.retrievers.retriever import (
+    ColumnReader,
+    Picked,
+    Progress,
+    ProgressCounter,
+    RetrieverSettings,
+    Row,
+    Rows,
+    pick_nothing,
+)
 
 __all__ = [
     'DenseSettings',
@@ -21,7 +30,7 @@ __all__ = [
     'best_exactly',
     'block_size',
     'candidates_for',
-    'nearest',
+    'find_nearest',
     'too_few_candidates',
     'training_vectors',
     'unit_length',
@@ -35,7 +44,7 @@ SLACK, DECIMALS = 1e-4, 12
 
 
 @dataclass(frozen=True, slots=True)
-class DenseSettings(Settings):
+class DenseSettings(RetrieverSettings):
     """The settings of every retriever that embeds rows.
 
     `encoder` is any callable from texts to vectors; without one, the named sentence-transformers model is loaded.
@@ -51,21 +60,21 @@ class DenseSettings(Settings):
     cache_dir: str | os.PathLike[str] | None = None
 
     def problems(self) -> Iterator[Problem]:
-        yield from Settings.problems(self)
+        yield from RetrieverSettings.problems(self)
         if self.encoder is not None and not callable(self.encoder):
-            yield Problem('encoder', f'{self.encoder!r} cannot be called with texts.')
+            yield Problem('encoder', f'{self.encoder!r} is not callable with a list of strings.')
 
-    def pool(self, train: Rows, reader: Reader, same_split: bool) -> Pool:
+    def pool(self, train: Rows, reader: ColumnReader, same_split: bool) -> Pool:
         """The training rows to pick from, if they are enough."""
         numpy()
         pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
+        pool.require_rows(self.ice_num)
         return pool
 
     def embedding(self) -> Embedding:
         """What embeds texts, chunk by chunk."""
         encoder = self.encoder or SentenceEncoder(self.sentence_transformers_model_name, self.batch_size)
-        return partial(encoded, encoder=encoder, cache_dir=self.cache_dir)
+        return partial(encode, encoder=encoder, cache_dir=self.cache_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +86,16 @@ class TopkRetriever(DenseSettings):
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
-            return no_examples(test, progress)
+            return pick_nothing(test, progress)
         pool = self.pool(train, reader, same_split)
         return (
             pool.pick(found.ids, self.ice_num, found.position, found.row)
-            for found in nearest(self, pool, test, self.ice_num, Meter(progress, train, test))
+            for found in find_nearest(self, pool, test, self.ice_num, ProgressCounter(progress, train, test))
         )
 
 
@@ -101,14 +110,16 @@ class Found:
     vectors: Any  # of all training rows
 
 
-def nearest(settings: DenseSettings, pool: Pool, test: Iterable[Row], wanted: int, meter: Meter) -> Iterator[Found]:
+def find_nearest(
+    settings: DenseSettings, pool: Pool, test: Iterable[Row], wanted: int, meter: ProgressCounter
+) -> Iterator[Found]:
     """Every test row with at least the `wanted` nearest training rows that may be shown to it."""
     embedding = settings.embedding()
     vectors = training_vectors(embedding, pool, meter)
     longest = float(lengths_of(vectors).max())
     rows = enumerate(test)
     while block := list(islice(rows, block_size(len(vectors)))):
-        texts = (searched_text(row, position, 'test', pool.reader) for position, row in block)
+        texts = (search_text(row, position, 'test', pool.reader) for position, row in block)
         queries = numpy().concatenate(list(embedding(texts)))
         for (position, row), query, scores in zip(block, queries, queries @ vectors.T, strict=True):
             count = wanted + pool.spare(position, row)
@@ -117,7 +128,7 @@ def nearest(settings: DenseSettings, pool: Pool, test: Iterable[Row], wanted: in
             yield Found(position, row, ids, query, vectors)
 
 
-def training_vectors(embedding: Embedding, pool: Pool, meter: Meter) -> Any:
+def training_vectors(embedding: Embedding, pool: Pool, meter: ProgressCounter) -> Any:
     parts = []
     for part in embedding(pool.texts()):
         parts.append(part)
@@ -126,10 +137,10 @@ def training_vectors(embedding: Embedding, pool: Pool, meter: Meter) -> Any:
 
 
 def candidates_for(
-    settings: DenseSettings, pool: Pool, test: Iterable[Row], count: int, meter: Meter
+    settings: DenseSettings, pool: Pool, test: Iterable[Row], count: int, meter: ProgressCounter
 ) -> Iterator[tuple[Found, Picked]]:
     """Every test row with the `count` nearest training rows that may be shown to it, or all there are."""
-    for found in nearest(settings, pool, test, count, meter):
+    for found in find_nearest(settings, pool, test, count, meter):
         yield found, pool.pick(found.ids, count, found.position, found.row)
 
 
@@ -138,7 +149,7 @@ def too_few_candidates(candidate_num: int, ice_num: int) -> Iterator[Problem]:
         yield Problem(
             'candidate_num',
             f'{ice_num} examples cannot be chosen from {candidate_num} candidates.',
-            f'Give at least {ice_num}; more leave more to choose from.',
+            f'Set it to at least {ice_num}.',
         )
 
 
@@ -164,6 +175,6 @@ def best_exactly(scores: Any, query: Any, vectors: Any, count: int, longest: flo
     """
     np = numpy()
     scale = longest * float(np.linalg.norm(query)) or 1.0
-    near = np.sort(best(scores, count, slack=SLACK * scale))
+    near = np.sort(top_indexes(scores, count, slack=SLACK * scale))
     exact = np.round((vectors[near].astype(float) @ query.astype(float)) / scale, DECIMALS)
-    return [int(index) for index in near[best(exact, count)]]
+    return [int(index) for index in near[top_indexes(exact, count)]]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.errors import Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, no_examples
 from rolecall.retrievers.dense import DenseSettings, candidates_for, too_few_candidates, unit_length
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.ranking import numpy
+from rolecall.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, Row, Rows, pick_nothing
 
 __all__ = ['DPPRetriever', 'most_spread']
 
@@ -34,23 +34,23 @@ class DPPRetriever(DenseSettings):
         yield from DenseSettings.problems(self)
         yield from too_few_candidates(self.candidate_num, self.ice_num)
         if isinstance(self.scale_factor, (int, float)) and self.scale_factor <= 0:
-            yield Problem('scale_factor', f'{self.scale_factor} is not above 0.')
+            yield Problem('scale_factor', f'must be greater than 0, got {self.scale_factor}.')
 
     def retrieve(
         self,
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
-            return no_examples(test, progress)
+            return pick_nothing(test, progress)
         pool = self.pool(train, reader, same_split)
-        return self.search(pool, test, Meter(progress, train, test))
+        return self.search(pool, test, ProgressCounter(progress, train, test))
 
-    def search(self, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         for found, near in candidates_for(self, pool, test, self.candidate_num, meter):
             kernel = self.kernel(found.vector, found.vectors[list(near.ids)])
             chosen = sorted(most_spread(kernel, self.ice_num), key=lambda place: (-kernel[place, place], place))

@@ -1,4 +1,4 @@
-"""Texts to vectors: a sentence-transformers model, or any callable; vectors are kept on disk by content."""
+"""Embed texts with a sentence-transformers model or any callable; vectors are cached on disk by content."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import DataError
-from rolecall.retrievers.base import needed
 from rolecall.retrievers.ranking import numpy
+from rolecall.retrievers.retriever import needed
 
-__all__ = ['Encoder', 'SentenceEncoder', 'VectorStore', 'cache_directory', 'encoded']
+__all__ = ['Encoder', 'SentenceEncoder', 'VectorStore', 'cache_directory', 'encode']
 
 Encoder: TypeAlias = Callable[[Sequence[str]], Any]
 """Takes texts, returns one vector each (an array of shape texts × dimensions)."""
@@ -40,7 +40,7 @@ class SentenceEncoder:
 
     @property
     def name(self) -> str:
-        """What the vectors depend on: the model, and for a directory the state of its files."""
+        """Identifies the vectors: the model and, for a directory, the state of its files."""
         if not Path(self.place).is_dir():
             return self.model
         files = sorted(path for path in Path(self.place).rglob('*') if path.is_file())
@@ -50,8 +50,8 @@ class SentenceEncoder:
     @property
     def place(self) -> str:
         package = IN_A_PACKAGE.get(self.model)
-        found = importlib.util.find_spec(package) if package else None
-        return str(Path(found.origin).with_name('model')) if found and found.origin else self.model
+        look_up = importlib.util.find_spec(package) if package else None
+        return str(Path(look_up.origin).with_name('model')) if look_up and look_up.origin else self.model
 
     @cached_property
     def loaded(self) -> Any:
@@ -79,11 +79,10 @@ class VectorStore:
                 )
         except (OSError, sqlite3.Error) as error:
             raise DataError(
-                f'vectors cannot be kept in {self.path}: {error}. '
-                'Choose another place with cache_dir or ROLECALL_CACHE.'
+                f'cannot store vectors in {self.path}: {error}. Set cache_dir or ROLECALL_CACHE to another directory.'
             ) from error
 
-    def found(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    def look_up(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         find = 'SELECT vector FROM vectors WHERE text = ?'
         rows = ((key, self.connection.execute(find, (key,)).fetchone()) for key in keys)
         return {key: row[0] for key, row in rows if row is not None}
@@ -96,12 +95,10 @@ class VectorStore:
         self.connection.close()
 
 
-def encoded(
-    texts: Iterable[str], encoder: Encoder, *, cache_dir: str | os.PathLike[str] | None = None
-) -> Iterator[Any]:
-    """The vectors of the texts, in chunks (float32), the encoder asked only for those not kept already.
+def encode(texts: Iterable[str], encoder: Encoder, *, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[Any]:
+    """The vectors of the texts, in chunks (float32), calling the encoder only for texts not in the cache.
 
-    Vectors are kept if the encoder says by an attribute `name` what they depend on.
+    Vectors are cached if the encoder has an attribute `name` that identifies it.
     """
     name = getattr(encoder, 'name', None)
     if name is None:
@@ -118,7 +115,7 @@ def kept_vectors(texts: Sequence[str], encoder: Encoder, store: VectorStore) -> 
     np = numpy()
     keys = [hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).digest() for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
-    vectors = store.found(by_key)
+    vectors = store.look_up(by_key)
     missing = [key for key in by_key if key not in vectors]
     if missing:
         rows = new_vectors([by_key[key] for key in missing], encoder)
@@ -134,11 +131,11 @@ def new_vectors(texts: Sequence[str], encoder: Encoder) -> Any:
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise DataError(
             f'the encoder was given {len(texts)} texts and returned an array of shape {vectors.shape}; '
-            f'it must return one vector for each.'
+            f'it must return one vector per text.'
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
-        raise DataError(f'the encoder returned a vector that is not finite for the text {texts[bad[0]]!r}.')
+        raise DataError(f'the encoder returned a non-finite vector for the text {texts[bad[0]]!r}.')
     return vectors
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, no_examples
 from rolecall.retrievers.dense import DenseSettings, candidates_for, too_few_candidates
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.ranking import numpy
+from rolecall.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, Row, Rows, pick_nothing
 
 __all__ = ['MDLRetriever', 'Score', 'entropy']
 
@@ -25,7 +25,7 @@ class MDLRetriever(DenseSettings):
 
     The first set is the `ice_num` nearest rows, the others are drawn by `seed` from the `candidate_num` nearest.
     `score` is the model. Which model and templates a config names (`ce_model_name`, `ice_template`,
-    `prompt_template`) is kept for whoever makes the `score`.
+    `prompt_template`) is ignored; the `score` decides.
     """
 
     candidate_num: int = 1
@@ -41,40 +41,40 @@ class MDLRetriever(DenseSettings):
         yield from DenseSettings.problems(self)
         yield from too_few_candidates(self.candidate_num, self.ice_num)
         if self.select_time == 0:
-            yield Problem('select_time', 'no set of examples would be tried.', 'Give at least 1.')
+            yield Problem('select_time', 'must be at least 1.')
 
     def retrieve(
         self,
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
-            return no_examples(test, progress)
+            return pick_nothing(test, progress)
         if self.score is None:
             raise ConfigError(
                 Problem(
                     'score',
-                    'MDLRetriever compares examples by how sure a model is of its answer, and no model is given.',
+                    'MDLRetriever needs a model to compare examples with; none is specified.',
                     'Pass score=..., a callable from (row, shots, labels) to the probabilities of the labels.',
                 )
             )
         pool = self.pool(train, reader, same_split)
-        return self.search(self.score, pool, test, Meter(progress, train, test))
+        return self.search(self.score, pool, test, ProgressCounter(progress, train, test))
 
-    def search(self, score: Score, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:
+    def search(self, score: Score, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         generator = numpy().random.RandomState(self.seed)
         for found, near in candidates_for(self, pool, test, self.candidate_num, meter):
             draws = [near.ids[: self.ice_num]]
             for _ in range(self.select_time - 1 if near.ids else 0):
                 order = generator.permutation(len(near.ids))[: self.ice_num]
                 draws.append(tuple(near.ids[place] for place in order))
-            yield Picked(self.surest(draws, found.row, pool.train, score), near.skipped)
+            yield Picked(self.pick_surest(draws, found.row, pool.train, score), near.skipped)
 
-    def surest(self, draws: Sequence[tuple[int, ...]], row: Row, train: Rows, score: Score) -> tuple[int, ...]:
+    def pick_surest(self, draws: Sequence[tuple[int, ...]], row: Row, train: Rows, score: Score) -> tuple[int, ...]:
         if len(draws) == 1:
             return draws[0]
         return min(draws, key=lambda ids: entropy(score(row, [train[index] for index in ids], self.labels)))
@@ -88,5 +88,5 @@ def entropy(weights: Sequence[float]) -> float:
     """
     total = math.fsum(weights)
     if not 0 < total < math.inf:
-        raise DataError(f'the score of MDLRetriever returned {list(weights)}, which are no probabilities.')
+        raise DataError(f'the score of MDLRetriever returned {list(weights)}; expected probabilities.')
     return -math.fsum(weight / total * math.log(weight / total) for weight in weights if weight > 0) + 0.0

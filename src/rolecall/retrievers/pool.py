@@ -1,4 +1,4 @@
-"""The training rows as candidates, and the rule that no test row is shown its own answer."""
+"""Training rows as candidates, and the rule that a test row never sees its own answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
+from rolecall.datasets.rows import count_rows
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.retrievers.base import Picked, Reader, Row, Rows
+from rolecall.retrievers.retriever import ColumnReader, Picked, Row, Rows
 
-__all__ = ['Pool', 'identity_of', 'inputs_of', 'rows_in_words', 'searched_text']
+__all__ = ['Pool', 'hash_question', 'join_inputs', 'search_text']
 
 FIELD = re.compile(r'\{([^{}]*)\}')
 OPENING, OPENING_READ = 12, 64
@@ -22,14 +23,14 @@ OPENING, OPENING_READ = 12, 64
 
 @dataclass
 class Pool:
-    """The training rows, with the means to recognise a test row among them.
+    """The training rows, able to recognise a test row among them.
 
     Two rows are the same question when their input columns are equal after Unicode normalisation (NFKC), case
     folding and collapsing white space. Identities are computed when first asked for, and kept.
     """
 
     train: Rows
-    reader: Reader
+    reader: ColumnReader
     same_split: bool
     identities: dict[int, bytes] = field(default_factory=dict)
 
@@ -37,8 +38,8 @@ class Pool:
         """What is searched of every training row; identities are taken along, so that rows are read once."""
         for index, row in enumerate(self.train):
             if self.reader.input_columns:
-                self.identities[index] = identity_of(inputs_of(row, index, 'training', self.reader))
-            yield searched_text(row, index, 'training', self.reader)
+                self.identities[index] = hash_question(join_inputs(row, index, 'training', self.reader))
+            yield search_text(row, index, 'training', self.reader)
 
     def pick(self, candidates: Iterable[int], wanted: int, position: int, row: Row) -> Picked:
         """The first `wanted` candidates that neither are the test row nor ask the same."""
@@ -69,12 +70,12 @@ class Pool:
     def openings(self, ids: Iterable[int]) -> frozenset[str]:
         if not self.reader.input_columns:
             return frozenset()
-        texts = (inputs_of(self.train[index], index, 'training', self.reader) for index in ids)
+        texts = (join_inputs(self.train[index], index, 'training', self.reader) for index in ids)
         return frozenset(opening_of(plain(text)) for text in texts)
 
     def may_ask(self, openings: frozenset[str], position: int, row: Row) -> bool:
-        """False only if no question with one of these openings can be that of the test row; quick."""
-        text = inputs_of(row, position, 'test', self.reader)
+        """A cheap test: False only if the test row cannot be one of the questions with these openings."""
+        text = join_inputs(row, position, 'test', self.reader)
         opening = opening_of(text[:OPENING_READ].lower())
         cut_short = len(opening) < OPENING and len(text) > OPENING_READ
         return opening in openings or cut_short or not text.isascii()
@@ -96,31 +97,31 @@ class Pool:
 
     def identity(self, index: int) -> bytes:
         if index not in self.identities:
-            self.identities[index] = identity_of(inputs_of(self.train[index], index, 'training', self.reader))
+            self.identities[index] = hash_question(join_inputs(self.train[index], index, 'training', self.reader))
         return self.identities[index]
 
     def test_identity(self, position: int, row: Row) -> bytes | None:
         """What to compare training rows with; nothing if there are no input columns to compare."""
         if not self.reader.input_columns:
             return None
-        return identity_of(inputs_of(row, position, 'test', self.reader))
+        return hash_question(join_inputs(row, position, 'test', self.reader))
 
-    def must_hold(self, wanted: int, *, name: str = 'ice_num') -> None:
-        """Raises if there are fewer training rows than one prompt asks for."""
+    def require_rows(self, wanted: int, *, name: str = 'ice_num') -> None:
+        """Raise if there are fewer training rows than one prompt needs."""
         if wanted > len(self.train):
             raise ConfigError(
                 Problem(
                     name,
-                    f'{wanted} examples are asked for, but the training set has {rows_in_words(len(self.train))}.',
-                    'Ask for fewer, or widen train_split or train_range.',
+                    f'{wanted} examples were requested, but the training set has {count_rows(len(self.train))}.',
+                    'Request fewer, or widen train_split or train_range.',
                 )
             )
 
 
-def identity_of(text: str) -> bytes:
+def hash_question(text: str) -> bytes:
     """Equal for texts that differ only in case, white space or Unicode form.
 
-    >>> identity_of('What is  １+1?') == identity_of('what is 1+1?\\n')
+    >>> hash_question('What is  １+1?') == hash_question('what is 1+1?\\n')
     True
     """
     return hashlib.blake2b(plain(text).encode('utf-8', 'surrogatepass'), digest_size=16).digest()
@@ -135,7 +136,7 @@ def opening_of(text: str) -> str:
     return ''.join(text.split())[:OPENING]
 
 
-def inputs_of(row: Row, index: int, split: str, reader: Reader) -> str:
+def join_inputs(row: Row, index: int, split: str, reader: ColumnReader) -> str:
     """The input columns of a row, joined with a space."""
     try:
         return ' '.join([str(row[column]) for column in reader.input_columns])
@@ -146,20 +147,12 @@ def inputs_of(row: Row, index: int, split: str, reader: Reader) -> str:
         ) from None
 
 
-def searched_text(row: Row, index: int, split: str, reader: Reader) -> str:
+def search_text(row: Row, index: int, split: str, reader: ColumnReader) -> str:
     """The text of a row that a search compares."""
     template = getattr(reader, 'input_template', None)
     if template is None:
-        return inputs_of(row, index, split, reader)
+        return join_inputs(row, index, split, reader)
     if callable(template):
         return str(template(row))
     wording = template['template'] if isinstance(template, Mapping) else template
     return FIELD.sub(lambda found: str(row.get(found[1], found[0])), str(wording))
-
-
-def rows_in_words(count: int) -> str:
-    """
-    >>> rows_in_words(1), rows_in_words(3)
-    ('1 row', '3 rows')
-    """
-    return f'{count} row' if count == 1 else f'{count} rows'

@@ -1,12 +1,12 @@
-"""The best of many scores, in an order that nothing accidental can change."""
+"""The highest of many scores, in a deterministic order."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rolecall.retrievers.base import needed
+from rolecall.retrievers.retriever import needed
 
-__all__ = ['best', 'numpy']
+__all__ = ['numpy', 'top_indexes']
 
 GROUP = 64
 
@@ -15,26 +15,26 @@ def numpy() -> Any:
     return needed('numpy', purpose='to rank training rows')
 
 
-def best(scores: Any, count: int, *, slack: float = 0.0) -> Any:
+def top_indexes(scores: Any, count: int, *, slack: float = 0.0) -> Any:
     """Indexes of the `count` highest scores, the highest first; of equal scores the later row comes first.
 
-    With `slack`, at least all indexes whose score is within it of the last one taken: for a caller that looks closer.
+    With `slack`, at least all indexes whose score is within it of the last one taken: for a second, exact ranking.
 
     >>> import numpy
-    >>> best(numpy.array([1.0, 3.0, 2.0, 3.0]), 3).tolist()
+    >>> top_indexes(numpy.array([1.0, 3.0, 2.0, 3.0]), 3).tolist()
     [3, 1, 2]
     """
     np = numpy()
     count = min(count, len(scores))
     if count == 0:
         return np.empty(0, dtype=np.intp)
-    last = reached_by(scores, count)
+    last = lower_bound(scores, count)
     candidates = np.flatnonzero(scores >= last - slack)
     ordered = candidates[np.lexsort((candidates, scores[candidates]))][::-1]
     return ordered if slack else ordered[:count]
 
 
-def reached_by(scores: Any, count: int) -> Any:
+def lower_bound(scores: Any, count: int) -> Any:
     """A value that at least `count` scores reach, close to the highest such value.
 
     The count-th highest of the maxima of many groups is one: each of those maxima is a score.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, no_examples
 from rolecall.retrievers.dense import DenseSettings, best_exactly, block_size, training_vectors, unit_length
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.ranking import numpy
+from rolecall.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, Row, Rows, pick_nothing
 
 __all__ = ['VotekRetriever']
 
@@ -32,23 +32,23 @@ class VotekRetriever(DenseSettings):
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
-            return no_examples(test, progress)
+            return pick_nothing(test, progress)
         pool = self.pool(train, reader, same_split)
-        return self.search(pool, test, Meter(progress, train, train, test))
+        return self.search(pool, test, ProgressCounter(progress, train, train, test))
 
-    def search(self, pool: Pool, test: Iterable[Row], meter: Meter) -> Iterator[Picked]:
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         vectors = training_vectors(self.embedding(), pool, meter)
         votes = voters_by_row(vectors, self.votek_k, meter)
-        ranked = list(islice(self.ranked(votes, len(vectors)), self.ice_num + pool.most_spare))
-        ids, substitutes = ranked[: self.ice_num], ranked[self.ice_num :]
-        yield from meter.counted(pool.pick_the_same(ids, lambda: substitutes, test))
+        rank_rows = list(islice(self.rank_rows(votes, len(vectors)), self.ice_num + pool.most_spare))
+        ids, substitutes = rank_rows[: self.ice_num], rank_rows[self.ice_num :]
+        yield from meter.track(pool.pick_the_same(ids, lambda: substitutes, test))
 
-    def ranked(self, votes: Mapping[int, Sequence[int]], size: int) -> Iterator[int]:
+    def rank_rows(self, votes: Mapping[int, Sequence[int]], size: int) -> Iterator[int]:
         """Every training row once, the best first."""
         taken: set[int] = set()
         for index in not_overshadowed(votes):
@@ -58,7 +58,7 @@ class VotekRetriever(DenseSettings):
         yield from (index for index in drawn.tolist() if index not in taken)
 
 
-def voters_by_row(vectors: Any, k: int, meter: Meter) -> dict[int, list[int]]:
+def voters_by_row(vectors: Any, k: int, meter: ProgressCounter) -> dict[int, list[int]]:
     """Who voted for each row that got a vote, in the order of the first vote."""
     unit = unit_length(vectors)
     size = block_size(len(unit))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.datasets import first
-from rolecall.datasets.rows import skipped
+from rolecall.datasets.rows import count_skipped
 from rolecall.errors import RenderError
 from rolecall.inferencers.asking import Inferencer
 from rolecall.inferencers.fitting import Fitted, TooLong, fit
@@ -74,7 +74,9 @@ def plan_of(
 
 def _planned(ready: Ready, tally: _Tally, limit: int | None, deadline: float | None) -> PlannedPair:
     plan = _counted(ready, tally, limit, deadline)
-    return _priced(ready, replace(plan, left_out=skipped(ready.pair.data.test), to_judge=_to_judge(ready, plan.rows)))
+    return _priced(
+        ready, replace(plan, left_out=count_skipped(ready.pair.data.test), to_judge=_to_judge(ready, plan.rows))
+    )
 
 
 def _to_judge(ready: Ready, rows: int) -> int:

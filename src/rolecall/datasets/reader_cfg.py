@@ -1,4 +1,4 @@
-"""`reader_cfg`: which columns of a dataset are asked and answered, and which of its rows take part."""
+"""`reader_cfg`: the input and output columns of a dataset, its splits and ranges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reader:
           '[0:5' is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.
         """
         if not isinstance(cfg, Mapping):
-            raise ConfigError(Problem('', f'reader_cfg must be a mapping, found {type(cfg).__name__}.'))
+            raise ConfigError(Problem('', f'reader_cfg must be a mapping, got {type(cfg).__name__}.'))
         known = [field.name for field in fields(cls)]
         problems = [Problem(str(key), 'unknown key.', did_you_mean(key, known)) for key in cfg if key not in known]
         values = {key: value for key, value in cfg.items() if key in known}
@@ -63,13 +63,13 @@ def _names(columns: Any) -> tuple[str, ...]:
 def _what_is_wrong(key: str, value: Any) -> str:
     match key:
         case 'input_columns' if not (value is None or isinstance(value, str | list | tuple)):
-            return f'must be a list of column names or one string, found {type(value).__name__}.'
+            return f'must be a list of column names or one string, got {type(value).__name__}.'
         case 'input_columns' if not all(isinstance(name, str) for name in value or ()):
-            return f'every column name must be text: {value!r}.'
+            return f'column names must be strings, got {value!r}.'
         case 'output_column' if not (value is None or isinstance(value, str)):
-            return f'must be one column name or None, found {value!r}.'
+            return f'must be a column name or None, got {value!r}.'
         case 'train_split' | 'test_split' if not isinstance(value, str):
-            return f'must be the name of a split, found {value!r}.'
+            return f'must be the name of a split, got {value!r}.'
         case 'train_range' | 'test_range':
             try:
                 check_range(value)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rolecall.datasets.arrow import ParquetRows
+from rolecall.datasets.compression import open_plain, plain_suffix
 from rolecall.datasets.lines import FileRows, JsonLines, OnError, Table, TextLines, table_columns, whole_file_remedy
-from rolecall.datasets.parquet import ParquetRows
-from rolecall.datasets.plain import open_plain, plain_suffix
 from rolecall.datasets.rows import ListRows, Row, Rows
 from rolecall.errors import DataError, did_you_mean
 
@@ -52,18 +52,18 @@ class FileOptions:
             hint = did_you_mean(self.format, dict.fromkeys(FORMATS.values()))
             raise DataError(f'unknown file format {self.format!r}. {hint}')
         if self.on_error not in ('stop', 'skip'):
-            raise DataError(f"on_error must be 'stop' or 'skip', found {self.on_error!r}.")
+            raise DataError(f"on_error must be 'stop' or 'skip', got {self.on_error!r}.")
         try:
             name = codecs.lookup(self.encoding).name
             if name.startswith(('utf-16', 'utf-32')):
-                raise DataError(f'files in {self.encoding} cannot be read by line; save them as UTF-8.')
-            b'a'.decode(self.encoding)  # some codecs are no encodings of text
+                raise DataError(f'files in {self.encoding} cannot be read line by line; convert them to UTF-8.')
+            b'a'.decode(self.encoding)  # some codecs are not text encodings
         except (LookupError, ValueError, TypeError):
-            raise DataError(f"unknown encoding {self.encoding!r}; name one as 'utf-8' or 'gb18030'.") from None
+            raise DataError(f"unknown encoding {self.encoding!r}; use a name such as 'utf-8' or 'gb18030'.") from None
 
 
 def is_data_file(path: Path) -> bool:
-    """Whether the name tells a known format.
+    """Whether the suffix is a known format.
 
     >>> is_data_file(Path('train.csv.gz')), is_data_file(Path('README.md'))
     (True, False)
@@ -98,8 +98,8 @@ def open_file(path: str | Path, options: FileOptions | None = None) -> Rows:
             return ParquetRows(path)
         case _:
             raise DataError(
-                f'{path}: the name does not tell its format. Known: {", ".join(FORMATS)}; '
-                "or say format='jsonl', 'json', 'csv', 'tsv', 'text' or 'parquet'."
+                f'{path}: unknown file format. Known suffixes: {", ".join(FORMATS)}; '
+                "or set format='jsonl', 'json', 'csv', 'tsv', 'text' or 'parquet'."
             )
 
 
@@ -117,11 +117,11 @@ def _open_json(path: Path, options: FileOptions) -> Rows:
         return FileRows(path, JsonLines(options.encoding), on_error=options.on_error)
     with open_plain(path) as stream:
         content = stream.read()
-    items = _items(_parsed(path, content, options.encoding), options.field, path)
+    items = _extract_items(_parse_json(path, content, options.encoding), options.field, path)
     rows: list[Row] = [item for item in items if isinstance(item, dict)]
     if len(rows) < len(items) and options.on_error == 'stop':
         index = next(number for number, item in enumerate(items) if not isinstance(item, dict))
-        raise DataError(f'{path}: item {index} is {type(items[index]).__name__}, a row must be a JSON object.')
+        raise DataError(f'{path}: item {index} is {type(items[index]).__name__}; a row must be a JSON object.')
     return ListRows(rows, skipped=len(items) - len(rows))
 
 
@@ -139,7 +139,7 @@ def _holds_json_lines(path: Path, encoding: str) -> bool:
         return next(lines, None) is not None
 
 
-def _parsed(path: Path, content: bytes, encoding: str) -> Any:
+def _parse_json(path: Path, content: bytes, encoding: str) -> Any:
     try:
         text = content.removeprefix(codecs.BOM_UTF8).decode(encoding)
         return json.loads(text) if text.strip() else []
@@ -153,13 +153,13 @@ def _parsed(path: Path, content: bytes, encoding: str) -> Any:
         raise DataError(f'{path}: not valid JSON: {error}.') from error
 
 
-def _items(document: Any, field: str | None, path: Path) -> list[Any]:
+def _extract_items(document: Any, field: str | None, path: Path) -> list[Any]:
     """The list of rows in a JSON document: a list, a list under one key, columns, or rows by their id."""
     if field is not None:
         if not isinstance(document, Mapping) or field not in document:
             keys = document if isinstance(document, Mapping) else ()
-            raise DataError(f'{path}: there is no field {field!r}. {did_you_mean(field, keys)}'.rstrip())
-        return _items(document[field], None, path)
+            raise DataError(f'{path}: no field {field!r}. {did_you_mean(field, keys)}'.rstrip())
+        return _extract_items(document[field], None, path)
     if isinstance(document, list):
         return document
     if isinstance(document, Mapping):
@@ -168,12 +168,12 @@ def _items(document: Any, field: str | None, path: Path) -> list[Any]:
         if len(of_rows) == 1:
             return lists[of_rows[0]]
         if len(of_rows) > 1:
-            raise DataError(f'{path}: rows stand under {", ".join(map(repr, of_rows))}; name one with field=….')
+            raise DataError(f'{path}: found rows under {", ".join(map(repr, of_rows))}; choose one with field=….')
         if all(isinstance(value, Mapping) for value in document.values()):
             return list(document.values())
         if len(lists) == len(document) and len({len(column) for column in lists.values()}) == 1:
             return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
     raise DataError(
-        f'{path}: holds no list of rows, no columns of one length and no rows by id.\n'
+        f'{path}: no rows found: expected a list of objects, columns of equal length, or objects by id.\n'
         "  For one row per line use the suffix .jsonl (or format='jsonl')."
     )

@@ -33,13 +33,13 @@ def plain_suffix(path: Path) -> str:
 
 @contextmanager
 def open_plain(path: Path) -> Iterator[IO[bytes]]:
-    """The file's bytes as a stream, decompressed on the way; what goes wrong names the file."""
+    """The file's bytes as a stream, decompressed on the way; errors name the file."""
     try:
-        with _opened(path) as stream:
+        with _open_stream(path) as stream:
             yield stream
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, 'strerror', None) or error
-        raise DataError(f'{path}: cannot be read: {reason}.') from error
+        raise DataError(f'{path}: cannot read: {reason}.') from error
 
 
 def plain_path(path: Path, owner: object) -> Path:
@@ -60,7 +60,7 @@ def plain_path(path: Path, owner: object) -> Path:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open_stream(path: Path) -> Iterator[IO[bytes]]:
     match path.suffix.lower():
         case '.gz':
             import gzip
@@ -96,7 +96,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _foreign_errors(*kinds: type[Exception]) -> Iterator[None]:
-    """Errors of a decompressor that are no OSError, as one."""
+    """Convert a decompressor's own errors to OSError."""
     try:
         yield
     except kinds as error:
@@ -110,9 +110,9 @@ def _zip_member(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if not name.endswith('/')]
     except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f'{path}: cannot be read: {error}.') from error
+        raise DataError(f'{path}: cannot read: {error}.') from error
     if len(members) != 1:
-        raise DataError(f'{path}: a zip file must hold exactly one file, this one holds {len(members)}.')
+        raise DataError(f'{path}: a zip file must contain exactly one file; this one contains {len(members)}.')
     return members[0]
 
 

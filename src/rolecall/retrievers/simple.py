@@ -1,4 +1,4 @@
-"""Retrievers that do not look at the text: none, always the same, at random, the rows just before."""
+"""Retrievers that ignore the text: none, fixed rows, random rows, the preceding rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
+from rolecall.datasets.rows import count_rows
 from rolecall.errors import ConfigError, Problem
-from rolecall.retrievers.base import Meter, Picked, Progress, Reader, Row, Rows, Settings, needed, no_examples
-from rolecall.retrievers.pool import Pool, rows_in_words
+from rolecall.retrievers.pool import Pool
+from rolecall.retrievers.retriever import (
+    ColumnReader,
+    Picked,
+    Progress,
+    ProgressCounter,
+    RetrieverSettings,
+    Row,
+    Rows,
+    needed,
+    pick_nothing,
+)
 
 __all__ = ['FixKRetriever', 'RandomRetriever', 'SlidingWindowRetriever', 'ZeroRetriever']
 
 
 @dataclass(frozen=True, slots=True)
-class ZeroRetriever(Settings):
+class ZeroRetriever(RetrieverSettings):
     """No examples.
 
     >>> ZeroRetriever().ice_num
@@ -31,15 +42,15 @@ class ZeroRetriever(Settings):
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
-        return no_examples(test, progress)
+        return pick_nothing(test, progress)
 
 
 @dataclass(frozen=True, slots=True)
-class FixKRetriever(Settings):
+class FixKRetriever(RetrieverSettings):
     """The same training rows for every test row, in the order listed.
 
     A listed row that is, or equals, the test row gives way to the rows after the highest one listed.
@@ -53,24 +64,24 @@ class FixKRetriever(Settings):
     fixed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        Settings.__post_init__(self)
+        RetrieverSettings.__post_init__(self)
         object.__setattr__(self, 'fix_id_list', tuple(self.fix_id_list))
         object.__setattr__(self, 'ice_num', len(self.fix_id_list))
 
     def problems(self) -> Iterator[Problem]:
-        yield from Settings.problems(self)
+        yield from RetrieverSettings.problems(self)
         ids = self.fix_id_list
         if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(index) is int for index in ids):
             yield Problem('fix_id_list', f'{ids!r} is not a list of row numbers.', 'Write it as [0, 1, 2].')
         else:
-            yield from disagreement(self.ice_num, len(ids), 'fix_id_list')
+            yield from check_ice_num(self.ice_num, len(ids), 'fix_id_list')
 
     def retrieve(
         self,
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
@@ -80,12 +91,14 @@ class FixKRetriever(Settings):
             raise ConfigError(
                 Problem(
                     'fix_id_list',
-                    f'no training row {", ".join(map(str, outside))}: the training set has {rows_in_words(size)}.',
+                    f'no training row {", ".join(map(str, outside))}: the training set has {count_rows(size)}.',
                     f'Rows are numbered from 0 to {size - 1}.' if size else '',
                 )
             )
         pool = Pool(train, reader, same_split)
-        return Meter(progress, test).counted(pool.pick_the_same(self.fix_id_list, lambda: self.substitutes(size), test))
+        return ProgressCounter(progress, test).track(
+            pool.pick_the_same(self.fix_id_list, lambda: self.substitutes(size), test)
+        )
 
     def substitutes(self, size: int) -> Iterator[int]:
         listed = set(self.fix_id_list)
@@ -94,7 +107,7 @@ class FixKRetriever(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class RandomRetriever(Settings):
+class RandomRetriever(RetrieverSettings):
     """Training rows drawn anew for every test row, without replacement, by one seeded stream."""
 
     ice_num: int = 1
@@ -105,22 +118,22 @@ class RandomRetriever(Settings):
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         pool = Pool(train, reader, same_split)
-        pool.must_hold(self.ice_num)
+        pool.require_rows(self.ice_num)
         # The legacy generator is frozen by numpy, and its draws are those of the reference.
         generator = needed('numpy', purpose='to draw examples at random').random.RandomState(self.seed)
-        return Meter(progress, test).counted(
+        return ProgressCounter(progress, test).track(
             pool.pick(map(int, generator.permutation(len(train))), self.ice_num, position, row)
             for position, row in enumerate(test)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindowRetriever(Settings):
+class SlidingWindowRetriever(RetrieverSettings):
     """For test row i the k training rows just before row i, counted round the end of the training set.
 
     >>> SlidingWindowRetriever(k=3).ice_num
@@ -131,25 +144,25 @@ class SlidingWindowRetriever(Settings):
     ice_num: int = 0  # k
 
     def __post_init__(self) -> None:
-        Settings.__post_init__(self)
+        RetrieverSettings.__post_init__(self)
         object.__setattr__(self, 'ice_num', self.k)
 
     def problems(self) -> Iterator[Problem]:
-        yield from Settings.problems(self)
-        yield from disagreement(self.ice_num, self.k, 'k')
+        yield from RetrieverSettings.problems(self)
+        yield from check_ice_num(self.ice_num, self.k, 'k')
 
     def retrieve(
         self,
         train: Rows,
         test: Iterable[Row],
         *,
-        reader: Reader,
+        reader: ColumnReader,
         same_split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Picked]:
         pool = Pool(train, reader, same_split)
-        pool.must_hold(self.k, name='k')
-        return Meter(progress, test).counted(
+        pool.require_rows(self.k, name='k')
+        return ProgressCounter(progress, test).track(
             nearest_last(pool.pick(rows_before(position, len(train)), self.k, position, row))
             for position, row in enumerate(test)
         )
@@ -168,10 +181,10 @@ def nearest_last(picked: Picked) -> Picked:
     return Picked(picked.ids[::-1], picked.skipped)
 
 
-def disagreement(ice_num: int, actual: int, name: str) -> Iterator[Problem]:
+def check_ice_num(ice_num: int, actual: int, name: str) -> Iterator[Problem]:
     if ice_num not in (0, actual):
         yield Problem(
             'ice_num',
-            f'{ice_num} examples are asked for, but {name} gives {actual}.',
-            f'Leave ice_num out: {name} decides how many there are.',
+            f'{ice_num} examples were requested, but {name} gives {actual}.',
+            f'Omit ice_num: {name} determines the number of examples.',
         )

@@ -1,4 +1,4 @@
-"""Records of public benchmarks turned into the rows their templates expect: one small function each."""
+"""Convert records of public benchmarks to the rows their templates expect: one small function each."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__: list[str] = []
 LETTERS = 'ABCDEFGHIJKLMNOP'
 
 
-def without(row: Row, *columns: str) -> dict[str, Any]:
+def drop_columns(row: Row, *columns: str) -> dict[str, Any]:
     """A copy of the row without these columns.
 
-    >>> without({'a': 1, 'b': 2}, 'b', 'c')
+    >>> drop_columns({'a': 1, 'b': 2}, 'b', 'c')
     {'a': 1}
     """
     return {key: value for key, value in row.items() if key not in columns}
 
 
-def lettered(options: list[Any]) -> dict[str, Any]:
+def label_options(options: list[Any]) -> dict[str, Any]:
     """Four options under their letters.
 
-    >>> lettered(['w', 'x', 'y', 'z'])
+    >>> label_options(['w', 'x', 'y', 'z'])
     {'A': 'w', 'B': 'x', 'C': 'y', 'D': 'z'}
     """
     return dict(zip('ABCD', options, strict=True))
@@ -96,19 +96,19 @@ def gpqa(row: Row, index: int) -> Row:
     answers = [right, *(row[f'Incorrect Answer {number}'] for number in (1, 2, 3))]
     turn = (index + 1) % 4
     options = answers[turn:] + answers[:turn]
-    return {'question': row['Question'], **lettered(options), 'answer': LETTERS[options.index(right)]}
+    return {'question': row['Question'], **label_options(options), 'answer': LETTERS[options.index(right)]}
 
 
 def hellaswag(row: Row) -> Row:
-    return {'ctx': row['query'].split(': ', 2)[-1], **lettered(row['choices']), 'label': row['gold']}
+    return {'ctx': row['query'].split(': ', 2)[-1], **label_options(row['choices']), 'label': row['gold']}
 
 
 def hellaswag_v2(row: Row) -> Row:
-    return {'ctx': row['query'].split(': ', 1)[-1], **lettered(row['choices']), 'label': LETTERS[row['gold']]}
+    return {'ctx': row['query'].split(': ', 1)[-1], **label_options(row['choices']), 'label': LETTERS[row['gold']]}
 
 
 def hellaswag_v3(row: Row) -> Row:
-    return {'query': row['query'], **lettered(row['choices']), 'gold': row['gold']}
+    return {'query': row['query'], **label_options(row['choices']), 'gold': row['gold']}
 
 
 def ifeval(row: Row) -> Row:
@@ -146,7 +146,7 @@ def mbpp(row: Row) -> Row:
 
 
 def sanitized_mbpp(row: Row) -> Row:
-    return without({**mbpp(row), 'text': row['prompt']}, 'prompt', 'test_case')
+    return drop_columns({**mbpp(row), 'text': row['prompt']}, 'prompt', 'test_case')
 
 
 def mmlu_pro(row: Row) -> Row:
@@ -175,12 +175,12 @@ def mt_bench_dialogue(row: Row) -> Row:
 
 
 def piqa(row: Row) -> Row:
-    return {**without(row, 'id'), 'label': int(row['label'])}
+    return {**drop_columns(row, 'id'), 'label': int(row['label'])}
 
 
 def piqa_v2(row: Row) -> Row:
     label = int(row['label'])
-    return {**without(row, 'id', 'label'), 'answer': 'NULL' if label < 0 else LETTERS[label]}
+    return {**drop_columns(row, 'id', 'label'), 'answer': 'NULL' if label < 0 else LETTERS[label]}
 
 
 def piqa_v3(row: Row) -> Row:
@@ -194,7 +194,7 @@ def race(row: Row) -> Row:
     return {
         'article': row['article'],
         'question': row['question'],
-        **lettered(row['options']),
+        **label_options(row['options']),
         'answer': row['answer'],
     }
 
@@ -216,7 +216,7 @@ def siqa_v2(row: Row) -> Row:
 
 def siqa_v3(row: Row) -> Row:
     options = {letter: row[f'answer{letter}'] for letter in 'ABC'}
-    rest = without(row, 'answerA', 'answerB', 'answerC', 'label')
+    rest = drop_columns(row, 'answerA', 'answerB', 'answerC', 'label')
     return {**rest, **options, 'answer': LETTERS[int(row['label']) - 1]}
 
 
