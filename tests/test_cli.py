@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rolecall import __version__
-from rolecall.cli import seeing
+from rolecall.cli import config as config_command
+from rolecall.cli import view as view_command
 from rolecall.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -110,19 +111,19 @@ def test_view_colour_can_be_had_in_a_pipe(config, capsys, monkeypatch):
     ('options', 'reason'),
     [
         (['--dataset', 'lnog'], "no dataset fits 'lnog'.\n  Did you mean 'long'?"),
-        (['--row', '7'], 'short has no row 7: it has 2 rows, counted from 0.'),
+        (['--row', '7'], 'short has no row 7: it has 2 rows, numbered from 0.'),
         (['--label', 'A'], "short has no label 'A'. Its labels: none."),
-        (['--turn', '1'], 'short is not asked for a turn 1 in the rows shown.'),
+        (['--turn', '1'], 'short has no turn 1 in these rows.'),
         (['--tokens'], "the model's tokenizer is not on this machine.\n  Name one with --tokenizer"),
         (['--tokenizer', '/no/such'], 'no tokenizer is here'),
         (
             ['--diff', 'base', 'gtp'],
-            "'gtp' is no model and no dataset of this config, and no file.\n  Did you mean 'gpt'?",
+            "'gtp' is not a model or a dataset of this config, nor a file.\n  Did you mean 'gpt'?",
         ),
         (['--diff', 'base', 'short'], 'one is a model and the other a dataset.'),
         (['--replies', '/no/such'], '/no/such: cannot be read'),
         (['--data', 'test=/no/such.jsonl'], '/no/such.jsonl'),
-        (['--template', '{q}'], 'a config says such things itself'),
+        (['--template', '{q}'], 'a config defines its own'),
     ],
 )
 def test_view_says_what_is_wrong_and_exits_with_2(config, capsys, options, reason):
@@ -255,7 +256,7 @@ def typed(monkeypatch):
             return answer
 
         monkeypatch.setattr('builtins.input', ask)
-        monkeypatch.setattr(seeing, '_is_conversation', lambda arguments: True)
+        monkeypatch.setattr(view_command, '_is_interactive', lambda arguments: True)
 
     return type_
 
@@ -311,7 +312,7 @@ def test_ctrl_c_exits_with_130(config, monkeypatch, capsys):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(seeing, '_config_show', interrupt)
+    monkeypatch.setattr(config_command, '_show', interrupt)
     assert main(['config', 'show', config]) == 130
 
 
@@ -328,13 +329,13 @@ def test_a_reader_that_leaves_is_no_error(config):
 @pytest.mark.parametrize(
     ('arguments', 'reason'),
     [
-        (['view', 'CONFIG', '--api'], '--api is for a file of rows'),
-        (['view', 'CONFIG', '--output-column', 'a'], '--output-column is for a file of rows'),
-        (['view', '/dev/null', '--template', '{q}'], 'which ends in .csv'),
-        (['view', 'CONFIG', '--diff', 'a', 'b', '--tokens'], 'does not go with --diff'),
-        (['lint', '--silence', 'bos', 'CONFIG'], 'write the CONFIG before --silence'),
-        (['lint', 'ROWS'], 'Say how the rows are worded'),
-        (['config', 'show', 'ROWS'], 'this is no config, which is a Python file'),
+        (['view', 'CONFIG', '--api'], '--api applies to a file of rows'),
+        (['view', 'CONFIG', '--output-column', 'a'], '--output-column applies to a file of rows'),
+        (['view', '/dev/null', '--template', '{q}'], 'Files of rows end in .csv'),
+        (['view', 'CONFIG', '--diff', 'a', 'b', '--tokens'], 'cannot be combined with --diff'),
+        (['lint', '--silence', 'bos', 'CONFIG'], 'put CONFIG before --silence'),
+        (['lint', 'ROWS'], 'Give a template for the rows'),
+        (['config', 'show', 'ROWS'], 'not a config; configs are Python files'),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(config, tmp_path, capsys, arguments, reason):
@@ -358,7 +359,7 @@ def test_a_full_disk_is_an_error_without_traceback(config):
     with open('/dev/full', 'w') as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, 'Traceback' in done.stderr) == (2, False)
-    assert 'the output cannot be written: No space left on device.' in done.stderr
+    assert 'cannot write the output: No space left on device.' in done.stderr
     closed = subprocess.run(['sh', '-c', '"$@" >&-', 'sh', *command], capture_output=True, text=True, check=False)
     assert (closed.returncode, closed.stderr) == (0, '')
 
@@ -402,3 +403,30 @@ def test_the_examples_are_shown_and_linted(name, capsys, monkeypatch):
     assert main(['view', config, '--all']) == 0
     assert titles(capsys.readouterr().out)
     assert main(['lint', config]) == 0
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [['view', '/tmp/\x1b]0;owned\x07.py'], ['report', '/tmp/\x1b[31mrun'], ['view', 'CONFIG', '--dataset', '\x1b[2J']],
+)
+def test_control_characters_of_an_error_never_reach_the_terminal(config, capsys, arguments):
+    assert main([config if argument == 'CONFIG' else argument for argument in arguments]) == 2
+    shown = capsys.readouterr().err
+    assert '\x1b' not in shown
+    assert '\x07' not in shown
+    assert '␛' in shown or '\\x1b' in shown
+
+
+def test_control_characters_of_a_wrong_argument_never_reach_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        main(['view', 'x', '--row', '\x1b[31m'])
+    assert '\x1b' not in capsys.readouterr().err
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    leaves = [['view'], ['lint'], ['run'], ['report'], ['compare'], ['config', 'show'], ['models', 'pull']]
+    leaves += [['prompter', 'show'], ['export', 'requests'], ['export', 'results'], ['export', 'sft']]
+    for command in leaves:
+        with pytest.raises(SystemExit):
+            main([*command, '--help'])
+        assert f'examples:\n  rolecall {" ".join(command)}' in capsys.readouterr().out

@@ -146,7 +146,7 @@ def test_weighing_through_a_chat_api_comes_with_a_remark(export):
 def test_of_dialogues_the_turns_that_need_no_reply_are_written(export, mode, turns):
     entries, said = export(TURNS.replace('MODE', repr(mode)), '--model', 'gpt')
     assert [entry['custom_id'].split('|')[-1] for entry in entries] == turns
-    assert ('only the first turn' in said) == (mode == 'every')
+    assert ('first turns only' in said) == (mode == 'every')
 
 
 def test_a_file_may_be_compressed_and_appears_when_it_is_complete(export, tmp_path):
@@ -173,8 +173,8 @@ def test_nothing_is_left_behind_when_a_row_fails(tmp_path, capsys):
 @pytest.mark.parametrize(
     ('text', 'options', 'reason'),
     [
-        (GEN + 'datasets = datasets * 2', [], 'the same abbr twice (demo)'),
-        (GEN + 'models = []', [], 'there is nobody to send to'),
+        (GEN + 'datasets = datasets * 2', [], 'used more than once: demo'),
+        (GEN + 'models = []', [], 'the config has no models'),
         (GEN, ['-o', '/no/such/folder/x.jsonl'], '/no/such/folder/x.jsonl: cannot be written'),
         (GEN.replace("'Rows'", "'Foreign'"), [], 'there is no loader'),
         (GEN + "models[0]['meta_template'] = dict(round=[dict(role='HUMAN', begin=[1]), dict(role='BOT', generate=True)])\n"

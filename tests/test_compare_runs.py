@@ -10,11 +10,12 @@ import pytest
 
 from helpers import template
 from rolecall.report import StoredRun
-from rolecall.report.compare import Comparison, compare_json, compare_runs, compare_terminal
+from rolecall.report.comparison import Comparison, compare_runs, comparison_as_json
+from rolecall.report.comparison_view import print_comparison
 from rolecall.runs import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import mcnemar
-from rolecall.views.terminal import console
+from rolecall.views.terminal import make_console
 
 
 def dataset(abbr: str, answers: dict[str, Any], evaluator: Any, **columns: list[Any]) -> dict[str, Any]:
@@ -40,8 +41,8 @@ def compared(left: Path, right: Path) -> tuple[Comparison, str, dict[str, Any]]:
     with RunReader(left) as one, RunReader(right) as other:
         runs = {'left': StoredRun(one), 'right': StoredRun(other)}
         comparison = compare_runs(**runs)
-        compare_terminal(comparison, console(out, width=200), **runs)
-        return comparison, out.getvalue(), compare_json(comparison, **runs)
+        print_comparison(comparison, make_console(out, width=200), **runs)
+        return comparison, out.getvalue(), comparison_as_json(comparison, **runs)
 
 
 NUMBERS = {str(number): 'A' for number in range(20)}
@@ -67,7 +68,7 @@ def test_a_score_over_all_rows_at_once_is_compared_without_a_test(tmp_path: Path
     (one,) = comparison.differences
     assert (one.metric, one.left, one.right, one.difference) == ('share', 50.0, 55.0, 5.0)
     assert (one.p, one.low, one.high, one.compared, one.flips) == (None, None, None, 'values', ())
-    assert 'd × m: the scores as reported, without a test' in text
+    assert 'd × m: scores as reported, not tested' in text
 
 
 def test_numbers_are_on_the_scale_of_the_report(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_what_was_left_out_is_told(tmp_path: Path) -> None:
     (one,) = comparison.differences
     assert (one.rows, one.only_left, one.only_right, one.different_gold, one.different_requests) == (5, 1, 0, 4, 5)
     assert '1 row scored only on the left, 4 rows left out because the gold answers differ' in text
-    assert '5 of 5 rows sent otherwise' in text
+    assert '5 of 5 rows sent differently' in text
     assert 'only on the left: old × m' in text
     assert 'only on the right: new × m' in text
     assert (told['only_left'], told['only_right']) == (
@@ -109,7 +110,7 @@ def test_runs_with_nothing_in_common_say_what_each_has(tmp_path: Path) -> None:
     left = asked(tmp_path / 'a', below(10), dataset('old', NUMBERS, 'AccEvaluator'))
     right = asked(tmp_path / 'b', below(10), dataset('new', NUMBERS, 'AccEvaluator'))
     _, text, _ = compared(left, right)
-    assert 'no dataset × model occurs in both' in text
+    assert 'the runs have no dataset × model in common' in text
     assert 'only on the left: old × m' in text
     assert 'only on the right: new × m' in text
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter
+from rolecall.cli.inputs import load_prompter
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError, PrompterError
-from rolecall.views.prompter import load_prompter, plain_lines, show_trace, sketched
-from rolecall.views.terminal import console
+from rolecall.views.prompter_trace import show_trace, trace_lines, trace_open_slots
+from rolecall.views.terminal import make_console
 
 FILE = """
 from rolecall import AlpacaPrompter, ChatPrompter
@@ -33,7 +34,7 @@ def test_a_prompter_is_found_in_a_file(file: Path) -> None:
     assert load_prompter(f'{file}:add').slots == ('x',)
     with pytest.raises(PrompterError, match="Did you mean 'chat'"):
         load_prompter(f'{file}:chatt')
-    with pytest.raises(PrompterError, match='no file'):
+    with pytest.raises(PrompterError, match='no such file'):
         load_prompter(f'{file}x:add')
     with pytest.raises(PrompterError, match="Known: 'add', 'chat'"):
         load_prompter(str(file))
@@ -89,8 +90,8 @@ def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.C
 
 def shown(prompter: ChatPrompter, given: object = None, **options: object) -> str:
     out = io.StringIO()
-    trace = sketched(prompter, **options) if given is None else prompter.trace(given, **options)  # type: ignore[arg-type]
-    show_trace(trace, console(out, width=100))
+    trace = trace_open_slots(prompter, **options) if given is None else prompter.trace(given, **options)  # type: ignore[arg-type]
+    show_trace(trace, make_console(out, width=100))
     return out.getvalue()
 
 
@@ -108,8 +109,10 @@ def test_a_prompter_is_shown_with_its_slots_open_or_filled() -> None:
 
 
 def test_spans_can_be_listed_without_colours() -> None:
-    lines = list(plain_lines(sketched(ChatPrompter('From {context}.', system=''), return_dict=True)))
+    lines = list(trace_lines(trace_open_slots(ChatPrompter('From {context}.', system=''), return_dict=True)))
     assert lines[:2] == ["[0 system] text instruction: 'From '", "[0 system] field context: '{context}'"]
     assert lines[-1] == "[1 user] field input: '{input}'"
     tool = {'type': 'function', 'function': {'name': 'look'}}
-    assert list(plain_lines(sketched(ChatPrompter(tools=[tool]), return_dict=True)))[-1].startswith('tools: [{"type"')
+    assert list(trace_lines(trace_open_slots(ChatPrompter(tools=[tool]), return_dict=True)))[-1].startswith(
+        'tools: [{"type"'
+    )

@@ -22,14 +22,14 @@ from rolecall.report import (
 )
 from rolecall.report.packing import packed
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
+from rolecall.report.score_text import left_out
 from rolecall.report.svg import ticks
-from rolecall.report.words import left_out
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.looks import LOOKS
-from rolecall.views.terminal import console
+from rolecall.views.terminal import make_console
 
 
 class Page(HTMLParser):
@@ -63,7 +63,7 @@ class Page(HTMLParser):
 
 def on_terminal(run, width=120):
     out = io.StringIO()
-    report_terminal(run, console(out, width=width))
+    report_terminal(run, make_console(out, width=width))
     return out.getvalue()
 
 

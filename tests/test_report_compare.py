@@ -5,9 +5,10 @@ import json
 from dataclasses import replace
 
 from report_runs import HOSTILE, MemoryRun
-from rolecall.report.compare import Comparison, Difference, Flip, compare_json, compare_runs, compare_terminal
+from rolecall.report.comparison import Comparison, Difference, Flip, compare_runs, comparison_as_json
+from rolecall.report.comparison_view import print_comparison
 from rolecall.runs.store.results import Result
-from rolecall.views.terminal import console
+from rolecall.views.terminal import make_console
 
 GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0004, 200)
 
@@ -25,7 +26,7 @@ def two_runs(before='Q: 1+1=?\nA:', after='Question: 1+1=?\nA:'):
 
 def shown(comparison, left, right, **options):
     out = io.StringIO()
-    compare_terminal(comparison, console(out, width=140), left=left, right=right, **options)
+    print_comparison(comparison, make_console(out, width=140), left=left, right=right, **options)
     return out.getvalue()
 
 
@@ -68,12 +69,12 @@ def test_unknown_numbers_are_dashes_and_hostile_words_are_harmless():
 
 
 def test_nothing_in_common_is_said():
-    assert 'no dataset × model occurs in both' in shown(Comparison([]), MemoryRun(), MemoryRun())
+    assert 'the runs have no dataset × model in common' in shown(Comparison([]), MemoryRun(), MemoryRun())
 
 
 def test_json_has_the_same():
     comparison, left, right = two_runs()
-    told = json.loads(json.dumps(compare_json(comparison, left=left, right=right)))
+    told = json.loads(json.dumps(comparison_as_json(comparison, left=left, right=right)))
     (difference,) = told['differences']
     assert (difference['difference'], difference['p'], difference['rows']) == (12.5, 0.0004, 200)
     (flip,) = difference['flips']
@@ -90,3 +91,25 @@ def test_two_runs_are_paired_row_by_row():
     assert (one.dataset, one.model, one.rows) == ('gsm8k', 'base → tuned', 10)
     assert (one.left, one.right, one.difference) == (0.5, 1.0, 0.5)
     assert [(flip.left.row, flip.right.score) for flip in one.flips] == [(row, 1.0) for row in (0, 2, 4, 6, 8)]
+
+
+def test_a_comparison_fits_80_columns():
+    one = Difference(
+        'mmlu-high-school-european-history',
+        'qwen2.5-72b-instruct-awq',
+        'accuracy',
+        61.5,
+        64.0,
+        2.5,
+        -0.4,
+        5.4,
+        0.092,
+        1200,
+    )
+    out = io.StringIO()
+    print_comparison(Comparison([one]), make_console(out, width=80), left=MemoryRun(), right=MemoryRun())
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert '[-0.4, +5.4]' in text
+    assert '0.092' in text
+    assert '1,200' in text

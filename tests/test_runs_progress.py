@@ -108,7 +108,7 @@ def test_failed_rows_are_named_with_the_command_that_asks_again(
     file = tmp_path / 'config.py'
     file.write_text(CONFIG.replace('request.upper()', "{'a': 'A'}[request]"))
     assert run_command(file, out=tmp_path / 'run', quiet=True) == 1
-    assert f'1 rows failed; ask them again with: rolecall run {file} --out {tmp_path / "run"} --rerun failed' in (
+    assert f'1 row failed; retry with: rolecall run {file} --out {tmp_path / "run"} --rerun failed' in (
         capsys.readouterr().err
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.report.paired import compare
+from rolecall.report.pairing import pair_results
 from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import (
     bootstrap,
@@ -136,7 +136,7 @@ def results(scores: list[float | None], *, model: str = 'm', fingerprint: str = 
 def test_a_comparison_pairs_rows_and_shows_those_that_flipped() -> None:
     before = results([1.0] * 10 + [0.0] * 20)
     after = results([0.0] + [1.0] * 21 + [0.0] * 8, fingerprint='b')
-    [pair] = compare(before, after).pairs
+    [pair] = pair_results(before, after).pairs
     assert (pair.n, pair.test, len(pair.gained), len(pair.lost)) == (30, 'mcnemar', 12, 1)
     assert pair.p == pytest.approx(mcnemar(12, 1))
     assert pair.difference == pytest.approx(11 / 30)
@@ -149,18 +149,18 @@ def test_a_comparison_pairs_rows_and_shows_those_that_flipped() -> None:
 def test_a_pairing_finds_what_two_unpaired_intervals_do_not() -> None:
     before = [float(row < 100) for row in range(200)]
     after = [float(row < 112) for row in range(200)]
-    [pair] = compare(results(before), results(after)).pairs
+    [pair] = pair_results(results(before), results(after)).pairs
     assert pair.p < 0.001
     assert wilson(100, 200).high > wilson(112, 200).low
 
 
 def test_rows_that_are_not_in_both_runs_are_counted_and_not_compared() -> None:
-    [pair] = compare(results([1.0, None, 0.0, 1.0]), results([1.0, 1.0, None])).pairs
+    [pair] = pair_results(results([1.0, None, 0.0, 1.0]), results([1.0, 1.0, None])).pairs
     assert (pair.n, pair.only_a, pair.only_b) == (1, 2, 1)
 
 
 def test_rows_with_different_gold_answers_are_different_questions() -> None:
-    [pair] = compare(results([1.0, 0.0], gold='x'), results([1.0, 1.0], gold='y')).pairs
+    [pair] = pair_results(results([1.0, 0.0], gold='x'), results([1.0, 1.0], gold='y')).pairs
     assert (pair.n, pair.different_gold, pair.p, pair.difference) == (0, 2, None, None)
 
 
@@ -168,7 +168,7 @@ def test_numbers_are_compared_by_permutation_and_bootstrap() -> None:
     drawn = random.Random(2)
     before = [drawn.random() for _ in range(80)]
     after = [score + 0.05 + 0.02 * drawn.random() for score in before]
-    [pair] = compare(results(before), results(after)).pairs
+    [pair] = pair_results(results(before), results(after)).pairs
     assert (pair.test, pair.p < 0.001) == ('permutation', True)
     assert 0.05 < pair.low < pair.difference < pair.high < 0.07
 
@@ -176,15 +176,15 @@ def test_numbers_are_compared_by_permutation_and_bootstrap() -> None:
 def test_rows_that_belong_together_are_flipped_together() -> None:
     before = [Result('d', 'm', row, 'ok', score=0.0, cluster=str(row // 10)) for row in range(50)]
     after = [Result('d', 'm', row, 'ok', score=1.0, cluster=str(row // 10)) for row in range(50)]
-    [pair] = compare(before, after).pairs
+    [pair] = pair_results(before, after).pairs
     assert (pair.clusters, pair.p) == (5, 2 / 2**5)
 
 
 def test_models_are_paired_by_name_or_because_only_they_are_left() -> None:
     one = [*results([1.0], model='old'), *results([1.0], model='same')]
     two = [*results([1.0], model='same'), *results([0.0], model='new')]
-    comparison = compare(one, two)
+    comparison = pair_results(one, two)
     assert [(pair.model_a, pair.model_b) for pair in comparison.pairs] == [('old', 'new'), ('same', 'same')]
-    lonely = compare(one, [*two, *results([1.0], model='third')])
+    lonely = pair_results(one, [*two, *results([1.0], model='third')])
     assert lonely.unpaired_a == (('d', 'old'),)
     assert lonely.unpaired_b == (('d', 'new'), ('d', 'third'))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.cli.sft import add_export_sft
+from rolecall.cli.export.sft import add_sft
 from rolecall.errors import RolecallError
 
 CONFIG = """
@@ -30,7 +30,7 @@ Run = Callable[..., tuple[list[Any], str]]
 
 def sft(*given: str) -> int:
     parser = argparse.ArgumentParser()
-    add_export_sft(parser.add_subparsers())
+    add_sft(parser.add_subparsers())
     arguments = parser.parse_args(['sft', *given])
     code: int = arguments.run(arguments)
     return code
@@ -135,10 +135,10 @@ def test_a_file_may_be_compressed_and_appears_when_it_is_complete(run: Run, rows
 @pytest.mark.parametrize(
     ('given', 'reason'),
     [
-        ([], 'there are several: text, gpt'),
+        ([], 'several models match: text, gpt'),
         (['--model', 'text'], 'is sent a text, not messages'),
         (['--model', 'gpt', '--form', 'text'], 'no chat template is at hand'),
-        (['--model', 'text', '--form', 'tokens'], '--form tokens needs the tokenizer'),
+        (['--model', 'text', '--form', 'tokens'], '--form tokens needs the model.s tokenizer'),
         (['--model', 'text', '--form', 'tokens', '--tokenizer', 'none/such'], 'no tokenizer is here'),
     ],
 )

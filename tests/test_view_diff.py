@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rolecall.pairs.pair import preview
 from rolecall.views import differences
-from rolecall.views.differences import compare, diff_as_json, plain_diff
+from rolecall.views.differences import align_lines, diff_as_json, plain_diff
 from rolecall.views.side_by_side import show_diff
-from rolecall.views.terminal import console
+from rolecall.views.terminal import make_console
 
 LINES = st.lists(st.text(alphabet='ab <|>中\t', max_size=12), min_size=1, max_size=8)
 
@@ -62,31 +62,31 @@ def side(changes, name):
 def test_each_side_keeps_all_its_words(long, left, right):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(differences, '_LONG', long)
-        changes = compare(left, right)
+        changes = align_lines(left, right)
     assert side(changes, 'left').replace('\n', '') == ''.join(left)
     assert side(changes, 'right').replace('\n', '') == ''.join(right)
 
 
 @given(LINES)
 def test_equal_requests_have_no_difference(lines):
-    changes = compare(lines, lines)
+    changes = align_lines(lines, lines)
     assert all(change.same for change in changes)
     assert len(changes) == len(lines)
 
 
 def test_words_are_matched_across_different_line_breaks():
-    (change, *_) = compare(['<|user|>', 'How are you?'], ['[INST] How are you?'])
+    (change, *_) = align_lines(['<|user|>', 'How are you?'], ['[INST] How are you?'])
     assert change.left == (('<|user|>\n', True), ('How are you?', False))
     assert change.right == (('[INST] ', True), ('How are you?', False))
 
 
 def test_scripts_without_spaces_are_compared_by_character():
-    (change,) = compare(['今天天气好'], ['今天心情好'])
+    (change,) = align_lines(['今天天气好'], ['今天心情好'])
     assert change.left == (('今天', False), ('天气', True), ('好', False))
 
 
 def test_a_special_token_differs_as_a_whole():
-    (change,) = compare(['a<|im_start|>b'], ['a<|im_end|>b'])
+    (change,) = align_lines(['a<|im_start|>b'], ['a<|im_end|>b'])
     assert change.left == (('a', False), ('<|im_start|>', True), ('b', False))
 
 
@@ -112,7 +112,7 @@ def test_json_has_both_requests_and_the_changes(two):
 @pytest.mark.parametrize(('width', 'mark'), [(60, '+ [INST] How are you today? [/INST]'), (140, '≠')])
 def test_wide_terminals_show_columns_and_narrow_ones_show_lines(two, width, mark):
     out = io.StringIO()
-    show_diff(*two, console(out, width=width))
+    show_diff(*two, make_console(out, width=width))
     assert mark in out.getvalue()
     assert '1 of 2 rows differ' in out.getvalue()
 
@@ -120,4 +120,4 @@ def test_wide_terminals_show_columns_and_narrow_ones_show_lines(two, width, mark
 def test_a_long_prompt_is_compared_in_moderate_time():
     left = [f'line {n} says something about {n * 7 % 13}' for n in range(4000)]
     right = [line if n % 50 else f'{line}, changed' for n, line in enumerate(left)]
-    assert sum(not change.same for change in compare(left, right)) == 80
+    assert sum(not change.same for change in align_lines(left, right)) == 80

@@ -10,11 +10,12 @@ from rich.cells import cell_len
 
 from rolecall.pairs.pair import preview
 from rolecall.render.spans import join_spans
+from rolecall.strings import printable
 from rolecall.views.blocks import blocks_of
 from rolecall.views.jsonl import as_json, json_line
+from rolecall.views.looks import LOOKS
 from rolecall.views.plain import plain_lines
-from rolecall.views.terminal import console, show
-from rolecall.views.visible import safe
+from rolecall.views.terminal import make_console, show_preview
 
 CHATML = {
     'abbr': 'chatml',
@@ -66,7 +67,7 @@ def only(config):
 
 def on_terminal(shown, width=80, **options):
     out = io.StringIO()
-    show(shown, console(out, width=width), **options)
+    show_preview(shown, make_console(out, width=width), **options)
     return out.getvalue()
 
 
@@ -119,7 +120,7 @@ def test_plain_lines_name_the_origin_of_every_stretch():
 @given(st.text(alphabet=st.sampled_from('ab+│ \n\t{}你\x1b\u202e'), max_size=30))
 def test_plain_lines_join_to_the_request(question):
     shown = only(config(question=question, template='{q}\n{q}|', shots=()))
-    assert words_of(plain_lines(shown)) == safe(''.join(join_spans(shown.spans).values()))
+    assert words_of(plain_lines(shown)) == printable(''.join(join_spans(shown.spans).values()))
 
 
 def test_messages_stand_under_their_roles():
@@ -177,14 +178,14 @@ def test_blanks_and_special_tokens_are_visible_on_demand():
     shown = only(config(CHATML, question='a\tb c'))
     assert 'field q              +a⇥\tb·c' in list(plain_lines(shown, whitespace=True))
     out = io.StringIO()
-    show(shown, console(out, force=True, width=80), whitespace=True)
+    show_preview(shown, make_console(out, force=True, width=80), whitespace=True)
     assert 'user⏎' in out.getvalue()
 
 
 def test_colours_disappear_with_no_color_but_underlines_stay(monkeypatch):
     monkeypatch.setenv('NO_COLOR', '1')
     out = io.StringIO()
-    show(only(config(CHATML)), console(out, force=True, width=80))
+    show_preview(only(config(CHATML)), make_console(out, force=True, width=80))
     assert '\x1b[4m1+1=?' in out.getvalue()
     assert '\x1b[38' not in out.getvalue()
 
@@ -244,3 +245,15 @@ def test_media_are_shortened_for_people_and_whole_for_programs():
     assert max(map(len, plain_lines(shown))) < 200
     assert [block.heading for block in blocks_of(shown)] == ['user · text', 'user · image_url']
     assert picture in json_line(as_json(shown))
+
+
+def test_sixteen_colours_tell_fields_from_examples(monkeypatch):
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    monkeypatch.delenv('COLORTERM', raising=False)
+    monkeypatch.setenv('TERM', 'xterm-16color')
+    console = make_console(io.StringIO(), force=True)
+    assert console.color_system == 'standard'
+    hues = {look.style.split()[-1] for look in LOOKS.values() if '#' in look.style}
+    drawn = {hue: console.get_style(hue).color.name for hue in hues}
+    assert len(set(drawn.values())) == len(hues), drawn
+    assert not any(name.startswith('#') for name in drawn.values())

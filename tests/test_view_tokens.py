@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from rolecall.cli.picking import wanted
+from rolecall.cli.selection import find_previews
 from rolecall.datasets import open_dataset
 from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair
-from rolecall.views.terminal import console, show
+from rolecall.views.terminal import make_console, show_preview
 from rolecall.views.tokens import count_tokens, tokens_of
 
 tokenizers = pytest.importorskip('tokenizers')
@@ -58,7 +58,7 @@ def pair(model, *, shots=0, template='</E>Q: {q}'):
 
 
 def counted(of, tokenizer):
-    (shown,) = wanted(of)
+    (shown,) = find_previews(of)
     return shown, count_tokens(of, shown, tokenizer)
 
 
@@ -130,6 +130,6 @@ def test_plain_lines_and_json_list_every_token(tokenizer):
 def test_the_terminal_shows_ids_and_counts(tokenizer):
     shown, count = counted(pair(TEXT), tokenizer)
     out = io.StringIO()
-    show(shown, console(out, width=80), counted=count)
+    show_preview(shown, make_console(out, width=80), counted=count)
     assert 'token ids' in out.getvalue()
     assert '256\u00a0·1' in out.getvalue()

@@ -7,31 +7,39 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from rolecall._version import __version__
-from rolecall.cli.common import fail
-from rolecall.cli.prompter import add_prompter
-from rolecall.cli.running import add_compare, add_export_results, add_models, add_report, add_run
-from rolecall.cli.seeing import add_config, add_export_requests, add_lint, add_view
-from rolecall.cli.sft import add_export_sft
+from rolecall.cli import compare, config, lint, models, prompter, report, run, view
+from rolecall.cli.export import add_export
+from rolecall.cli.options import fail
 from rolecall.errors import RolecallError
 
 __all__ = ['main']
 
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
-  0    done (lint: nothing to stop for; view --diff: no difference)
+  0    success (lint: no findings that count; view --diff: no differences)
   1    lint: findings that count; view --diff: the requests differ; run: a row failed,
-       a model could not be asked, or a judge said nothing
-  2    a config, its data or the command line cannot be used; the reason is on stderr
+       a model was unreachable, or a judge returned no verdict
+  2    the config, its data or the command line is invalid; the reason is on stderr
   130  interrupted
-  141  whoever read the output stopped reading"""
+  141  broken pipe: the reader closed the output"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with control characters of arguments kept off the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        from rolecall.strings import printable
+
+        super().error(printable(message))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
-    arguments = _parser().parse_args(argv)
+    arguments = _build_parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -41,52 +49,48 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
         return 141
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        _let_go_of_stdout()
-        return fail(f'the output cannot be written: {error.strerror}.')
+        _discard_stdout()
+        return fail(f'cannot write the output: {error.strerror}.')
     return code
 
 
-def _let_go_of_stdout() -> None:
-    """What is still to be written goes nowhere, so that leaving is quiet."""
+def _discard_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter exits quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:
-    """What a stream cannot encode is written as an escape; pipes get UTF-8 whatever the locale."""
-    if sys.stdout is None:  # it was closed before we came
-        sys.stdout = open(os.devnull, 'w', encoding='utf-8')  # noqa: SIM115  # open for as long as we run
+    """Characters a stream cannot encode are written as escapes; pipes get UTF-8 in any locale."""
+    if sys.stdout is None:  # closed by the parent process
+        sys.stdout = open(os.devnull, 'w', encoding='utf-8')  # noqa: SIM115  # open until the process ends
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace', encoding=None if stream.isatty() else 'utf-8')
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
         prog='rolecall',
-        description='Write the exact prompt every model receives, see it, check it, run it, and score it.',
+        description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument('--version', action='version', version=f'rolecall {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
-    add_view(commands)
-    add_lint(commands)
-    add_run(commands)
-    add_report(commands)
-    add_compare(commands)
-    export = commands.add_parser('export', help='write requests, results or training data to a file')
-    exports = export.add_subparsers(metavar='WHAT', required=True)
-    add_export_requests(exports)
-    add_export_results(exports)
-    add_export_sft(exports)
-    add_models(commands)
-    add_config(commands)
-    add_prompter(commands)
+    view.add_view(commands)
+    lint.add_lint(commands)
+    run.add_run(commands)
+    report.add_report(commands)
+    compare.add_compare(commands)
+    add_export(commands)
+    models.add_models(commands)
+    config.add_config(commands)
+    prompter.add_prompter(commands)
     return parser
 
 

@@ -1,19 +1,66 @@
-"""`rolecall run CONFIG`: run it, show how it goes, and say what to do next."""
+"""`rolecall run`: run a config, show progress, and print what to do next."""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rolecall.runs import RunSummary, run_config
-from rolecall.views.run_progress import progress_for
+from rolecall.cli.options import add_selection_options, declare_command, whole_number
+from rolecall.cli.report import show_report
 
-__all__ = ['run_command']
+if TYPE_CHECKING:
+    from rolecall.runs import RunSummary
 
+__all__ = ['add_run', 'run_command']
+
+_OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _BETWEEN_COLLECTIONS = 20_000
+
+
+def add_run(commands: Any) -> None:
+    """Declare `rolecall run`."""
+    parser = declare_command(
+        commands,
+        'run',
+        'send every dataset to every model and score the answers',
+        'Run a config, or resume the run in its directory: finished requests are not sent again.',
+        '  rolecall run config.py --out runs/first\n'
+        '  rolecall run config.py --out runs/first --dry-run     plan only: rows, tokens, price\n'
+        '  rolecall run config.py --out runs/first --rerun failed\n'
+        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20",
+    )
+    parser.set_defaults(run=_run)
+    parser.add_argument('config', metavar='CONFIG', help='a config file')
+    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
+    add_selection_options(parser)
+    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
+    parser.add_argument('--rerun', nargs='+', choices=_OUTCOMES, default=[], help='resend rows with these outcomes')
+    parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
+    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    out = Path(arguments.out or Path('runs') / Path(arguments.config).stem)
+    code = run_command(
+        arguments.config,
+        out=out,
+        limit=arguments.limit,
+        dataset=arguments.dataset,
+        model=arguments.model,
+        rerun=arguments.rerun,
+        dry_run=arguments.dry_run,
+        quiet=arguments.quiet,
+        data=dict(arguments.data) or None,
+    )
+    if not arguments.dry_run and code in (0, 1):
+        show_report(out)
+        print(f'Every row: rolecall report {out} --html report.html --config {arguments.config}', file=sys.stderr)
+    return code
 
 
 def run_command(
@@ -29,6 +76,10 @@ def run_command(
     data: Mapping[str, str] | None = None,
 ) -> int:
     """Run a config file. The result is the exit code: 0, 1 if rows failed, 130 if interrupted."""
+    from rolecall.runs import run_config
+    from rolecall.strings import printable
+    from rolecall.views.run_progress import progress_for
+
     directory = Path(out) if out is not None else Path('runs') / Path(config).stem
     with _rare_collections():
         summary = run_config(
@@ -42,14 +93,14 @@ def run_command(
             progress=progress_for(quiet=quiet),
             data=data,
         )
-    for line in _ending(summary, config):
-        print(line, file=sys.stderr)
+    for line in _next_steps(summary, config):
+        print(printable(line), file=sys.stderr)
     return summary.exit_code
 
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """A run makes many objects and hardly a cycle: looking for cycles less often saves a tenth of its time."""
+    """Collect garbage less often: a run creates many objects and few cycles, which saves a tenth of its time."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_BETWEEN_COLLECTIONS)
@@ -60,17 +111,19 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _ending(summary: RunSummary, config: str | Path) -> list[str]:
+def _next_steps(summary: RunSummary, config: str | Path) -> list[str]:
+    from rolecall.strings import count_noun
+
     again = f'rolecall run {config} --out {summary.out}'
     if summary.dry:
         return ['Nothing was sent (dry run).']
     if summary.interrupted:
-        return [f'Interrupted. What was finished is kept; go on with: {again}']
-    lines = [f'{model} could not be asked: {why}' for model, why in summary.broken.items()]
+        return [f'Interrupted. Finished rows are kept; resume with: {again}']
+    lines = [f'{model} was unreachable: {why}' for model, why in summary.broken.items()]
     if summary.broken:
-        lines.append(f'What was finished is kept; once that is put right, go on with: {again}')
+        lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
     if failed := summary.outcomes.get('failed'):
-        lines.append(f'{failed:,} rows failed; ask them again with: {again} --rerun failed')
+        lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
     if summary.unjudged:
-        lines.append(f'{summary.unjudged:,} answers were not judged; ask the judge again with: {again} --rerun failed')
+        lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
     return [*lines, f'Results are in {summary.out}.']

@@ -16,13 +16,13 @@ from typing import Any
 from rolecall.pairs.pair import Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
-from rolecall.report.source import Sent
-from rolecall.report.tally import VERDICTS, Pair, verdict_of
-from rolecall.report.words import OUTCOMES
+from rolecall.report.counts import VERDICTS, Pair, verdict_of
+from rolecall.report.run_source import SentRequest
+from rolecall.report.score_text import OUTCOMES
 from rolecall.runs.store.results import Result
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.looks import groups_in, label_of, style_of
-from rolecall.views.visible import shortened
+from rolecall.views.visible import shorten_media
 
 __all__ = ['Packer', 'packed']
 
@@ -73,7 +73,7 @@ class Packer:
         """Count a row that is not taken."""
         self.left_out[pair] += 1
 
-    def add(self, result: Result, sent: Iterable[Sent]) -> int | None:
+    def add(self, result: Result, sent: Iterable[SentRequest]) -> int | None:
         """Take one row; the number of characters that were sent for it, if that is known."""
         pair = (result.dataset, result.model)
         self._charged = 0
@@ -105,7 +105,7 @@ class Packer:
         self._lent[pair] += size - own
         self.pool -= size - own
 
-    def _prompt(self, sent: Sent) -> tuple[list[Any], int]:
+    def _prompt(self, sent: SentRequest) -> tuple[list[Any], int]:
         """One request: a title, what to know about it, and its blocks; and its size."""
         preview, headed = sent.preview, is_messages(sent.preview)
         runs = self._runs if sent.origins else self._runs_as_sent
@@ -146,7 +146,7 @@ class Packer:
 
 
 def _span_text(span: Span) -> str:
-    return shortened(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
+    return shorten_media(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
 
 
 def _title(preview: Preview) -> str:

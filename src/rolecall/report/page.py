@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from rolecall._version import __version__
+from rolecall.report.counts import VERDICTS, RunCounts, Why, every_card, not_judged
 from rolecall.report.packing import Packer, packed
 from rolecall.report.palette import plot_sheet, style_sheet
 from rolecall.report.plots import ENDINGS, histograms, outcome_bars, score_plots
-from rolecall.report.source import Previews, Run, requests_sent
+from rolecall.report.run_source import Previews, Run, requests_sent
+from rolecall.report.score_text import OUTCOMES, Grid, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.report.svg import element, link_to_rows, marker, shown
-from rolecall.report.tally import VERDICTS, Tally, Why, every_card, not_judged
-from rolecall.report.words import OUTCOMES, Grid, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.facts import counted
+from rolecall.strings import count_noun
 from rolecall.views.looks import LOOKS
 
 __all__ = ['page_parts', 'report_html']
@@ -40,22 +40,22 @@ def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = 
     cards: Sequence[Scorecard] = run.scorecards()
     pairs = dict.fromkeys((card.dataset, card.model) for card in cards)
     packer = Packer(share=max(_LEAST_SHARE, most_bytes // 2 // max(1, len(pairs))), pool=most_bytes // 2)
-    tally = Tally()
+    run_counts = RunCounts()
     for result in run.results():
         pair = (result.dataset, result.model)
         if packer.has_room(pair):
-            tally.add(result, prompt_characters=packer.add(result, requests_sent(run, result, previews)))
+            run_counts.add(result, prompt_characters=packer.add(result, requests_sent(run, result, previews)))
         else:
             packer.skip(pair)
-            tally.add(result)
-    cards = every_card(cards, tally)
-    models = tuple(dict.fromkeys([model for _, model in (*pairs, *tally.endings)]))
+            run_counts.add(result)
+    cards = every_card(cards, run_counts)
+    models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
     styles = _styles(packer)
     yield from _head(run, styles)
-    yield from _summary(run, cards, tally, models)
+    yield from _summary(run, cards, run_counts, models)
     yield from _scores(cards, models)
-    yield from _outcomes(tally, not_judged(cards))
-    yield from _lengths(tally, models)
+    yield from _outcomes(run_counts, not_judged(cards))
+    yield from _lengths(run_counts, models)
     yield from _browser(packer)
     yield from _data(packer, styles)
     yield f'<script>{_asset("report.js")}</script></body></html>\n'
@@ -87,9 +87,9 @@ def _head(run: Run, styles: Sequence[str]) -> Iterator[str]:
     yield f'<title>{shown(run.title)} – rolecall report</title><style>{sheet}</style></head>\n<body>'
 
 
-def _summary(run: Run, cards: Sequence[Scorecard], tally: Tally, models: Sequence[str]) -> Iterator[str]:
-    datasets = dict.fromkeys([card.dataset for card in cards] + [dataset for dataset, _ in tally.endings])
-    facts = (counted(len(datasets), 'dataset'), counted(len(models), 'model'), counted(tally.rows, 'row'))
+def _summary(run: Run, cards: Sequence[Scorecard], run_counts: RunCounts, models: Sequence[str]) -> Iterator[str]:
+    datasets = dict.fromkeys([card.dataset for card in cards] + [dataset for dataset, _ in run_counts.endings])
+    facts = (count_noun(len(datasets), 'dataset'), count_noun(len(models), 'model'), count_noun(run_counts.rows, 'row'))
     links = ''.join(f'<a href="#{name}">{name}</a>' for name in ('scores', 'outcomes', 'lengths', 'rows'))
     yield f'<header><p class="brand">rolecall report</p><h1><bdi>{shown(run.title)}</bdi></h1>'
     yield f'<p class="facts"><span>{shown(run.created)}</span>{"".join(f"<span>{fact}</span>" for fact in facts)}</p>'
@@ -135,17 +135,17 @@ def _score_cell(card: Scorecard | None, digits: int) -> str:
     return f'<td>{linked} <i>{interval(card, digits)}</i><small>{denominator(card)} scored</small>{rest}</td>'
 
 
-def _outcomes(tally: Tally, unjudged: Sequence[Why]) -> Iterator[str]:
+def _outcomes(run_counts: RunCounts, unjudged: Sequence[Why]) -> Iterator[str]:
     yield '<section id="outcomes" aria-labelledby="h-outcomes"><h2 id="h-outcomes">Outcomes</h2>'
-    seen = {ending for counts in tally.endings.values() for ending in counts}
+    seen = {ending for counts in run_counts.endings.values() for ending in counts}
     keys = ''.join(
         f'<span><i class="key e-{ending.replace(" ", "_")}"></i>{OUTCOMES.get(ending, ending)}</span>'
         for ending in ENDINGS
         if ending in seen
     )
-    if tally.endings:
-        yield f'<p class="legend">{keys}</p>{outcome_bars(tally.endings)}'
-    reasons = [*unjudged, *tally.why()]
+    if run_counts.endings:
+        yield f'<p class="legend">{keys}</p>{outcome_bars(run_counts.endings)}'
+    reasons = [*unjudged, *run_counts.why()]
     if reasons:
         heads = ''.join(f'<th scope="col">{name}</th>' for name in ('rows', 'outcome', 'reason', 'where'))
         yield '<details><summary>Why rows have no answer or no score</summary><div class="scroll" tabindex="0"><table>'
@@ -158,10 +158,10 @@ def _outcomes(tally: Tally, unjudged: Sequence[Why]) -> Iterator[str]:
     yield '</section>\n'
 
 
-def _lengths(tally: Tally, models: Sequence[str]) -> Iterator[str]:
+def _lengths(run_counts: RunCounts, models: Sequence[str]) -> Iterator[str]:
     yield '<section id="lengths" aria-labelledby="h-lengths"><h2 id="h-lengths">Lengths and latencies</h2>'
     choices = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',))
-    found = [measure for names in choices if (measure := tally.measure(*names))]
+    found = [measure for names in choices if (measure := run_counts.measure(*names))]
     if found:
         yield f'<div class="columns">{"".join(histograms(name, numbers, models) for name, numbers in found)}</div>'
     else:
@@ -174,7 +174,8 @@ def _browser(packer: Packer) -> Iterator[str]:
     if packer.left_out:
         total = sum(packer.left_out.values())
         per_pair = ', '.join(f'{dataset} × {model}: {count:,}' for (dataset, model), count in packer.left_out.items())
-        yield f'<p class="note missing">{counted(total, "row")} left out here to keep this file small (they are in the '
+        yield f'<p class="note missing">{count_noun(total, "row")} left out here to keep this file small (they are in '
+        yield 'the '
         yield f'scores and plots above): {shown(per_pair)}. <code>rolecall export results</code> prints every row.</p>'
     yield '<noscript><p class="note">The rows are drawn by a script; scores and plots above need none.</p></noscript>'
     yield '<div id="browser" hidden></div></section>\n</main>'

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
+from rolecall.report.counts import VERDICTS, Pair
 from rolecall.report.palette import SERIES
+from rolecall.report.score_text import OUTCOMES, Grid, denominator, grid_of, interval, score
 from rolecall.report.svg import Scale, drawing, element, link_to_rows, marker, shown, text, ticks
-from rolecall.report.tally import VERDICTS, Pair
-from rolecall.report.words import OUTCOMES, Grid, denominator, grid_of, interval, score
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['ENDINGS', 'histograms', 'outcome_bars', 'score_plots']

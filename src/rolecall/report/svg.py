@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import urlencode
 
 from rolecall.report.palette import SERIES
-from rolecall.views.visible import safe
+from rolecall.strings import printable
 
 __all__ = ['Scale', 'drawing', 'element', 'link_to_rows', 'marker', 'shown', 'text', 'ticks']
 
@@ -28,7 +28,7 @@ def _value(value: object) -> str:
 
 def shown(words: str) -> str:
     """Words as markup: nothing in them acts on the page or turns its direction."""
-    return escape(safe(words))
+    return escape(printable(words))
 
 
 def text(words: str, x: str, y: float, **attributes: object) -> str:

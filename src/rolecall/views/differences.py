@@ -14,12 +14,13 @@ from typing import Any
 
 from rolecall.pairs.pair import Preview
 from rolecall.render.spans import join_spans
+from rolecall.strings import printable
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.facts import title_of
 from rolecall.views.jsonl import as_json
-from rolecall.views.visible import SPECIAL_TOKEN, blanks_shown, safe
+from rolecall.views.visible import SPECIAL_TOKEN, show_blanks
 
-__all__ = ['Change', 'Pieces', 'compare', 'diff_as_json', 'plain_diff', 'request_lines']
+__all__ = ['Change', 'Pieces', 'align_lines', 'diff_as_json', 'plain_diff', 'request_lines']
 
 _UNSPACED = '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af'
 _WORD = re.compile(rf'(?:{SPECIAL_TOKEN.pattern})|(?m:^── [^\n]+ ──$)|[^\W{_UNSPACED}]+ ?|.', re.DOTALL)
@@ -58,10 +59,10 @@ def request_lines(preview: Preview) -> list[str]:
     return lines
 
 
-def compare(left: Sequence[str], right: Sequence[str]) -> list[Change]:
+def align_lines(left: Sequence[str], right: Sequence[str]) -> list[Change]:
     """The lines of two requests, aligned.
 
-    >>> for change in compare(['Q: 1+1=?', 'A:'], ['Q: 1+2=?', 'A:']):
+    >>> for change in align_lines(['Q: 1+1=?', 'A:'], ['Q: 1+2=?', 'A:']):
     ...     print(change.left, change.right)
     (('Q: 1+', False), ('1', True), ('=?', False)) (('Q: 1+', False), ('2', True), ('=?', False))
     (('A:', False),) (('A:', False),)
@@ -87,19 +88,19 @@ def _by_words(left: str, right: str) -> Runs:
     forgiving = max(len(one), len(other)) > _JUNK_FROM
     for op, a, b, c, d in SequenceMatcher(None, one, other, autojunk=forgiving).get_opcodes():
         before, after = ''.join(one[a:b]), ''.join(other[c:d])
-        yield from [(before, after)] if op == 'equal' else _trimmed(before, after)
+        yield from [(before, after)] if op == 'equal' else _trim_common(before, after)
 
 
-def _trimmed(left: str, right: str) -> Runs:
+def _trim_common(left: str, right: str) -> Runs:
     """Two differing stretches without the characters they begin and end with in common."""
-    start = min(_outside(text, _alike(left, right)) for text in (left, right))
-    stop = _alike(left[start:][::-1], right[start:][::-1])
-    stop = min(len(text) - _outside(text, len(text) - stop, after=True) for text in (left, right))
+    start = min(_move_outside_token(text, _common_length(left, right)) for text in (left, right))
+    stop = _common_length(left[start:][::-1], right[start:][::-1])
+    stop = min(len(text) - _move_outside_token(text, len(text) - stop, after=True) for text in (left, right))
     middle = left[start : len(left) - stop], right[start : len(right) - stop]
     return [(left[:start], left[:start]), middle, (left[len(left) - stop :], right[len(right) - stop :])]
 
 
-def _outside(text: str, at: int, *, after: bool = False) -> int:
+def _move_outside_token(text: str, at: int, *, after: bool = False) -> int:
     """The place, or if it lies inside a special token, the place before (or after) that token."""
     for found in SPECIAL_TOKEN.finditer(text):
         if found.start() < at < found.end():
@@ -107,7 +108,7 @@ def _outside(text: str, at: int, *, after: bool = False) -> int:
     return at
 
 
-def _alike(left: str, right: str) -> int:
+def _common_length(left: str, right: str) -> int:
     """How many characters two texts begin with in common."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
@@ -132,11 +133,15 @@ def _rows(runs: Runs) -> Iterator[Change]:
 
 def _row(left: list[tuple[str, bool]], right: list[tuple[str, bool]]) -> Change:
     if left and not right:
-        return Change(_joined(left), None)
-    return Change(None, _joined(right)) if right and not left else Change(_joined(left), _joined(right))
+        return Change(_merge_neighbours(left), None)
+    return (
+        Change(None, _merge_neighbours(right))
+        if right and not left
+        else Change(_merge_neighbours(left), _merge_neighbours(right))
+    )
 
 
-def _joined(pieces: list[tuple[str, bool]]) -> Pieces:
+def _merge_neighbours(pieces: list[tuple[str, bool]]) -> Pieces:
     """The pieces with neighbours of the same kind put together."""
     groups = groupby(pieces, key=lambda piece: piece[1])
     return tuple((''.join(text for text, _ in group), differs) for differs, group in groups)
@@ -144,10 +149,10 @@ def _joined(pieces: list[tuple[str, bool]]) -> Pieces:
 
 def plain_diff(left: Preview, right: Preview, *, whitespace: bool = False) -> Iterator[str]:
     """Both requests in one column: what the left says with `-`, the right with `+`, changed words in brackets."""
-    yield f'--- {safe(title_of(left))}'
-    yield f'+++ {safe(title_of(right))}'
+    yield f'--- {printable(title_of(left))}'
+    yield f'+++ {printable(title_of(right))}'
     waiting: list[str] = []
-    for change in compare(request_lines(left), request_lines(right)):
+    for change in align_lines(request_lines(left), request_lines(right)):
         if change.same:
             yield from waiting
             waiting = []
@@ -163,7 +168,7 @@ def plain_diff(left: Preview, right: Preview, *, whitespace: bool = False) -> It
 
 
 def _plain(pieces: Pieces, marks: tuple[str, str], whitespace: bool) -> str:
-    shown = ((blanks_shown(safe(text)) if whitespace else safe(text), differs) for text, differs in pieces)
+    shown = ((show_blanks(printable(text)) if whitespace else printable(text), differs) for text, differs in pieces)
     return ''.join(_marked_lines(text, marks) if differs else text for text, differs in shown)
 
 
@@ -173,7 +178,7 @@ def _marked_lines(text: str, marks: tuple[str, str]) -> str:
 
 def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
     """Both previews, whether what is sent is the same, and the lines that differ."""
-    changes = [change for change in compare(request_lines(left), request_lines(right)) if not change.same]
+    changes = [change for change in align_lines(request_lines(left), request_lines(right)) if not change.same]
     return {
         'same': left.request == right.request if left.request is not None else left.prompt == right.prompt,
         'left': as_json(left),

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from rolecall.pairs.pair import Preview
 from rolecall.program import fingerprint
 from rolecall.render.spans import join_spans
+from rolecall.strings import count_noun
 
-__all__ = ['counted', 'facts_of', 'title_of']
+__all__ = ['facts_of', 'title_of']
 
 _HAPPENED = {
     'fallback': 'fell back',
@@ -19,15 +20,6 @@ _HAPPENED = {
     'shots_dropped': 'dropped',
     'truncated': 'truncated',
 }
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, 'message'), counted(1200, 'token')
-    ('1 message', '1,200 tokens')
-    """
-    return f'{number:,} {noun}{"" if number == 1 else "s"}'
 
 
 def title_of(preview: Preview) -> str:
@@ -73,7 +65,7 @@ def _end_of_context(preview: Preview) -> int | None:
 
 def _size(preview: Preview) -> str:
     places = join_spans(preview.spans)
-    characters = counted(sum(map(len, places.values())), 'character')
+    characters = count_noun(sum(map(len, places.values())), 'character')
     if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
-        return f'{characters} in {counted(len(preview.request), "message")}'
+        return f'{characters} in {count_noun(len(preview.request), "message")}'
     return characters

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 from rolecall.pairs.pair import Preview
 from rolecall.render.spans import Span
+from rolecall.strings import printable
 from rolecall.views.blocks import Block, blocks_of, is_messages
 from rolecall.views.facts import facts_of, title_of
 from rolecall.views.looks import label_of
-from rolecall.views.visible import blanks_shown, safe, shortened
+from rolecall.views.visible import shorten_media, show_blanks
 
-__all__ = ['plain_lines', 'shown_text']
+__all__ = ['plain_lines', 'span_text']
 
 
 def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
@@ -36,15 +37,15 @@ def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
     -- size: 10 characters in 1 message
     -- fingerprint: ...
     """
-    yield f'== {safe(title_of(preview))}'
+    yield f'== {printable(title_of(preview))}'
     blocks = blocks_of(preview)
     width = max((len(label_of(span.origin)) for block in blocks for span in block.spans if _shows(span)), default=0)
     for block in blocks:
         if is_messages(preview):
-            yield f'-- {safe(block.heading)}{f" {safe(block.extra)}" if block.extra else ""}'
+            yield f'-- {printable(block.heading)}{f" {printable(block.extra)}" if block.extra else ""}'
         yield from _block_lines(block, width, whitespace=whitespace)
     for heading, words in facts_of(preview):
-        yield f'-- {heading}: {safe(words)}'
+        yield f'-- {heading}: {printable(words)}'
 
 
 def _block_lines(block: Block, width: int, *, whitespace: bool) -> Iterator[str]:
@@ -54,7 +55,7 @@ def _block_lines(block: Block, width: int, *, whitespace: bool) -> Iterator[str]
         if not _shows(span):
             continue
         label = label_of(span.origin).ljust(width)
-        for number, line in enumerate(shown_text(span, whitespace=whitespace).split('\n')):
+        for number, line in enumerate(span_text(span, whitespace=whitespace).split('\n')):
             if number:
                 if not begun:
                     yield f'{label} │'
@@ -70,9 +71,9 @@ def _shows(span: Span) -> bool:
     return bool(span.text) or span.token is not None
 
 
-def shown_text(span: Span, *, whitespace: bool = False) -> str:
+def span_text(span: Span, *, whitespace: bool = False) -> str:
     """A span's words as they may be shown."""
     if span.token is not None:
         return f'<{span.token}>'
-    text = safe(shortened(str(span.text)) if span.origin.kind == 'media' else str(span.text))
-    return blanks_shown(text) if whitespace else text
+    text = printable(shorten_media(str(span.text)) if span.origin.kind == 'media' else str(span.text))
+    return show_blanks(text) if whitespace else text

@@ -13,8 +13,7 @@ from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.facts import counted
-from rolecall.views.visible import safe
+from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -100,7 +99,7 @@ class QuietProgress(NullListener):
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
-        self._say(f'rolecall: {safe(message)}')
+        self._say(f'rolecall: {printable(message)}')
 
     def _say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -120,14 +119,14 @@ class PlainProgress(QuietProgress):
         lines = list(plan.lines())
         hidden = len(lines) - 1 - _MOST_PAIRS
         for line in lines[:_MOST_PAIRS] if hidden > 0 else lines[:-1]:
-            self._say(safe(line))
+            self._say(printable(line))
         if hidden > 0:
             self._say(f'… and {hidden:,} more')
         self._say(lines[-1])
         for finding in findings[:_MOST_FINDINGS]:
-            self._say(f'lint error: {finding.rule}  {safe(finding.where)}: {safe(finding.message)}')
+            self._say(f'lint error: {finding.rule}  {printable(finding.where)}: {printable(finding.message)}')
         if findings:
-            self._say(f'{counted(len(findings), "lint error")}; `rolecall lint` shows remedies.')
+            self._say(f'{count_noun(len(findings), "lint error")}; `rolecall lint` shows remedies.')
 
     def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
         """A dataset × model is begun."""
@@ -145,15 +144,15 @@ class PlainProgress(QuietProgress):
             self._tell(key, tally)
 
     def _tell(self, key: tuple[str, str], tally: Tally) -> None:
-        self._say(safe(tally.line()))
+        self._say(printable(tally.line()))
 
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
         tally = self._tallies.pop((dataset, model), None)
         if tally is not None:
-            self._say(safe(tally.line()))
+            self._say(printable(tally.line()))
         for card in cards:
-            self._say(safe(score_line(card)))
+            self._say(printable(score_line(card)))
 
 
 class LiveProgress(PlainProgress):

@@ -70,9 +70,9 @@ class TerminalShape:
     whitespace: bool = False
 
     def show(self, preview: Preview, counted: Counted | None) -> None:
-        from rolecall.views.terminal import show
+        from rolecall.views.terminal import show_preview
 
-        show(preview, self.to, whitespace=self.whitespace, counted=counted)
+        show_preview(preview, self.to, whitespace=self.whitespace, counted=counted)
         self.to.print()
 
     def compare(self, left: Preview, right: Preview) -> None:

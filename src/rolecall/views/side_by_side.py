@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.pairs.pair import Preview
-from rolecall.views.differences import Change, Pieces, compare, request_lines
+from rolecall.strings import printable
+from rolecall.views.differences import Change, Pieces, align_lines, request_lines
 from rolecall.views.facts import title_of
-from rolecall.views.visible import blanks_shown, safe
+from rolecall.views.visible import show_blanks
 
 __all__ = ['show_diff']
 
@@ -21,8 +22,8 @@ _RIGHT = 'bold reverse #56b4e9'
 
 def show_diff(left: Preview, right: Preview, to: Console, *, whitespace: bool = False) -> None:
     """Print two requests with their differences marked."""
-    changes = compare(request_lines(left), request_lines(right))
-    titles = [Text(safe(title_of(one)), 'bold') for one in (left, right)]
+    changes = align_lines(request_lines(left), request_lines(right))
+    titles = [Text(printable(title_of(one)), 'bold') for one in (left, right)]
     if to.width >= _NARROW:
         to.print(_table(changes, titles, whitespace))
     else:
@@ -41,7 +42,7 @@ def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table
     for change in changes:
         mark = ' ' if change.same else '<' if change.right is None else '>' if change.left is None else '≠'
         left, right = (
-            _drawn(side, style, whitespace) for side, style in ((change.left, _LEFT), (change.right, _RIGHT))
+            _draw_pieces(side, style, whitespace) for side, style in ((change.left, _LEFT), (change.right, _RIGHT))
         )
         table.add_row(left, Text(mark, 'bold'), right)
     return table
@@ -50,16 +51,16 @@ def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table
 def _print_unified(changes: list[Change], to: Console, whitespace: bool) -> None:
     for change in changes:
         if change.same:
-            to.print(Text.assemble('  ', _drawn(change.left, '', whitespace)))
+            to.print(Text.assemble('  ', _draw_pieces(change.left, '', whitespace)))
             continue
         for sign, side, style in (('-', change.left, _LEFT), ('+', change.right, _RIGHT)):
-            for line in _drawn(side, style, whitespace).split('\n', allow_blank=True) if side is not None else ():
+            for line in _draw_pieces(side, style, whitespace).split('\n', allow_blank=True) if side is not None else ():
                 to.print(Text.assemble((f'{sign} ', style), line))
 
 
-def _drawn(pieces: Pieces | None, style: str, whitespace: bool) -> Text:
+def _draw_pieces(pieces: Pieces | None, style: str, whitespace: bool) -> Text:
     text = Text(overflow='fold')
     for words, differs in pieces or ():
-        shown = safe(words)
-        text.append(blanks_shown(shown) if whitespace else shown, style if differs else '')
+        shown = printable(words)
+        text.append(show_blanks(shown) if whitespace else shown, style if differs else '')
     return text

@@ -17,17 +17,17 @@ from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 from rolecall.retrievers import Picked
+from rolecall.strings import count_noun, printable
 from rolecall.views.blocks import is_messages
-from rolecall.views.facts import counted
 from rolecall.views.looks import LOOKS, group_of, label_of
-from rolecall.views.visible import blanks_shown, safe
+from rolecall.views.visible import show_blanks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['Counted', 'Room', 'TokenAt', 'count_tokens', 'room_of', 'tokens_of']
+__all__ = ['Counted', 'TokenAt', 'TokenBudget', 'count_tokens', 'token_budget_of', 'tokens_of']
 
 _BOS = Origin('marker', 'BOS')
 
@@ -46,13 +46,13 @@ class TokenAt:
     crosses: bool = False
     """Whether it also holds characters of the next origin."""
 
-    def shown(self) -> str:
+    def as_line(self) -> str:
         """The token on one line, with its blanks visible."""
-        return blanks_shown(safe(self.piece)).replace('\n', '').replace('\t', '')
+        return show_blanks(printable(self.piece)).replace('\n', '').replace('\t', '')
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TokenBudget:
     """How many tokens a prompt may have: the context less what is kept for the answer."""
 
     max_seq_len: int
@@ -69,7 +69,7 @@ class Counted:
 
     tokenizer: str
     tokens: tuple[TokenAt, ...]
-    room: Room | None = None
+    room: TokenBudget | None = None
     shots: int = 0
     fitting_shots: int | None = None
     """How many of the shots fit; None if not even the prompt without any does, or nothing limits it."""
@@ -93,12 +93,12 @@ class Counted:
         yield 'tokens', f'{self.total:,}{scope} ({per})'
         if crossing := [token for token in self.tokens if token.crosses]:
             examples = ', '.join(repr(token.piece) for token in crossing[:3])
-            yield 'boundaries', f'{counted(len(crossing), "token")} across two origins: {examples}'
+            yield 'boundaries', f'{count_noun(len(crossing), "token")} across two origins: {examples}'
         yield 'tokenizer', self.tokenizer
         if self.room is not None:
             yield 'room', self._room_words(self.room)
 
-    def _room_words(self, room: Room) -> str:
+    def _room_words(self, room: TokenBudget) -> str:
         sum_ = f'{room.max_seq_len:,} − {room.max_out_len:,} = {room.tokens:,} tokens'
         if self.total <= room.tokens:
             return f'{sum_}: fits, {room.tokens - self.total:,} left'
@@ -134,18 +134,18 @@ class Counted:
     def plain_lines(self) -> Iterator[str]:
         """The count, then one token on each line: number, id, origin, text."""
         for heading, words in self.facts():
-            yield f'-- {heading}: {safe(words)}'
+            yield f'-- {heading}: {printable(words)}'
         width = max((len(label_of(token.origin)) for token in self.tokens), default=0)
         for number, token in enumerate(self.tokens):
             mark = '*' if token.crosses else ' '
-            yield f'{number:>6} {token.id:>7} {label_of(token.origin).ljust(width)}{mark}│{token.shown()}'
+            yield f'{number:>6} {token.id:>7} {label_of(token.origin).ljust(width)}{mark}│{token.as_line()}'
 
 
-def room_of(task: Task, model_entry: ModelEntry) -> Room | None:
+def token_budget_of(task: Task, model_entry: ModelEntry) -> TokenBudget | None:
     """The limit that a config sets; the dataset's `max_out_len` goes before the model's."""
     context = model_entry.entry.get('max_seq_len')
     answer = task.inferencer.options.get('max_out_len', model_entry.entry.get('max_out_len', 0))
-    return Room(context, answer) if isinstance(context, int) and isinstance(answer, int) else None
+    return TokenBudget(context, answer) if isinstance(context, int) and isinstance(answer, int) else None
 
 
 def count_tokens(
@@ -153,7 +153,7 @@ def count_tokens(
 ) -> Counted:
     """The tokens of a request, and how many of its shots fit into the context."""
     model_entry = pair.model_entry
-    room = room_of(pair.task, model_entry) if model_entry else None
+    room = token_budget_of(pair.task, model_entry) if model_entry else None
     begins = model_entry is not None and model_entry.kind == 'text'
     tokens = tuple(tokens_of(preview.spans, tokenizer, with_bos=begins))
 
@@ -182,9 +182,9 @@ def tokens_of(spans: Iterable[Span], tokenizer: Tokenizer, *, with_bos: bool) ->
     """The tokens of spans. Text without token ids in it is tokenized as one; media are not text."""
     begun = not (with_bos and tokenizer.adds_bos and tokenizer.bos_id is not None)
     for (message, part, is_text), run in groupby(spans, key=lambda s: (s.message, s.part, _is_text(s))):
-        for token in _run_tokens(list(run), tokenizer, message, part) if is_text else _given_tokens(run, tokenizer):
+        for token in _run_tokens(list(run), tokenizer, message, part) if is_text else _tokens_of_ids(run, tokenizer):
             if not begun and token.id != tokenizer.bos_id and tokenizer.bos_id is not None:
-                yield _given(tokenizer.bos_id, Span('', _BOS), tokenizer)
+                yield _token_of_id(tokenizer.bos_id, Span('', _BOS), tokenizer)
             begun = True
             yield token
 
@@ -193,11 +193,11 @@ def _is_text(span: Span) -> bool:
     return span.token is None and span.origin.kind != 'media'
 
 
-def _given_tokens(spans: Iterable[Span], tokenizer: Tokenizer) -> Iterator[TokenAt]:
-    return (_given(span.token, span, tokenizer) for span in spans if span.token is not None)
+def _tokens_of_ids(spans: Iterable[Span], tokenizer: Tokenizer) -> Iterator[TokenAt]:
+    return (_token_of_id(span.token, span, tokenizer) for span in spans if span.token is not None)
 
 
-def _given(id_: int, span: Span, tokenizer: Tokenizer) -> TokenAt:
+def _token_of_id(id_: int, span: Span, tokenizer: Tokenizer) -> TokenAt:
     piece = tokenizer.pieces([id_])[0]
     return TokenAt(id_, piece, piece, span.origin, span.message, span.part)
 

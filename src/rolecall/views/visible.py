@@ -1,4 +1,4 @@
-"""Text that is safe and honest to show: control characters cannot act on a terminal, and blanks can be seen."""
+"""Text with its blanks made visible, special tokens found, and long media references shorten_media."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ['SPECIAL_TOKEN', 'blanks_shown', 'safe', 'shortened', 'stretches']
+__all__ = ['SPECIAL_TOKEN', 'shorten_media', 'show_blanks', 'split_matches']
 
-_ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
 _BLANK = re.compile('[ \t\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]')
 _MARKS = {' ': '·', '\t': '⇥\t', '\n': '⏎\n', '\u00a0': '⍽', '\u3000': '□□'}
 _KEPT_OF_MEDIA = 60
@@ -20,26 +19,10 @@ SPECIAL_TOKEN = re.compile(
 """What tokenizers' special tokens commonly look like, for when no tokenizer is at hand."""
 
 
-def safe(text: str) -> str:
-    """The text with characters that would act on a terminal (or hide) written out.
-
-    >>> safe('red: \\x1b[31m, flipped: \\u202e')
-    'red: ␛[31m, flipped: \\\\u202e'
-    """
-    return _ACTIVE.sub(lambda found: _written(found.group()), text)
-
-
-def _written(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return '␡' if code == 0x7F else f'\\u{code:04x}'
-
-
-def blanks_shown(text: str) -> str:
+def show_blanks(text: str) -> str:
     """The text with a mark for every space, tab and line break (which still breaks the line).
 
-    >>> blanks_shown('a b\\n')
+    >>> show_blanks('a b\\n')
     'a·b⏎\\n'
     """
     return _BLANK.sub(lambda found: _MARKS.get(found.group()) or f'⟨{_blank_name(found.group())}⟩', text)
@@ -49,10 +32,10 @@ def _blank_name(character: str) -> str:
     return unicodedata.name(character, f'U+{ord(character):04X}').lower()
 
 
-def shortened(text: str) -> str:
+def shorten_media(text: str) -> str:
     """A reference to media, short enough to read.
 
-    >>> shortened('data:image/png;base64,' + 'A' * 5000)
+    >>> shorten_media('data:image/png;base64,' + 'A' * 5000)
     'data:image/png;base64,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA… (5,022 characters)'
     """
     if len(text) <= 2 * _KEPT_OF_MEDIA:
@@ -60,10 +43,10 @@ def shortened(text: str) -> str:
     return f'{text[:_KEPT_OF_MEDIA]}… ({len(text):,} characters)'
 
 
-def stretches(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
+def split_matches(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
     """The text cut where the pattern matches; the flag says which stretches did.
 
-    >>> list(stretches('<s>Hi', SPECIAL_TOKEN))
+    >>> list(split_matches('<s>Hi', SPECIAL_TOKEN))
     [('<s>', True), ('Hi', False)]
     """
     at = 0

@@ -1,4 +1,4 @@
-"""Whether one run is better than another: the same rows side by side, with a paired test and the rows that flipped."""
+"""The same rows under two runs or two models: paired means, a paired test, and the rows whose score changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rolecall.scoring.statistics import (
     sign_flip,
 )
 
-__all__ = ['Comparison', 'Flip', 'Groups', 'Row', 'Versus', 'compare']
+__all__ = ['Groups', 'PairedScores', 'Pairing', 'Row', 'ScoreChange', 'pair_results']
 
 _CONFIDENCE = 0.95
 
@@ -25,7 +25,7 @@ Groups = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Row(Protocol):
-    """What a finished row has to say to be compared."""
+    """What pairing needs to know of a finished row."""
 
     @property
     def dataset(self) -> str: ...
@@ -46,8 +46,8 @@ class Row(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """A row whose score changed. Different fingerprints mean that something else was sent."""
+class ScoreChange:
+    """A row whose score changed. Different fingerprints mean that different requests were sent."""
 
     row: int
     before: float
@@ -62,7 +62,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Versus:
+class PairedScores:
     """One dataset, A against B. Differences are B − A, on the scale of the rows' scores.
 
     Where whole groups of rows are compared, a group stands for its rows in every count, under its first row's number.
@@ -81,14 +81,14 @@ class Versus:
     p: float | None
     test: Literal['mcnemar', 'permutation', 'none']
     clusters: int
-    gained: tuple[Flip, ...]
+    gained: tuple[ScoreChange, ...]
     """Rows that B does better, largest change first."""
-    lost: tuple[Flip, ...]
+    lost: tuple[ScoreChange, ...]
     only_a: int
     """Rows with a score in A alone."""
     only_b: int
     different_gold: int
-    """Rows left out because the two runs hold them against different gold answers: not the same question."""
+    """Rows left out because their gold answers differ: not the same question."""
     different_requests: int
     """Compared rows for which the two runs sent different requests."""
     grouped: bool = False
@@ -96,16 +96,16 @@ class Versus:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Pairing:
     """Two runs, dataset by dataset, and what could not be paired."""
 
-    pairs: tuple[Versus, ...]
+    pairs: tuple[PairedScores, ...]
     unpaired_a: tuple[tuple[str, str], ...] = ()
     """(dataset, model) that only A has."""
     unpaired_b: tuple[tuple[str, str], ...] = ()
 
 
-def compare(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None) -> Comparison:
+def pair_results(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None) -> Pairing:
     """Compare two runs row by row.
 
     Datasets are paired by name, models by name or, where each run has one left for a dataset, with each other. `groups`
@@ -114,22 +114,24 @@ def compare(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Group
     >>> from rolecall.runs.store.results import Result
     >>> old = [Result('gsm8k', 'm', row, 'ok', score=float(row > 7), fingerprint='x') for row in range(20)]
     >>> new = [Result('gsm8k', 'm', row, 'ok', score=float(row > 1), fingerprint='y') for row in range(20)]
-    >>> pair = compare(old, new).pairs[0]
+    >>> pair = pair_results(old, new).pairs[0]
     >>> pair.n, round(pair.difference, 2), round(pair.p, 3), len(pair.gained), len(pair.lost)
     (20, 0.3, 0.031, 6, 0)
     """
     a, b = _by_pair(results_a), _by_pair(results_b)
-    matched = _matched(a, b)
-    return Comparison(
-        pairs=tuple(_versus(one, other, a[one], b[other], (groups or {}).get(one[0], ())) for one, other in matched),
+    matched = _match_pairs(a, b)
+    return Pairing(
+        pairs=tuple(
+            _pair_scores(one, other, a[one], b[other], (groups or {}).get(one[0], ())) for one, other in matched
+        ),
         unpaired_a=tuple(key for key in a if key not in {one for one, _ in matched}),
         unpaired_b=tuple(key for key in b if key not in {other for _, other in matched}),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Rows that count together, as one row: right if all of them are, without a score if one has none."""
+class _RowGroup:
+    """Rows that count as one: correct if all of them are, unscored if any is."""
 
     rows: tuple[Row, ...]
     whole: bool
@@ -180,7 +182,7 @@ def _in_groups(results: _Rows, groups: Sequence[Sequence[int]]) -> dict[int, Row
     for group in groups:
         known = tuple(results[row] for row in group if row in results)
         if known:
-            found[group[0]] = _Group(known, whole=len(known) == len(group))
+            found[group[0]] = _RowGroup(known, whole=len(known) == len(group))
     return found
 
 
@@ -191,16 +193,16 @@ def _by_pair(results: Iterable[Row]) -> dict[_Key, dict[int, Row]]:
     return dict(found)
 
 
-def _matched(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]]:
+def _match_pairs(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]]:
     a, b = list(a), list(b)
     same = [(key, key) for key in a if key in b]
-    rest_a, rest_b = _rest(a, b), _rest(b, a)
+    rest_a, rest_b = _unmatched(a, b), _unmatched(b, a)
     renamed = [(rest_a[name], rest_b[name]) for name in rest_a if name in rest_b]
     pairs = dict(same) | {one[0]: other[0] for one, other in renamed if len(one) == len(other) == 1}
     return [(key, pairs[key]) for key in a if key in pairs]
 
 
-def _rest(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]:
+def _unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]:
     left: dict[str, list[_Key]] = defaultdict(list)
     for key in keys:
         if key not in others:
@@ -208,7 +210,7 @@ def _rest(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]
     return left
 
 
-def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]]) -> Versus:
+def _pair_scores(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]]) -> PairedScores:
     if groups:
         a, b = _in_groups(a, groups), _in_groups(b, groups)
     scored_a = {row for row, result in a.items() if result.score is not None}
@@ -216,9 +218,9 @@ def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Seque
     shared = sorted(scored_a & scored_b)
     other_question = [row for row in shared if a[row].gold != b[row].gold]
     rows = [row for row in shared if a[row].gold == b[row].gold]
-    before, after = _scores(a, rows), _scores(b, rows)
+    before, after = _scores_at(a, rows), _scores_at(b, rows)
     flips = [
-        Flip(row, one, other, a[row].fingerprint, b[row].fingerprint)
+        ScoreChange(row, one, other, a[row].fingerprint, b[row].fingerprint)
         for row, one, other in zip(rows, before, after, strict=True)
         if one != other
     ]
@@ -226,7 +228,7 @@ def _versus(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Seque
     gained = tuple(flip for flip in flips if flip.after > flip.before)
     lost = tuple(flip for flip in flips if flip.after < flip.before)
     tested = _test(before, after, [a[row].cluster for row in rows], len(gained), len(lost))
-    return Versus(
+    return PairedScores(
         dataset=key_a[0],
         model_a=key_a[1],
         model_b=key_b[1],
@@ -272,5 +274,5 @@ def _test(
     return _Tested('permutation', sign_flip([total for total, _ in sums]), spread, len(sums))
 
 
-def _scores(results: _Rows, rows: Iterable[int]) -> list[float]:
+def _scores_at(results: _Rows, rows: Iterable[int]) -> list[float]:
     return [score for row in rows if (score := results[row].score) is not None]

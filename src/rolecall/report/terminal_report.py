@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.report.source import Run
-from rolecall.report.tally import Why, every_card, not_judged, tally_of
-from rolecall.report.words import (
+from rolecall.report.counts import Why, count_results, every_card, not_judged
+from rolecall.report.run_source import Run
+from rolecall.report.score_text import (
     OUTCOMES,
     Grid,
     denominator,
@@ -22,8 +22,7 @@ from rolecall.report.words import (
     score,
 )
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.facts import counted
-from rolecall.views.visible import safe
+from rolecall.strings import count_noun, printable
 
 __all__ = ['report_terminal']
 
@@ -36,27 +35,27 @@ _ODD = '#d55e00'
 
 def report_terminal(run: Run, to: Console) -> None:
     """Print the scores of a run with their intervals and denominators, and why rows are missing."""
-    tally = tally_of(run.results())
-    cards = every_card(run.scorecards(), tally)
+    run_counts = count_results(run.results())
+    cards = every_card(run.scorecards(), run_counts)
     grid = grid_of(cards)
-    to.print(Text.assemble((safe(run.title), 'bold'), (f'  {safe(run.created)}', 'dim')))
+    to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
     if not cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:
         to.print(_across(grid, digits_of(cards)))
     else:
         to.print(_down(cards, digits_of(cards)))
-    _print_reasons([*not_judged(cards), *tally.why()], to)
+    _print_reasons([*not_judged(cards), *run_counts.why()], to)
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column('dataset', overflow='fold')
     for model in grid.models:
-        table.add_column(Text(safe(model)), justify='right', overflow='fold')
+        table.add_column(Text(printable(model)), justify='right', overflow='fold')
     for line in grid.lines:
         dataset, metric = line
-        head = Text.assemble((safe(dataset), 'bold'), (f'\n{safe(metric)}', 'dim'))
+        head = Text.assemble((printable(dataset), 'bold'), (f'\n{printable(metric)}', 'dim'))
         table.add_row(head, *(_cell(grid.card(line, model), digits[metric]) for model in grid.models))
     return table
 
@@ -82,7 +81,9 @@ def _down(cards: Sequence[Scorecard], digits: dict[str, int]) -> Table:
         places = digits[card.metric]
         missing = left_out(card)
         table.add_row(
-            Text.assemble((safe(card.dataset), 'bold'), f' × {safe(card.model)}', (f'\n{safe(card.metric)}', 'dim')),
+            Text.assemble(
+                (printable(card.dataset), 'bold'), f' × {printable(card.model)}', (f'\n{printable(card.metric)}', 'dim')
+            ),
             Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
             Text.assemble((f'{denominator(card)} scored', 'dim'), (f'\n{missing}' if missing else '', _ODD)),
         )
@@ -97,9 +98,9 @@ def _print_reasons(reasons: Sequence[Why], to: Console) -> None:
     for name in ('outcome', 'reason', 'where'):
         table.add_column(name, overflow='fold')
     for why in reasons[:_REASONS]:
-        short = safe(' '.join(why.reason.split())[:_REASON_WIDTH])
-        table.add_row(f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), Text(short), Text(safe(why.place)))
+        short = printable(' '.join(why.reason.split())[:_REASON_WIDTH])
+        table.add_row(f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), Text(short), Text(printable(why.place)))
     to.print(table)
     rest = len(reasons) - _REASONS
     if rest > 0:
-        to.print(Text(f'and {counted(rest, "other reason")}', 'dim'))
+        to.print(Text(f'and {count_noun(rest, "other reason")}', 'dim'))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['VERDICTS', 'Pair', 'Tally', 'Why', 'every_card', 'not_judged', 'tally_of', 'verdict_of']
+__all__ = ['VERDICTS', 'Pair', 'RunCounts', 'Why', 'count_results', 'every_card', 'not_judged', 'verdict_of']
 
 Pair = tuple[str, str]
 """A dataset and a model."""
@@ -54,7 +54,7 @@ class Why:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunCounts:
     """The counts of a run. `measures` has the numbers of each model by what was measured."""
 
     endings: dict[Pair, Counter[str]] = field(default_factory=dict)
@@ -100,10 +100,10 @@ class Tally:
 UNFINISHED = 'not finished'
 
 
-def every_card(cards: Sequence[Scorecard], tally: Tally) -> list[Scorecard]:
+def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorecard]:
     """The scores, and one without a number for each dataset × model that has rows and is not finished."""
     scored = {(card.dataset, card.model) for card in cards}
-    begun = [(pair, endings) for pair, endings in tally.endings.items() if pair not in scored]
+    begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
     return [*cards, *(_unfinished(*pair, endings) for pair, endings in begun)]
 
 
@@ -131,9 +131,9 @@ def not_judged(cards: Iterable[Scorecard]) -> list[Why]:
     return found
 
 
-def tally_of(results: Iterable[Result]) -> Tally:
+def count_results(results: Iterable[Result]) -> RunCounts:
     """Everything counted."""
-    tally = Tally()
+    run_counts = RunCounts()
     for result in results:
-        tally.add(result)
-    return tally
+        run_counts.add(result)
+    return run_counts

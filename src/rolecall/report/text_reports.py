@@ -1,16 +1,19 @@
-"""The report as Markdown tables, for issues, notes and pull requests."""
+"""The report as Markdown, for issues and pull requests, and as CSV with numbers in full."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from collections.abc import Iterator, Sequence
 
-from rolecall.report.source import Run
-from rolecall.report.tally import every_card, not_judged, tally_of
-from rolecall.report.words import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
-from rolecall.views.visible import safe
+from rolecall.report.counts import count_results, every_card, not_judged
+from rolecall.report.run_source import Run
+from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
+from rolecall.strings import printable
 
-__all__ = ['report_markdown']
+__all__ = ['report_csv', 'report_markdown']
 
 _SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
 _REASONS = 20
@@ -26,8 +29,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield ''
     yield _words(run.created)
     yield ''
-    tally = tally_of(run.results())
-    cards = every_card(run.scorecards(), tally)
+    run_counts = count_results(run.results())
+    cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
     yield from _table(
         ['dataset', 'metric', *grid.models],
@@ -50,7 +53,7 @@ def _lines(run: Run) -> Iterator[str]:
         ['dataset', 'model', 'metric', 'scored', 'the rest'],
         [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
     )
-    reasons = [*not_judged(cards), *tally.why()][:_REASONS]
+    reasons = [*not_judged(cards), *run_counts.why()][:_REASONS]
     if reasons:
         yield ''
         yield '## Why rows are missing'
@@ -71,4 +74,22 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from:
 
 def _words(text: str) -> str:
     """The text on one line, with nothing in it that Markdown or HTML would act upon."""
-    return _SPECIAL.sub(r'\\\1', safe(' '.join(text.split()))).replace('&', '&amp;')
+    return _SPECIAL.sub(r'\\\1', printable(' '.join(text.split()))).replace('&', '&amp;')
+
+
+def report_csv(run: Run) -> str:
+    """The scores of a run. The outcomes add up to the rows that are finished."""
+    out = io.StringIO(newline='')
+    writer = csv.writer(out, lineterminator='\n')
+    writer.writerow(['dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', *OUTCOMES, 'details'])
+    for card in every_card(run.scorecards(), count_results(run.results())):
+        writer.writerow(
+            [
+                *(card.dataset, card.model, card.metric),
+                *('' if number is None else repr(number) for number in (card.value, card.low, card.high)),
+                *(card.scored, card.total),
+                *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),
+                json.dumps(dict(card.details), ensure_ascii=False, default=str) if card.details else '',
+            ]
+        )
+    return out.getvalue()

@@ -1,76 +1,33 @@
-"""A prompter on a terminal: what it says, with every character coloured by where it comes from."""
+"""A prompter's prompt on a terminal, every character coloured by its origin."""
 
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.text import Text
 
-from rolecall.config.trouble import syntax_problem, user_problem
-from rolecall.errors import ConfigError, PrompterError, did_you_mean
 from rolecall.prompters import Prompter, PromptTrace
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
-from rolecall.usercode import neighbours_of, printing_to_stderr
+from rolecall.strings import printable
 from rolecall.views.blocks import Block
 from rolecall.views.jsonl import span_as_json
 from rolecall.views.looks import LOOKS, group_of, label_of
-from rolecall.views.terminal import drawn, framed
-from rolecall.views.visible import safe
+from rolecall.views.terminal import draw_spans, frame_block
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ['load_prompter', 'plain_lines', 'prompter_view', 'read_given', 'show_trace', 'sketched', 'trace_as_json']
+__all__ = ['prompter_view', 'show_trace', 'trace_as_json', 'trace_lines', 'trace_open_slots']
 
 _MEANINGS = {'text': 'instruction', 'field': 'given with the call', 'reply': 'earlier answer', 'label': 'label'}
 
 
-def load_prompter(spec: str) -> Prompter:
-    """The prompter that a Python file defines: 'FILE.py:NAME', or 'FILE.py' where it defines only one."""
-    path, colon, name = spec.rpartition(':') if spec.rpartition(':')[0].endswith('.py') else (spec, '', '')
-    if not Path(path).is_file():
-        raise PrompterError(f'{spec}: there is no file {path}. Write FILE.py:NAME.')
-    found = {key: value for key, value in _names_in(path).items() if isinstance(value, Prompter)}
-    if not found:
-        raise PrompterError(f'{path}: it defines no prompter.')
-    if not colon and len(found) == 1:
-        return next(iter(found.values()))
-    if name not in found:
-        raise PrompterError(f'{spec}: there is no prompter {name!r} in the file. {did_you_mean(name, found)}')
-    return found[name]
-
-
-def _names_in(path: str) -> dict[str, Any]:
-    try:
-        with printing_to_stderr, neighbours_of(path):
-            return runpy.run_path(path)
-    except SyntaxError as error:
-        raise ConfigError(syntax_problem(path, error)) from error
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
-        raise ConfigError(user_problem(path, error, {})) from error
-
-
-def read_given(text: str) -> Any:
-    """An input as the command line gives it: JSON where it is an object or a list, otherwise the words themselves.
-
-    >>> read_given('{"a": 1}'), read_given('{a}')
-    ({'a': 1}, '{a}')
-    """
-    try:
-        given = json.loads(text)
-    except ValueError:
-        return text
-    return given if isinstance(given, (dict, list)) else text
-
-
-def sketched(prompter: Prompter, **options: Any) -> PromptTrace:
-    """The prompt with its slots open, as they are written."""
+def trace_open_slots(prompter: Prompter, **options: Any) -> PromptTrace:
+    """The prompt with its slots unfilled, as written in the template."""
     takes_input = 'input' not in prompter.slots and '{input}' in prompter.template
     values = {slot: f'{{{slot}}}' for slot in prompter.slots} | ({'input': '{input}'} if takes_input else {})
     return prompter.trace(values, **options)
@@ -86,7 +43,7 @@ def prompter_view(trace: PromptTrace, *, whitespace: bool = False) -> Renderable
     """The prompt in frames: one for a string, one for each message, and one for what stands beside messages."""
     is_text = isinstance(trace.body, str)
     frames = [
-        framed(block, lambda spans: drawn(spans, whitespace=whitespace), heading=not is_text)
+        frame_block(block, lambda spans: draw_spans(spans, whitespace=whitespace), heading=not is_text)
         for block in _blocks(trace)
     ]
     return Group(*frames)
@@ -109,9 +66,9 @@ def _blocks(trace: PromptTrace) -> Iterator[Block]:
 def _message_block(message: Mapping[str, Any], spans: tuple[Span, ...]) -> Block:
     extra: dict[str, Any] = {key: value for key, value in message.items() if key not in ('role', 'content')}
     if isinstance(message.get('content'), list):
-        told = {span.part for span in spans}
-        unsaid = [part for i, part in enumerate(message['content']) if i not in told]
-        extra |= {'content': unsaid} if unsaid else {}
+        shown = {span.part for span in spans}
+        rest = [part for i, part in enumerate(message['content']) if i not in shown]
+        extra |= {'content': rest} if rest else {}
     return Block(str(message['role']), spans, json.dumps(extra, ensure_ascii=False) if extra else '')
 
 
@@ -125,7 +82,7 @@ def _legend(trace: PromptTrace) -> Text:
     for group in LOOKS:
         if group in found:
             names = ', '.join(filter(None, found[group]))
-            words = f'{_MEANINGS.get(group, LOOKS[group].meaning)}{f" ({safe(names)})" if names else ""}'
+            words = f'{_MEANINGS.get(group, LOOKS[group].meaning)}{f" ({printable(names)})" if names else ""}'
             entries.append(Text(words, LOOKS[group].style))
     return Text('  ').join(entries)
 
@@ -139,11 +96,11 @@ def trace_as_json(trace: PromptTrace) -> dict[str, Any]:
     }
 
 
-def plain_lines(trace: PromptTrace) -> Iterator[str]:
+def trace_lines(trace: PromptTrace) -> Iterator[str]:
     """The spans one by one, without colours: the origin, and the words as Python writes them."""
     messages = trace.body['messages'] if isinstance(trace.body, dict) else ()
     for span in trace.spans:
         place = '' if span.message is None else f'[{span.message} {messages[span.message]["role"]}] '
-        yield f'{place}{label_of(span.origin)}: {safe(str(span.text))!r}'
+        yield f'{place}{label_of(span.origin)}: {printable(str(span.text))!r}'
     if isinstance(trace.body, dict) and trace.body.get('tools'):
-        yield f'tools: {safe(json.dumps(trace.body["tools"], ensure_ascii=False))}'
+        yield f'tools: {printable(json.dumps(trace.body["tools"], ensure_ascii=False))}'

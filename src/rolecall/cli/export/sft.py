@@ -1,18 +1,25 @@
-"""The command that makes training files: export sft."""
+"""`rolecall export sft`: rows as fine-tuning data."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolecall.cli.common import add_picks, add_wording, command, fail, number
+from rolecall.cli.options import (
+    add_rows_options,
+    add_selection_options,
+    declare_command,
+    fail,
+    open_given,
+    print_note,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.cli.picking import Chosen
+    from rolecall.cli.selection import Selection
     from rolecall.models.transformers.prompts import Encoder
     from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
@@ -20,70 +27,78 @@ if TYPE_CHECKING:
     from rolecall.sft.training_programs import Aim
     from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['add_export_sft']
+__all__ = ['add_sft']
 
 
-def add_export_sft(exports: Any) -> None:
+def add_sft(exports: Any) -> None:
     """Declare `rolecall export sft`."""
-    parser = command(
+    parser = declare_command(
         exports,
         'sft',
-        'rows as fine-tuning data',
-        'Write rows as fine-tuning data: each line begins with exactly what inference sends, and goes on to the end of '
+        'write rows as fine-tuning data',
+        'Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by '
         'the answer.',
         '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer -o sft.jsonl\n'
         '  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz\n'
         "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer "
         '--meta-template chatml --form text',
     )
-    parser.set_defaults(run=_export_sft)
+    parser.set_defaults(run=_sft)
     parser.add_argument(
         'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
     )
-    add_picks(parser)
-    parser.add_argument('--split', choices=('test', 'train'), help='the rows of a config (test)')
-    parser.add_argument('--limit', metavar='N', type=number, help='only the first N rows of each dataset')
+    add_selection_options(parser)
+    parser.add_argument('--split', choices=('test', 'train'), help='which rows of a config to use (default: test)')
+    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument(
-        '--form', choices=('messages', 'text', 'tokens'), default='messages', help='what a line holds (messages)'
+        '--form',
+        choices=('messages', 'text', 'tokens'),
+        default='messages',
+        help='contents of a line (default: messages)',
     )
     parser.add_argument(
-        '--train-on', choices=('answer', 'all-answers'), default='answer', help='all-answers: those of examples, too'
+        '--train-on',
+        choices=('answer', 'all-answers'),
+        default='answer',
+        help='all-answers also trains on the answers of examples (default: answer)',
     )
     parser.add_argument(
-        '--end', metavar='TEXT', default='', help='what ends an answer where the model side has nothing'
+        '--end', metavar='TEXT', default='', help='text that ends an answer where the model side defines none'
     )
     parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
-    parser.add_argument('--skip', action='store_true', help='leave out rows that give no example, and count them')
-    parser.add_argument('-o', '--output', metavar='FILE', default='-', help='.gz compresses; - is stdout (the default)')
-    worded = parser.add_argument_group('a prompter in place of a config')
-    worded.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that words the rows')
-    worded.add_argument('--answer-column', metavar='COLUMN', help='the column of the answer')
-    worded.add_argument('--input-column', metavar='COLUMN', help='what the user says (input)')
-    worded.add_argument('--history-column', metavar='COLUMN', help='what was said before')
-    worded.add_argument('--tools-column', metavar='COLUMN', help='the tools of each row')
-    add_wording(parser)
+    parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
+    parser.add_argument(
+        '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
+    )
+    prompter = parser.add_argument_group('a prompter instead of a config')
+    prompter.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that writes the prompts')
+    prompter.add_argument('--answer-column', metavar='COLUMN', help='column that holds the answer')
+    prompter.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
+    prompter.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
+    prompter.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    add_rows_options(parser)
 
 
-def _export_sft(arguments: argparse.Namespace) -> int:
-    from rolecall.cli.exporting import write_watched
+def _sft(arguments: argparse.Namespace) -> int:
+    from rolecall.cli.export.writing import write_with_progress
     from rolecall.sft.training_file import SftReport, entries
 
     if arguments.prompter and not arguments.answer_column:
-        return fail('--prompter needs --answer-column: the column of the answer.')
-    if ignored := _ignored(arguments):
+        return fail('--prompter needs --answer-column: the column that holds the answer.')
+    if ignored := _find_ignored_option(arguments):
         other = 'a config or --template' if arguments.prompter else '--prompter'
-        return fail(f'{ignored} goes with {other}, and says nothing here.')
+        return fail(f'{ignored} only applies to {other}.')
     given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
     report = SftReport()
     lines = entries(given, report, encoder=encoder, skip=arguments.skip)
-    write_watched(lines, arguments.output, 'example')
+    write_with_progress(lines, arguments.output, 'example')
     for remark in report.remarks():
-        print(f'rolecall: {remark}', file=sys.stderr)
+        print_note(remark)
     return 0
 
 
-def _ignored(arguments: argparse.Namespace) -> str | None:
-    """An option that is given, and would be passed over."""
+def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
+    """An option that was given and would have no effect."""
     if arguments.prompter:
         given = {
             '--dataset': arguments.dataset,
@@ -105,10 +120,10 @@ def _ignored(arguments: argparse.Namespace) -> str | None:
 
 
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
+    from rolecall.cli.inputs import load_prompter
     from rolecall.datasets import open_file
     from rolecall.render.families import meta_template
     from rolecall.sft.training_file import Columns, prompter_encoder, prompter_examples
-    from rolecall.views.prompter import load_prompter
 
     prompter = load_prompter(arguments.prompter)
     if arguments.meta_template:
@@ -120,20 +135,13 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
 
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
-    from rolecall.cli.picking import choose
-    from rolecall.cli.sources import open_source
+    from rolecall.cli.selection import select
     from rolecall.sft.training_file import entry_encoder
 
-    source = open_source(
-        arguments.source,
-        template=arguments.template,
-        output_column=arguments.output_column,
-        meta_template=arguments.meta_template,
-        api=arguments.api,
-    )
-    chosen = choose(source.plan, dataset=arguments.dataset, model=arguments.model)
-    model_entry = _only_model_entry(chosen)
-    given = _examples(arguments, chosen.tasks, model_entry, source.base)
+    opened = open_given(arguments, arguments.source)
+    selection = select(opened.plan, dataset=arguments.dataset, model=arguments.model)
+    model_entry = _only_model_entry(selection)
+    given = _examples(arguments, selection.tasks, model_entry, opened.base)
     return given, entry_encoder(
         model_entry, _tokenizer(arguments, model_entry.entry)
     ) if arguments.form == 'tokens' else None
@@ -156,16 +164,18 @@ def _examples(
         )
 
 
-def _only_model_entry(chosen: Chosen) -> ModelEntry:
-    """The model that is trained. Texts and tokens of two models do not belong into one file."""
+def _only_model_entry(selection: Selection) -> ModelEntry:
+    """The model to train. Prompts of two models do not belong in one file."""
     from rolecall.errors import ConfigError, Problem
 
-    model_entry = chosen.model_entries[0]
+    model_entry = selection.model_entries[0]
     if model_entry is None:
-        raise ConfigError(Problem('models', 'the config has no models, so nobody can be trained.'))
-    if len(chosen.model_entries) > 1:
-        names = ', '.join(one.abbr for one in chosen.model_entries if one is not None)
-        raise ConfigError(Problem('models', f'there are several: {names}.', 'Pick the one that is trained: --model'))
+        raise ConfigError(
+            Problem('models', 'the config has no models.', 'Training data is written for a model: add one.')
+        )
+    if len(selection.model_entries) > 1:
+        names = ', '.join(one.abbr for one in selection.model_entries if one is not None)
+        raise ConfigError(Problem('models', f'several models match: {names}.', 'Select one with --model.'))
     return model_entry
 
 
@@ -175,7 +185,7 @@ def _tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Token
 
     found = load_tokenizer(arguments.tokenizer) if arguments.tokenizer else find_tokenizer(entry)
     if found is None:
-        what = '--form tokens needs the tokenizer of the model, which is not on this machine.'
+        what = "--form tokens needs the model's tokenizer, which is not on this machine."
         raise ConfigError(Problem('tokenizer', what, 'Name one: --tokenizer FOLDER, FILE.gguf or tiktoken:NAME'))
     return found
 

@@ -1,35 +1,35 @@
-"""Which datasets, models and rows are shown: by pattern, by number, or chosen from a menu."""
+"""Which datasets, models and rows a command works on: by pattern, by number, or chosen from a menu."""
 
 from __future__ import annotations
 
 import fnmatch
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from rolecall.cli.options import print_note
 from rolecall.datasets.rows import count_skipped
 from rolecall.errors import DataError, RolecallError
 from rolecall.pairs.build import Plan
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, Preview, fitting
 from rolecall.pairs.tasks import Task
-from rolecall.views.facts import counted
+from rolecall.strings import count_noun, printable
 
-__all__ = ['Chosen', 'Quit', 'choose', 'choose_by_menu', 'opened', 'wanted']
+__all__ = ['Quit', 'Selection', 'find_previews', 'open_pairs', 'select', 'select_by_menu']
 
 _Named = TypeVar('_Named', Task, ModelEntry)
 Ask = Callable[[str], str]
 Say = Callable[[str], object]
 
 
-class Quit(Exception):  # noqa: N818  # not an error: the user has seen enough
+class Quit(Exception):  # noqa: N818  # not an error: the user is done
     """The user left the menu."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """Some datasets and some models of a plan; every dataset meets every model."""
 
     tasks: tuple[Task, ...]
@@ -37,40 +37,40 @@ class Chosen:
 
     @property
     def pairs(self) -> int:
-        """How many datasets × models this is."""
+        """The number of dataset × model pairs."""
         return len(self.tasks) * len(self.model_entries)
 
 
-def choose(plan: Plan, *, dataset: str | None = None, model: str | None = None) -> Chosen:
-    """The datasets and models whose abbr fits the patterns. A config without models is shown as the dataset has it."""
+def select(plan: Plan, *, dataset: str | None = None, model: str | None = None) -> Selection:
+    """The datasets and models whose abbr matches. Without models, prompts are shown as the dataset words them."""
     tasks = fitting(plan.tasks, dataset, 'dataset')
     model_entries: Sequence[ModelEntry | None] = fitting(plan.model_entries, model, 'model')
-    return Chosen(tuple(tasks), tuple(model_entries) or (None,))
+    return Selection(tuple(tasks), tuple(model_entries) or (None,))
 
 
-def choose_by_menu(chosen: Chosen, *, ask: Ask, say: Say) -> Chosen:
-    """Let the user narrow a choice down, first by dataset, then by model."""
-    tasks = _from_menu(chosen.tasks, 'dataset', ask, say)
-    model_entries = [model_entry for model_entry in chosen.model_entries if model_entry is not None]
-    return Chosen(tuple(tasks), tuple(_from_menu(model_entries, 'model', ask, say)) or (None,))
+def select_by_menu(selection: Selection, *, ask: Ask, say: Say) -> Selection:
+    """Let the user narrow a selection down, first by dataset, then by model."""
+    tasks = _ask_which(selection.tasks, 'dataset', ask, say)
+    model_entries = [model_entry for model_entry in selection.model_entries if model_entry is not None]
+    return Selection(tuple(tasks), tuple(_ask_which(model_entries, 'model', ask, say)) or (None,))
 
 
-def _from_menu(named: Sequence[_Named], what: str, ask: Ask, say: Say) -> list[_Named]:
+def _ask_which(named: Sequence[_Named], what: str, ask: Ask, say: Say) -> list[_Named]:
     if len(named) < 2:
         return list(named)
     width = len(str(len(named)))
     for number, one in enumerate(named, 1):
-        say(f'  {number:>{width}}  {one.abbr}')
+        say(f'  {number:>{width}}  {printable(one.abbr)}')
     while True:
         answer = ask(f'Which {what}? A number, a pattern, a for all, q to quit [1]: ').strip() or '1'
         if answer == 'q':
             raise Quit
-        if found := _answered(named, answer):
+        if found := _match_answer(named, answer):
             return found
-        say(f'{answer!r} fits none of them.')
+        say(f'{answer!r} matches none of them.')
 
 
-def _answered(named: Sequence[_Named], answer: str) -> list[_Named]:
+def _match_answer(named: Sequence[_Named], answer: str) -> list[_Named]:
     if answer == 'a':
         return list(named)
     if answer.isdecimal():
@@ -78,25 +78,28 @@ def _answered(named: Sequence[_Named], answer: str) -> list[_Named]:
     return [one for one in named if fnmatch.fnmatchcase(one.abbr, answer)]
 
 
-def opened(
-    chosen: Chosen, *, base: Path | None, data: Mapping[str, str] | None, failed: Callable[[Task, RolecallError], None]
+def open_pairs(
+    selection: Selection,
+    *,
+    base: Path | None,
+    data: Mapping[str, str] | None,
+    on_failure: Callable[[Task, RolecallError], None],
 ) -> Iterator[Pair]:
-    """Each dataset × model, compiled one after the other. What cannot be opened is handed to `failed`."""
-    for task in chosen.tasks:
+    """Each dataset × model, compiled one after the other. Datasets that cannot be opened go to `on_failure`."""
+    for task in selection.tasks:
         try:
             rows = task.open(base=base, data=data)
         except RolecallError as error:
-            failed(task, error)
+            on_failure(task, error)
             continue
-        picking = Picking(task, rows, keeps=len(chosen.model_entries) > 1)
-        for model_entry in chosen.model_entries:
+        picking = Picking(task, rows, keeps=len(selection.model_entries) > 1)
+        for model_entry in selection.model_entries:
             yield Pair(task, model_entry, rows, picking=picking)
         if count := count_skipped(rows.test):
-            said = f"{task.abbr}: {counted(count, 'malformed line')} left out, since the entry says on_error='skip'."
-            print(f'rolecall: {said}', file=sys.stderr)
+            print_note(f"{task.abbr}: {count_noun(count, 'malformed line')} skipped (on_error='skip').")
 
 
-def wanted(
+def find_previews(
     pair: Pair,
     *,
     rows: Collection[int] = (),
@@ -105,7 +108,7 @@ def wanted(
     turn: int | None = None,
     replies: Sequence[str] | None = None,
 ) -> Iterator[Preview]:
-    """The previews of one pair: of the rows with these numbers, or of the first `count` rows (one, if not said)."""
+    """The previews of one pair: of the rows with these numbers, or of the first `count` rows (default: one)."""
     limit = max(rows) + 1 if rows else 1 if count is None else count
     missing = set(rows)
     found = False
@@ -122,20 +125,20 @@ def wanted(
             yield preview
     _refuse_missing(pair, missing)
     if not found and limit:
-        raise DataError(_nothing(pair, label=label, turn=turn))
+        raise DataError(_describe_nothing(pair, label=label, turn=turn))
 
 
 def _refuse_missing(pair: Pair, missing: Collection[int]) -> None:
     if missing:
         numbers = ', '.join(map(str, sorted(missing)))
-        there = len(pair.data.test)
-        raise DataError(f'{pair.task.abbr} has no row {numbers}: it has {there} rows, counted from 0.')
+        has = count_noun(len(pair.data.test), 'row')
+        raise DataError(f'{pair.task.abbr} has no row {numbers}: it has {has}, numbered from 0.')
 
 
-def _nothing(pair: Pair, *, label: str | None, turn: int | None) -> str:
+def _describe_nothing(pair: Pair, *, label: str | None, turn: int | None) -> str:
     if not len(pair.data.test):
         return f'{pair.task.abbr} has no rows.'
     if label is not None:
         known = ', '.join(map(str, pair.task.labels)) or 'none'
         return f'{pair.task.abbr} has no label {label!r}. Its labels: {known}.'
-    return f'{pair.task.abbr} is not asked for a turn {turn} in the rows shown.'
+    return f'{pair.task.abbr} has no turn {turn} in these rows.'

@@ -1,0 +1,37 @@
+"""`rolecall config`: a config as rolecall reads it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rolecall.cli.options import declare_command, declare_group, fail
+
+__all__ = ['add_config']
+
+
+def add_config(commands: Any) -> None:
+    """Declare `rolecall config show`."""
+    configs = declare_group(commands, 'config', 'inspect configs')
+    parser = declare_command(
+        configs,
+        'show',
+        'print a config after imports and inheritance',
+        'Print a config as rolecall reads it: imports resolved, names in file order.',
+        '  rolecall config show config.py\n  rolecall config show config.py --json | jq .datasets[0].abbr',
+    )
+    parser.set_defaults(run=_show)
+    parser.add_argument('config', metavar='FILE', help='a config file')
+    parser.add_argument('--json', action='store_true', help='print JSON')
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from rolecall.config.files import load_config
+    from rolecall.config.printing import format_config
+    from rolecall.strings import printable
+
+    if Path(arguments.config).suffix not in ('.py', ''):
+        return fail(f'{arguments.config}: not a config; configs are Python files.')
+    print(printable(format_config(load_config(arguments.config), style='json' if arguments.json else 'python')))
+    return 0

@@ -1,0 +1,119 @@
+"""`rolecall lint`: what would spoil a run, as lines for people and for programs."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolecall.cli.options import (
+    add_rows_options,
+    add_selection_options,
+    declare_command,
+    fail,
+    open_given,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from rolecall.lint.finding import Finding
+
+__all__ = ['add_lint']
+
+
+def add_lint(commands: Any) -> None:
+    """Declare `rolecall lint`."""
+    parser = declare_command(
+        commands,
+        'lint',
+        'find problems before a run',
+        'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
+        '  rolecall lint config.py --strict\n'
+        '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
+        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer\n"
+        '  rolecall lint --rules',
+    )
+    parser.set_defaults(run=_lint)
+    parser.add_argument('config', nargs='?', metavar='CONFIG', help='a config file, or a file of rows with --template')
+    add_selection_options(parser)
+    parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
+    parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
+    parser.add_argument(
+        '--limit', metavar='N', type=whole_number, default=200, help='rows checked per dataset (default: 200)'
+    )
+    parser.add_argument('--json', action='store_true', help='print one JSON object per finding')
+    parser.add_argument('--rules', action='store_true', help='list the rules and exit')
+    add_rows_options(parser)
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    if arguments.rules:
+        print('\n'.join(_rule_lines()))
+        return 0
+    if arguments.config is None:
+        return fail(_describe_missing_config(arguments.silence))
+    from rolecall.datasets.formats import is_data_file
+    from rolecall.lint.linter import lint_config
+
+    rows = is_data_file(Path(arguments.config)) or arguments.template is not None
+    findings = lint_config(
+        open_given(arguments, arguments.config).config if rows else arguments.config,
+        dataset=arguments.dataset,
+        model=arguments.model,
+        silence=arguments.silence,
+        limit=arguments.limit,
+        data={'*': dict(arguments.data)} if arguments.data else None,
+    )
+    for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
+        print(line)
+    counting = ('error', 'warning') if arguments.strict else ('error',)
+    return 1 if any(finding.severity in counting for finding in findings) else 0
+
+
+def _describe_missing_config(silenced: Sequence[str]) -> str:
+    if silenced:
+        return f'lint needs a CONFIG, and {silenced[-1]!r} was read as a rule: put CONFIG before --silence.'
+    return 'lint needs a CONFIG (see rolecall lint --help).'
+
+
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Each finding with its place, an example and a remedy, then a count."""
+    from rolecall.strings import count_noun, printable
+
+    for finding in findings:
+        yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
+        yield f'  {printable(finding.message)}{_rows_in_brackets(finding)}'
+        if finding.example:
+            yield f'  e.g. {finding.example!r}'
+        if finding.remedy:
+            yield f'  {printable(finding.remedy)}'
+        yield ''
+    counts = Counter(finding.severity for finding in findings)
+    yield ', '.join(count_noun(count, severity) for severity, count in counts.items()) or 'nothing found'
+
+
+def _rows_in_brackets(finding: Finding) -> str:
+    if finding.row is None:
+        return ''
+    if finding.seen:
+        return f' ({finding.count} of {finding.seen} rows, e.g. row {finding.row})'
+    return f' (row {finding.row})'
+
+
+def _json_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    from dataclasses import asdict
+
+    from rolecall.views.jsonl import json_line
+
+    return (json_line(asdict(finding)) for finding in findings)
+
+
+def _rule_lines() -> Iterator[str]:
+    """The rules by name, with what they look for."""
+    from rolecall.lint.linter import RULES
+
+    width = max(map(len, RULES))
+    for rule in RULES.values():
+        yield f'{rule.name.ljust(width)}  {rule.severity:<7}  {rule.description}'

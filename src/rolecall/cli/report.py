@@ -1,0 +1,72 @@
+"""`rolecall report`: the scores of a run, as a table, a page, Markdown or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rolecall.cli.options import declare_command, print_note
+
+__all__ = ['add_report', 'show_report']
+
+
+def add_report(commands: Any) -> None:
+    """Declare `rolecall report`."""
+    parser = declare_command(
+        commands,
+        'report',
+        'show the scores of a run',
+        'Show the scores of a run with confidence intervals, or write them with every row to an HTML page.',
+        '  rolecall report runs/first\n'
+        '  rolecall report runs/first --html report.html --config config.py\n'
+        '  rolecall report runs/first --markdown > scores.md',
+    )
+    parser.set_defaults(run=_report)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    format_ = parser.add_mutually_exclusive_group()
+    format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
+    format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
+    format_.add_argument('--csv', action='store_true', help='print one line per score')
+    parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from rolecall.report import StoredRun, report_csv, report_markdown
+    from rolecall.runs.store.run_reader import RunReader
+
+    if arguments.html:
+        return _write_page(arguments.directory, arguments.html, arguments.config)
+    if not (arguments.markdown or arguments.csv):
+        show_report(arguments.directory)
+        return 0
+    with RunReader(arguments.directory) as archive:
+        run = StoredRun(archive)
+        print(report_markdown(run) if arguments.markdown else report_csv(run), end='')
+    return 0
+
+
+def show_report(directory: str | Path) -> None:
+    """Print the scores of a run to the terminal."""
+    from rolecall.report import StoredRun, report_terminal
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.views.terminal import make_console
+
+    with RunReader(directory) as archive:
+        report_terminal(StoredRun(archive), make_console(sys.stdout))
+
+
+def _write_page(directory: str, target: str, config: str | None) -> int:
+    from rolecall.report import ConfigPreviews, StoredRun, page_parts
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.runs.store.run_reader import RunReader
+
+    previews = ConfigPreviews(config) if config else None
+    with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
+        page.writelines(page_parts(StoredRun(archive), previews=previews))
+    if previews is not None:
+        for (dataset, model), problem in previews.problems.items():
+            print_note(f'{dataset} × {model}: shown without origins: {problem}')
+    print(f'Wrote {target}', file=sys.stderr)
+    return 0

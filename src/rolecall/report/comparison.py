@@ -1,0 +1,229 @@
+"""Two runs compared: the difference of every score with its interval, and the changed rows with their prompts."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rolecall.report.pairing import PairedScores, pair_results
+from rolecall.report.run_source import Run, requests_sent
+from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.differences import Change, Pieces, align_lines, request_lines
+
+__all__ = ['Comparison', 'Difference', 'Flip', 'compare_runs', 'comparison_as_json', 'prompt_changes']
+
+_ROUNDED = 1e-3
+_LEFT_OUT = ('only_left', 'only_right', 'different_gold', 'different_requests')
+
+Compared = Literal['rows', 'groups', 'values']
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A row whose score differs between the two runs."""
+
+    left: Result
+    right: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one dataset × model differs between two runs, over the rows that both have scored. Second minus first."""
+
+    dataset: str
+    model: str
+    metric: str
+    left: float | None = None
+    right: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    """How likely a difference this large is by chance alone."""
+    rows: int = 0
+    """Compared rows, or groups of rows."""
+    flips: Sequence[Flip] = ()
+    compared: Compared = 'rows'
+    """What `rows` counts. `values`: no row has a score of its own, so the two scores stand side by side, untested."""
+    only_left: int = 0
+    """Rows (or groups) that only the first run has scored."""
+    only_right: int = 0
+    different_gold: int = 0
+    """Rows left out because their gold answers differ."""
+    different_requests: int = 0
+    """Compared rows for which the two runs sent different requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs, dataset × model by dataset × model, and the pairs that only one of them has."""
+
+    differences: Sequence[Difference]
+    only_left: Sequence[tuple[str, str]] = ()
+    only_right: Sequence[tuple[str, str]] = ()
+
+
+def compare_runs(left: Run, right: Run) -> Comparison:
+    """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
+    rows: list[_Rows] = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
+    cards = [{(card.dataset, card.model): card for card in run.scorecards()} for run in (left, right)]
+    groups = {
+        card.dataset: card.details['groups']
+        for side in (cards[1], cards[0])
+        for card in side.values()
+        if card.details.get('groups')
+    }
+    found = pair_results(rows[0].values(), rows[1].values(), groups=groups)
+    means = [_means(side.values()) for side in rows]
+    differences = []
+    for pair in found.pairs:
+        keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
+        one, other = (
+            _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
+        )
+        flips = _flips(pair, groups.get(pair.dataset, ()), *rows)
+        differences.append(_difference_of(pair, one, other, flips))
+    return Comparison(differences, found.unpaired_a, found.unpaired_b)
+
+
+_Rows = dict[tuple[str, str, int], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class _RunScores:
+    """One run of a dataset × model: its scorecard, and the mean of its rows' scores."""
+
+    card: Scorecard | None
+    mean: float | None
+
+    @property
+    def metric(self) -> str:
+        return self.card.metric if self.card else 'score'
+
+    @property
+    def factor(self) -> float:
+        """From rows' scores to the scale of the report."""
+        return 100.0 if self.card and self.card.details.get('unit') == '%' else 1.0
+
+    @property
+    def value(self) -> float | None:
+        return self.card.value if self.card else None
+
+    @property
+    def is_mean_of_rows(self) -> bool:
+        """Whether the reported number is the mean of the rows' scores."""
+        if self.value is None or self.mean is None:
+            return True
+        return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+
+
+def _means(results: Iterable[Result]) -> dict[tuple[str, str], float]:
+    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for one in results:
+        if one.score is not None:
+            scores[one.dataset, one.model].append(one.score)
+    return {key: sum(each) / len(each) for key, each in scores.items()}
+
+
+def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips: Sequence[Flip]) -> Difference:
+    same_metric = one.card is None or other.card is None or (one.metric, one.factor) == (other.metric, other.factor)
+    known = one if one.card is not None else other
+    common = Difference(
+        dataset=pair.dataset,
+        model=pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}',
+        metric=known.metric if same_metric else f'{one.metric} → {other.metric}',
+        only_left=pair.only_a,
+        only_right=pair.only_b,
+        different_gold=pair.different_gold,
+    )
+    if not same_metric or (one.mean is None and other.mean is None):
+        gap = None if one.value is None or other.value is None or not same_metric else other.value - one.value
+        return replace(common, left=one.value, right=other.value, difference=gap, compared='values')
+    of_rows = not pair.grouped and not (one.is_mean_of_rows and other.is_mean_of_rows)
+    return replace(
+        common,
+        metric=f'{common.metric}, mean of rows' if of_rows else common.metric,
+        left=_scale(pair.mean_a, known.factor),
+        right=_scale(pair.mean_b, known.factor),
+        difference=_scale(pair.difference, known.factor),
+        low=_scale(pair.low, known.factor),
+        high=_scale(pair.high, known.factor),
+        p=pair.p,
+        rows=pair.n,
+        flips=flips,
+        compared='groups' if pair.grouped else 'rows',
+        different_requests=pair.different_requests,
+    )
+
+
+def _scale(number: float | None, factor: float) -> float | None:
+    return None if number is None else number * factor
+
+
+def _flips(pair: PairedScores, groups: Sequence[Sequence[int]], left: _Rows, right: _Rows) -> list[Flip]:
+    """The rows that flipped; of a group, the first of its rows that did."""
+    members = {group[0]: group for group in groups}
+    found = []
+    for one in (*pair.lost, *pair.gained):
+        both = [
+            Flip(left[pair.dataset, pair.model_a, row], right[pair.dataset, pair.model_b, row])
+            for row in members.get(one.row, (one.row,))
+        ]
+        found.append(next((flip for flip in both if flip.left.score != flip.right.score), both[0]))
+    return found
+
+
+def prompt_changes(flip: Flip, left: Run, right: Run) -> Iterator[Change]:
+    """The lines of the prompts that differ."""
+    sides = [
+        [line for sent in requests_sent(run, result) for line in request_lines(sent.preview)]
+        for run, result in ((left, flip.left), (right, flip.right))
+    ]
+    if sides[0] != sides[1]:
+        yield from (change for change in align_lines(*sides) if not change.same)
+
+
+def comparison_as_json(comparison: Comparison, *, left: Run, right: Run) -> dict[str, Any]:
+    """Everything in plain values: each difference, and the rows that flipped with the changes of their prompts."""
+    return {
+        'left': left.title,
+        'right': right.title,
+        **{
+            side: [{'dataset': dataset, 'model': model} for dataset, model in pairs]
+            for side, pairs in (('only_left', comparison.only_left), ('only_right', comparison.only_right))
+        },
+        'differences': [
+            {
+                **{name: getattr(one, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
+                **{name: getattr(one, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
+                **{name: getattr(one, name) for name in _LEFT_OUT},
+                'flips': [_flip_as_json(flip, left, right) for flip in one.flips],
+            }
+            for one in comparison.differences
+        ],
+    }
+
+
+def _flip_as_json(flip: Flip, left: Run, right: Run) -> dict[str, Any]:
+    changes = list(prompt_changes(flip, left, right))
+    return {
+        'row': flip.left.row,
+        'gold': flip.left.gold,
+        'left': _result_as_json(flip.left),
+        'right': _result_as_json(flip.right),
+        'same_prompt': not changes,
+        'changes': [{'left': _pieces(change.left), 'right': _pieces(change.right)} for change in changes],
+    }
+
+
+def _result_as_json(result: Result) -> dict[str, Any]:
+    names = ('outcome', 'extracted', 'score', 'correct', 'fingerprint')
+    return {name: getattr(result, name) for name in names}
+
+
+def _pieces(pieces: Pieces | None) -> list[dict[str, Any]] | None:
+    return None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]

@@ -1,0 +1,182 @@
+"""What a report reads: a finished (or unfinished) run, and what was sent for each of its rows.
+
+A prompt is shown by origin only if it equals what was sent. Otherwise what was sent is shown, without origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, Protocol
+
+from rolecall.config.files import Config, load_config
+from rolecall.datasets import Dataset, Row, open_dataset
+from rolecall.errors import RolecallError
+from rolecall.pairs.build import build
+from rolecall.pairs.pair import Pair, Preview
+from rolecall.prompts.pieces import Origin
+from rolecall.render.spans import Request, Span, texts_of
+from rolecall.retrievers import Picked
+from rolecall.runs.store.codec import pack_request, unpack_request
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.scoring.scorecard import Scorecard
+
+__all__ = ['ConfigPreviews', 'Previews', 'Run', 'SentRequest', 'StoredRun', 'requests_sent', 'stored_preview']
+
+Previews = Callable[[Result], Iterable[Preview]]
+"""Gives the requests of a row with the origin of every character."""
+
+
+class Run(Protocol):
+    """What a report needs to know of a run."""
+
+    @property
+    def title(self) -> str:
+        """The run's name."""
+
+    @property
+    def created(self) -> str:
+        """When it began, as text."""
+
+    def scorecards(self) -> Sequence[Scorecard]:
+        """The score of every dataset × model."""
+
+    def results(self) -> Iterator[Result]:
+        """Every finished row."""
+
+    def request(self, fingerprint: str) -> Request | None:
+        """What was sent under this identity, if it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """One request of a row. Without origins, every span is of kind `text` and `origins` is False."""
+
+    preview: Preview
+    origins: bool = True
+    changed: bool = False
+    """Whether the config now words this request differently."""
+
+
+def requests_sent(run: Run, result: Result, previews: Previews | None = None) -> list[SentRequest]:
+    """Everything that was sent for one row, in order."""
+    identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
+    stored = [run.request(identity) for identity in identities]
+    shown = list(previews(result)) if previews else []
+    if not any(request is not None for request in stored):
+        return [SentRequest(one) for one in shown]
+    return [_match_preview(result, one, request) for one, request in zip_longest(shown, stored) if request is not None]
+
+
+def _match_preview(result: Result, preview: Preview | None, request: Request) -> SentRequest:
+    if preview is not None and _says_the_same(preview, request):
+        return SentRequest(preview)
+    return SentRequest(stored_preview(result, request), origins=False, changed=preview is not None)
+
+
+def _says_the_same(preview: Preview, stored: Request) -> bool:
+    """Whether a preview is what was stored (where long media are named, not kept)."""
+    if preview.request is None:
+        return False
+    same: bool = preview.request == stored or unpack_request(pack_request(preview.request)) == stored
+    return same
+
+
+def stored_preview(result: Result, request: Request) -> Preview:
+    """A stored request in the shape of a preview, all its words of one kind."""
+    spans = tuple(Span(words, _AS_SENT, *place) for place, words in texts_of(request).items())
+    return Preview(result.dataset, result.model, result.row, 'gen', None, None, '', request, spans)
+
+
+_AS_SENT = Origin('text')
+
+
+class StoredRun:
+    """A run that lies on disk, named after its directory."""
+
+    def __init__(self, archive: RunReader) -> None:
+        self._archive = archive
+
+    @property
+    def title(self) -> str:
+        """The directory's name."""
+        return self._archive.directory.resolve().name
+
+    @property
+    def created(self) -> str:
+        """When the store was last written."""
+        written = (self._archive.directory / FILE).stat().st_mtime
+        return datetime.fromtimestamp(written).isoformat(' ', 'minutes')
+
+    def scorecards(self) -> list[Scorecard]:
+        """The score of every dataset × model."""
+        return self._archive.scorecards()
+
+    def results(self) -> Iterator[Result]:
+        """Every finished row."""
+        return self._archive.results()
+
+    def request(self, fingerprint: str) -> Request | None:
+        """What was sent under this identity, if it was kept."""
+        request: Request | None = self._archive.request(fingerprint)
+        return request
+
+
+class ConfigPreviews:
+    """Gives the previews of a result. Datasets are opened when the first of their rows is asked for.
+
+    A dataset that can no longer be read gives none; `problems` says why.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any] | str | Path, *, data: Mapping[str, str] | None = None, limit: int | None = None
+    ) -> None:
+        loaded = load_config(config) if isinstance(config, (str, Path)) else config
+        plan = build(loaded)
+        self._base = loaded.path.parent if isinstance(loaded, Config) else None
+        self._data = data
+        self._limit = limit
+        self._tasks = {task.abbr: task for task in plan.tasks}
+        self._model_entries = {model_entry.abbr: model_entry for model_entry in plan.model_entries}
+        self._datasets: dict[str, Dataset] = {}
+        self._pairs: dict[tuple[str, str], _PairRows] = {}
+        self.problems: dict[tuple[str, str], str] = {}
+
+    def __call__(self, result: Result) -> list[Preview]:
+        """What the config words for this row; nothing if it no longer has the row."""
+        key = (result.dataset, result.model)
+        if key in self.problems or result.dataset not in self._tasks or result.model not in self._model_entries:
+            return []
+        try:
+            if key not in self._pairs:
+                self._pairs[key] = _PairRows(self._pair(*key), self._limit)
+            return list(self._pairs[key].previews(result))
+        except RolecallError as error:
+            self.problems[key] = str(error)
+            return []
+
+    def _pair(self, dataset: str, model: str) -> Pair:
+        task = self._tasks[dataset]
+        if dataset not in self._datasets:
+            self._datasets[dataset] = open_dataset(task.entry, base=self._base, data=self._data)
+        return Pair(task, self._model_entries[model], self._datasets[dataset])
+
+
+class _PairRows:
+    """The rows of one pair by number, read as far as they are asked for."""
+
+    def __init__(self, pair: Pair, limit: int | None) -> None:
+        self._pair = pair
+        self._coming = pair.rows(limit)
+        self._read: list[tuple[int, Row, Picked]] = []
+
+    def previews(self, result: Result) -> Iterator[Preview]:
+        self._read += islice(self._coming, max(0, result.row + 1 - len(self._read)))
+        if result.row >= len(self._read):
+            return iter(())
+        number, row, picked = self._read[result.row]
+        return self._pair.previews(number, row, picked, replies=result.replies)

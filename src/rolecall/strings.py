@@ -1,0 +1,38 @@
+"""Words that every room writes alike: counts that agree with their nouns, and text that is safe to print."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ['count_noun', 'printable']
+
+_ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
+_PLURALS = {'reply': 'replies', 'entry': 'entries', 'category': 'categories', 'match': 'matches'}
+
+
+def count_noun(count: int, noun: str) -> str:
+    """A number with its noun, in the singular for one.
+
+    >>> count_noun(1, 'message'), count_noun(1200, 'token'), count_noun(2, 'empty reply')
+    ('1 message', '1,200 tokens', '2 empty replies')
+    """
+    if count == 1:
+        return f'1 {noun}'
+    before, space, last = noun.rpartition(' ')
+    return f'{count:,} {before}{space}{_PLURALS.get(last, f"{last}s")}'
+
+
+def printable(text: str) -> str:
+    """The text with every character that could act on a terminal (or hide) written out. Line breaks and tabs stay.
+
+    >>> printable('red: \\x1b[31m, flipped: \\u202e')
+    'red: ␛[31m, flipped: \\\\u202e'
+    """
+    return _ACTIVE.sub(lambda found: _name_character(found.group()), text)
+
+
+def _name_character(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return '␡' if code == 0x7F else f'\\u{code:04x}'
