@@ -176,7 +176,7 @@ def test_nothing_is_left_behind_when_a_row_fails(tmp_path, capsys):
         (GEN + 'datasets = datasets * 2', [], 'used more than once: demo'),
         (GEN + 'models = []', [], 'the config has no models'),
         (GEN, ['-o', '/no/such/folder/x.jsonl'], '/no/such/folder/x.jsonl: cannot be written'),
-        (GEN.replace("'Rows'", "'Foreign'"), [], 'there is no loader'),
+        (GEN.replace("'Rows'", "'Foreign'"), [], "unknown dataset 'Foreign'"),
         (GEN + "models[0]['meta_template'] = dict(round=[dict(role='HUMAN', begin=[1]), dict(role='BOT', generate=True)])\n"
          "datasets[0]['infer_cfg']['prompt_template']['template'] = dict(round=[dict(role='HUMAN', prompt='{q}')])", [],
          'mixes token ids with text'),
