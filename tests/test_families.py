@@ -6,6 +6,8 @@ import pytest
 
 from chat_template_corpus import FAMILIES
 from rolecall.errors import TemplateError
+from rolecall.registry import Registry
+from rolecall.render import families
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import META_TEMPLATES, STOP_STRINGS, add_meta_template, meta_template, stop_strings
 from rolecall.render.meta import MetaTemplate
@@ -86,7 +88,8 @@ def test_a_misspelt_name_gets_a_suggestion() -> None:
 
 
 def test_own_templates_get_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('rolecall.render.families._templates', dict(META_TEMPLATES))
+    monkeypatch.setattr(families, '_templates', dict(families._templates))
+    monkeypatch.setattr(families, 'META_TEMPLATES', Registry('meta template', families._templates))
     mine = {'round': [{'role': 'HUMAN', 'begin': '>'}]}
     add_meta_template('mine', mine)
     mine['round'][0]['begin'] = 'changed later'
@@ -96,7 +99,8 @@ def test_own_templates_get_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_shipped_template_is_replaced_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('rolecall.render.families._templates', dict(META_TEMPLATES))
+    monkeypatch.setattr(families, '_templates', dict(families._templates))
+    monkeypatch.setattr(families, 'META_TEMPLATES', Registry('meta template', families._templates))
     with pytest.raises(TemplateError, match='replace=True'):
         add_meta_template('llama3', {'round': []})
     add_meta_template('llama3', {'round': []}, replace=True)

@@ -133,7 +133,8 @@ class Registry(Mapping[str, T]):
         package, dot, _ = (path or '').partition('.')
         if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
             return None
-        return self._names.get(self._spelling(path.rpartition('.')[2]))
+        name = path.rpartition('.')[2]
+        return name if name in self._builtins else self._names.get(self._spelling(name))
 
     def find(self, given: object, *, where: str = 'type', base: Path | None = None) -> Part[Any]:
         """The part that a config's type stands for. Dotted paths lead to a file below `base`, or to a module."""

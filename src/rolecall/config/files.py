@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from rolecall.config.execute import Runner
-from rolecall.config.finder import find_relative, read_base
+from rolecall.config.finder import read_base
 from rolecall.config.locate import Retrace
 from rolecall.config.names import is_standard, resolve, resolve_real
 from rolecall.config.reference import Call, Resolve
@@ -22,6 +22,11 @@ from rolecall.registry import LocalPath
 __all__ = ['Config', 'load_config', 'misspelt_lists', 'read_base']
 
 _LISTS = ('models', 'datasets')
+_NAMING = (
+    *('type', 'function', 'prompt_template', 'ice_template', 'retriever', 'inferencer', 'meta_template', 'evaluator'),
+    *('pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'dict_postprocessor'),
+)
+"""Keys whose value may be the name of a part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,28 +101,35 @@ def load_config(
     public = {name: value for name, value in names.items() if not name.startswith('_')}
     values = {name: value for name, value in public.items() if _is_data(value)}
     helpers = {name: value for name, value in public.items() if name not in values}
-    mark_local_paths(values, Path(file).parent)
+    _mark_local_paths(values, Path(file).parent)
     config = Config(Path(path), values, helpers, Retrace(file, finds, folders))
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config
 
 
-def mark_local_paths(value: Any, folder: Path, seen: set[int] | None = None) -> None:
-    """Note on every `type` that is a dotted path to a module in `folder`, the config's own, that it lies there."""
-    seen = set() if seen is None else seen
-    if not isinstance(value, dict | list | tuple) or id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, dict) and type(value.get('type')) is str and _leads_to(folder, value['type']):
-        value['type'] = LocalPath(value['type'], folder)
-    for inner in value.values() if isinstance(value, dict) else value:
-        mark_local_paths(inner, folder, seen)
+def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
+    """Mark every dotted path that names a part and leads to a module in `folder`, the config's own."""
+    modules = {path.stem for path in folder.iterdir() if path.suffix == '.py' or path.is_dir()}
+    seen: set[int] = set()
 
+    def marked(value: Any) -> Any:
+        beside = type(value) is str and value.replace(':', '.').partition('.')[0] in modules
+        return LocalPath(value, folder) if beside and ('.' in value or ':' in value) else value
 
-def _leads_to(folder: Path, path: str) -> bool:
-    package, dot, _ = path.replace(':', '.').partition('.')
-    return bool(dot) and package.isidentifier() and find_relative(str(folder), [package]) is not None
+    def mark(value: Any) -> None:
+        if not isinstance(value, dict | list | tuple) or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, dict):
+            value.update({key: marked(value[key]) for key in _NAMING if type(value.get(key)) is str})
+            if isinstance(value.get('rules'), list):
+                value['rules'] = [marked(one) for one in value['rules']]
+        for inner in value.values() if isinstance(value, dict) else value:
+            mark(inner)
+
+    for value in config.values():
+        mark(value)
 
 
 def _is_data(value: object) -> bool:

@@ -13,7 +13,7 @@ from rolecall.datasets import Dataset
 from rolecall.datasets.rows import count_skipped
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.lint.finding import Finding, Rule, Severity
-from rolecall.lint.rules import RULES
+from rolecall.lint.rules import RULES, collect_rules
 from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
 from rolecall.pairs.build import build
@@ -63,20 +63,21 @@ def lint_config(
     plan = build(config)
     tasks = fitting(plan.tasks, dataset, 'dataset')
     model_entries = fitting(plan.model_entries, model, 'model')
-    silenced = _Silence.read(config, tasks, model_entries, {silence} if isinstance(silence, str) else silence)
+    rules = _rules(config)
+    silenced = _Silence.read(config, tasks, model_entries, {silence} if isinstance(silence, str) else silence, rules)
     base = config.path.parent if isinstance(config, Config) else None
     models = [_model_subject(model_entry, _namesakes(model_entry, plan.model_entries)) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
-        findings += _without_rows(Tally.of(subject, RULES.values(), silence=silenced.of(model_entry)))
+        findings += _without_rows(Tally.of(subject, rules.values(), silence=silenced.of(model_entry)))
     count = _Count(progress)
     for task in tasks:
         opened = _open(task, base, data or {})
         subject = _dataset_subject(task, opened, _namesakes(task, plan.tasks))
-        tally = Tally.of(subject, RULES.values(), silence=silenced.of(task))
+        tally = Tally.of(subject, rules.values(), silence=silenced.of(task))
         pairs = [
             Tally.of(
-                _pair_subject(subject, on, task, model_entry), RULES.values(), silence=silenced.of(task, model_entry)
+                _pair_subject(subject, on, task, model_entry), rules.values(), silence=silenced.of(task, model_entry)
             )
             for model_entry, on in zip(model_entries, models, strict=True)
         ]
@@ -188,11 +189,15 @@ class _Silence:
         tasks: Sequence[Task],
         model_entries: Sequence[ModelEntry],
         silence: Collection[str],
+        rules: Mapping[str, Rule],
     ) -> _Silence:
         problems: list[Problem] = []
-        named = {'silence': _known(silence, 'silence', problems), 'lint': _silenced(config, 'lint', problems)}
+        named = {
+            'silence': _known(silence, 'silence', problems, rules),
+            'lint': _silenced(config, 'lint', problems, rules, ('silence', 'rules')),
+        }
         entries: list[Task | ModelEntry] = [*tasks, *model_entries]
-        by_place = {one.where: _silenced(one.entry, f'{one.where}.lint', problems) for one in entries}
+        by_place = {one.where: _silenced(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
         if problems:
             raise ConfigError(problems)
         return cls(named['silence'] | named['lint'], by_place)
@@ -201,7 +206,23 @@ class _Silence:
         return self.everywhere.union(*(self.by_place[entry.where] for entry in entries))
 
 
-def _silenced(entry: Mapping[str, Any], where: str, problems: list[Problem]) -> frozenset[str]:
+def _rules(config: Mapping[str, Any]) -> dict[str, Rule]:
+    """Every rule to apply, with those that the config's `lint=dict(rules=[…])` adds."""
+    lint = config.get('lint')
+    named = lint.get('rules', ()) if isinstance(lint, Mapping) else ()
+    if not isinstance(named, (list, tuple)):
+        what = f'expected a list of lint rules, got {named!r:.60}.'
+        raise ConfigError(Problem('lint.rules', what, "Write lint=dict(rules=['mytools.my_rule'])."))
+    return collect_rules(named)
+
+
+def _silenced(
+    entry: Mapping[str, Any],
+    where: str,
+    problems: list[Problem],
+    rules: Mapping[str, Rule],
+    known: Sequence[str] = ('silence',),
+) -> frozenset[str]:
     """The rules that `lint=dict(silence=[…])` names."""
     lint = entry.get('lint')
     if lint is None:
@@ -211,21 +232,19 @@ def _silenced(entry: Mapping[str, Any], where: str, problems: list[Problem]) -> 
             Problem(where, f'expected a dict, got {lint!r:.60}.', "Write lint=dict(silence=['rule-name']).")
         )
         return frozenset()
-    problems += [
-        Problem(where, f'unknown key {key!r}.', did_you_mean(key, ['silence'])) for key in lint if key != 'silence'
-    ]
-    rules = lint.get('silence', ())
-    if isinstance(rules, str) or not isinstance(rules, Collection):
-        problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {rules!r:.60}.'))
+    problems += [Problem(where, f'unknown key {key!r}.', did_you_mean(key, known)) for key in lint if key not in known]
+    named = lint.get('silence', ())
+    if isinstance(named, str) or not isinstance(named, Collection):
+        problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {named!r:.60}.'))
         return frozenset()
-    return _known(rules, f'{where}.silence', problems)
+    return _known(named, f'{where}.silence', problems, rules)
 
 
-def _known(rules: Collection[str], where: str, problems: list[Problem]) -> frozenset[str]:
+def _known(named: Collection[str], where: str, problems: list[Problem], rules: Mapping[str, Rule]) -> frozenset[str]:
     problems += [
-        Problem(where, f'there is no rule {rule!r}.', did_you_mean(rule, RULES)) for rule in rules if rule not in RULES
+        Problem(where, f'there is no rule {name!r}.', did_you_mean(name, rules)) for name in named if name not in rules
     ]
-    return frozenset(rules)
+    return frozenset(named)
 
 
 def _namesakes(one: Task | ModelEntry, all_of_them: Sequence[Task | ModelEntry]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rolecall.pairs.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.pairs.tasks import Problems
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.families import meta_template
+from rolecall.render.families import find_meta_template
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 from rolecall.tokenizers.folder import tokenizer_settings
@@ -45,7 +45,7 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     written = entry.get('meta_template')
     if written is not None:
         with problems.inside(f'{where}.meta_template'):
-            meta = MetaTemplate.read(meta_template(written) if isinstance(written, str) else written)
+            meta = MetaTemplate.read(find_meta_template(written))
     kind = _kind(entry, meta)
     renderer: Renderer
     if kind == 'api':

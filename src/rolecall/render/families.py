@@ -12,9 +12,11 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any
 
-from rolecall.errors import Problem, TemplateError, did_you_mean
+from rolecall.errors import ConfigError, Problem, TemplateError
+from rolecall.registry import Registry
+from rolecall.usercode import user_code
 
-__all__ = ['META_TEMPLATES', 'STOP_STRINGS', 'add_meta_template', 'meta_template', 'stop_strings']
+__all__ = ['META_TEMPLATES', 'STOP_STRINGS', 'add_meta_template', 'find_meta_template', 'meta_template', 'stop_strings']
 
 Markers = tuple[str, str]
 
@@ -113,7 +115,7 @@ _SHIPPED: dict[str, dict[str, Any]] = {
 
 _templates: dict[str, Mapping[str, Any]] = dict(_SHIPPED)
 
-META_TEMPLATES: Mapping[str, Mapping[str, Any]] = MappingProxyType(_templates)
+META_TEMPLATES: Registry[Mapping[str, Any]] = Registry('meta template', _templates)
 """Every meta template there is a name for, shipped or added."""
 
 STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -146,15 +148,28 @@ STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """What ends an answer of a family, kept beside the meta template, which has no place for it."""
 
 
+def find_meta_template(written: object) -> Any:
+    """What a config's `meta_template` says, in the documents' syntax: as written, or what its name or path leads to."""
+    if not isinstance(written, str):
+        return written
+    try:
+        found = META_TEMPLATES.find(written, where='').value
+        with user_code(f'the meta template {written!r}', where=''):
+            return found() if callable(found) else found
+    except ConfigError as error:
+        raise TemplateError(error.problems) from error.__cause__
+
+
 def meta_template(name: str) -> dict[str, Any]:
     """A copy of the meta template of that name, to use or to change.
 
     >>> meta_template('gemma')['round'][1]
     {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
     """
-    if name not in _templates:
-        raise TemplateError(Problem('', f'no meta template is named {name!r}.', did_you_mean(name, sorted(_templates))))
-    return deepcopy(dict(_templates[name]))
+    found = find_meta_template(name)
+    if not isinstance(found, Mapping):
+        raise TemplateError(Problem('', f'the meta template {name!r} is a {type(found).__name__}, not a mapping.'))
+    return deepcopy(dict(found))
 
 
 def stop_strings(name: str) -> tuple[str, ...]:
