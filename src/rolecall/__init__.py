@@ -11,16 +11,33 @@ from typing import TYPE_CHECKING, Any
 from rolecall._version import __version__
 
 if TYPE_CHECKING:
+    from rolecall.chat.chat_reply import ChatReply
     from rolecall.chat.local import TrainableModule
+    from rolecall.chat.module import ChatModule
+    from rolecall.chat.module_errors import ModuleError, NoAnswerError, NotStartedError, ToolRoundsError
     from rolecall.chat.online import OnlineChatModule
+    from rolecall.chat.streaming import AsyncStream, Stream
+    from rolecall.chat.tools import tool_schema
     from rolecall.config.files import Config, load_config, read_base
     from rolecall.config.printing import format_config
-    from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError, RolecallError, TemplateError
+    from rolecall.errors import (
+        ConfigError,
+        DataError,
+        MissingExtraError,
+        Problem,
+        PrompterError,
+        RenderError,
+        RolecallError,
+        RunError,
+        TemplateError,
+    )
     from rolecall.inferencers.dialogues import MultiTurnGenInferencer
     from rolecall.inferencers.generation import GenInferencer, SCInferencer
     from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
     from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
+    from rolecall.lint.finding import Finding
     from rolecall.lint.linter import lint_config
+    from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
     from rolecall.pairs.pair import Preview, preview
     from rolecall.program import (
         DialogueProgram,
@@ -60,9 +77,36 @@ if TYPE_CHECKING:
     )
     from rolecall.runs import RunSummary, plan_run, run_config
     from rolecall.runs.result_files import export_results
+    from rolecall.runs.store.results import Result
     from rolecall.runs.store.run_reader import RunReader
+    from rolecall.scoring.scorecard import Scorecard
 
 _HOMES = {
+    'rolecall.chat.chat_reply': ('ChatReply',),
+    'rolecall.chat.module': ('ChatModule',),
+    'rolecall.chat.module_errors': (
+        'ModuleError',
+        'NoAnswerError',
+        'NotStartedError',
+        'ToolRoundsError',
+    ),
+    'rolecall.chat.streaming': (
+        'AsyncStream',
+        'Stream',
+    ),
+    'rolecall.chat.tools': ('tool_schema',),
+    'rolecall.models.base': (
+        'Capabilities',
+        'Model',
+        'ModelError',
+        'Reply',
+        'Sampling',
+        'Scored',
+        'Usage',
+    ),
+    'rolecall.runs.store.results': ('Result',),
+    'rolecall.scoring.scorecard': ('Scorecard',),
+    'rolecall.lint.finding': ('Finding',),
     'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
     'rolecall.inferencers.generation': (
         'GenInferencer',
@@ -86,8 +130,11 @@ _HOMES = {
         'ConfigError',
         'DataError',
         'MissingExtraError',
+        'Problem',
+        'PrompterError',
         'RenderError',
         'RolecallError',
+        'RunError',
         'TemplateError',
     ),
     'rolecall.prompters.base_prompter': ('Prompter',),
@@ -132,7 +179,92 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ['__version__', *sorted(_HOME_OF)]
+__all__ = [
+    'AlpacaPrompter',
+    'ApiRenderer',
+    'AsyncStream',
+    'BM25Retriever',
+    'CLPInferencer',
+    'Capabilities',
+    'ChatModule',
+    'ChatPrompter',
+    'ChatRenderer',
+    'ChatReply',
+    'ChatTemplate',
+    'Config',
+    'ConfigError',
+    'DPPRetriever',
+    'DataError',
+    'DialogueProgram',
+    'EmptyPrompter',
+    'Finding',
+    'FixKRetriever',
+    'GenInferencer',
+    'LLInferencer',
+    'MDLRetriever',
+    'MMPromptTemplate',
+    'MetaTemplate',
+    'MissingExtraError',
+    'Model',
+    'ModelError',
+    'ModuleError',
+    'MultiTurnGenInferencer',
+    'MultiTurnPromptTemplate',
+    'NoAnswerError',
+    'NotStartedError',
+    'OnlineChatModule',
+    'PPLInferencer',
+    'PPLOnlyInferencer',
+    'Preview',
+    'Problem',
+    'Program',
+    'PromptList',
+    'PromptTemplate',
+    'Prompter',
+    'PrompterError',
+    'RandomRetriever',
+    'RawPromptTemplate',
+    'RenderError',
+    'Reply',
+    'Result',
+    'RolecallError',
+    'RunError',
+    'RunReader',
+    'RunSummary',
+    'SCInferencer',
+    'Sampling',
+    'Scorecard',
+    'Scored',
+    'SlidingWindowRetriever',
+    'Span',
+    'Stream',
+    'TemplateError',
+    'TextRenderer',
+    'ToolRoundsError',
+    'TopkRetriever',
+    'Trace',
+    'TrainableModule',
+    'Usage',
+    'VaryingProgram',
+    'VotekRetriever',
+    'Wording',
+    'ZeroRetriever',
+    '__version__',
+    'add_meta_template',
+    'compile',
+    'compile_labels',
+    'export_results',
+    'fingerprint',
+    'format_config',
+    'lint_config',
+    'load_config',
+    'meta_template',
+    'plan_run',
+    'preview',
+    'read_base',
+    'run_config',
+    'tool_schema',
+]
 
 
 def __getattr__(name: str) -> Any:
