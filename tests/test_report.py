@@ -20,10 +20,10 @@ from rolecall.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.report.packing import packed
+from rolecall.report.packing import pack
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
+from rolecall.report.plots import round_ticks
 from rolecall.report.score_text import left_out
-from rolecall.report.svg import ticks
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
@@ -161,7 +161,7 @@ def test_the_content_policy_allows_the_pages_own_script_only():
     )
 )
 def test_packed_data_says_the_same_and_holds_no_markup(value):
-    written = packed(value)
+    written = pack(value)
     assert json.loads(written) == value
     assert not set(written) & set('<>&\u2028\u2029')
 
@@ -267,7 +267,7 @@ def test_every_ending_has_a_hue():
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e6))
 def test_an_axis_covers_its_numbers_with_few_round_ticks(low, span):
-    at = ticks(low, low + span)
+    at = round_ticks(low, low + span)
     slack = 1e-6 * (1 + abs(low) + span)
     assert at[0] <= low + slack
     assert at[-1] >= low + span - slack

@@ -1,4 +1,4 @@
-"""What one pass over the rows counts: how they ended and why, how long prompts and answers are, how long they took."""
+"""Counts from one pass over the rows: how they ended and why, lengths of prompts and answers, latencies."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from dataclasses import dataclass, field
 
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
-__all__ = ['VERDICTS', 'Pair', 'RunCounts', 'Why', 'count_results', 'every_card', 'not_judged', 'verdict_of']
+__all__ = ['VERDICTS', 'Pair', 'RunCounts', 'Why', 'count_results', 'every_card', 'unjudged_reasons', 'verdict_of']
 
 Pair = tuple[str, str]
 """A dataset and a model."""
 
 VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
-"""What scoring says of a row: right, wrong, something between, or nothing."""
+"""The verdict on a row: correct, wrong, a partial score, or none."""
 
 _REASONS_KEPT = 1000
 _REASON = 200
 
 
 def verdict_of(result: Result) -> str:
-    """What scoring says of a row.
+    """The verdict on a row.
 
     >>> verdict_of(Result('d', 'm', 0, 'ok', correct=True)), verdict_of(Result('d', 'm', 0, 'ok', score=0.4))
     ('correct', 'scored')
@@ -50,7 +51,7 @@ class Why:
         >>> Why('failed', 'HTTP 500', 3, (('gsm8k', 'base'),)).place
         'gsm8k × base'
         """
-        return ' × '.join(self.pairs[0]) if len(self.pairs) == 1 else f'{len(self.pairs)} pairs'
+        return ' × '.join(self.pairs[0]) if len(self.pairs) == 1 else count_noun(len(self.pairs), 'pair')
 
 
 @dataclass(slots=True)
@@ -78,8 +79,8 @@ class RunCounts:
         self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
         self._measure('seconds', result.model, result.seconds)
 
-    def why(self) -> list[Why]:
-        """What kept rows from an answer, most frequent first."""
+    def reasons_by_count(self) -> list[Why]:
+        """Why rows have no answer, most frequent first."""
         found: dict[tuple[str, str], dict[Pair, int]] = {}
         for (pair, outcome, reason), count in self.reasons.items():
             found.setdefault((outcome, reason), {})[pair] = count
@@ -104,21 +105,21 @@ def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorec
     """The scores, and one without a number for each dataset × model that has rows and is not finished."""
     scored = {(card.dataset, card.model) for card in cards}
     begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
-    return [*cards, *(_unfinished(*pair, endings) for pair, endings in begun)]
+    return [*cards, *(_unfinished_card(*pair, endings) for pair, endings in begun)]
 
 
-def _unfinished(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
+def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
     outcomes: Counter[str] = Counter()
     for ending, rows in endings.items():
         outcomes['ok' if ending in VERDICTS else ending] += rows
     return Scorecard(dataset, model, UNFINISHED, None, total=outcomes.total(), outcomes=outcomes)
 
 
-def not_judged(cards: Iterable[Scorecard]) -> list[Why]:
-    """Why answers have no score: the evaluator failed, or a judge said nothing.
+def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
+    """Why answers have no score: the evaluator failed, or a judge returned no verdict.
 
     >>> silent = {'not_judged': {'model': 'judge', 'reasons': {'refused': 2}}}
-    >>> [why.rows for why in not_judged([Scorecard('d', 'm', 'accuracy', None, details=silent)])]
+    >>> [why.rows for why in unjudged_reasons([Scorecard('d', 'm', 'accuracy', None, details=silent)])]
     [2]
     """
     found: list[Why] = []

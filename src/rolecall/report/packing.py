@@ -24,7 +24,7 @@ from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.looks import groups_in, label_of, style_of
 from rolecall.views.visible import shorten_media
 
-__all__ = ['Packer', 'packed']
+__all__ = ['Packer', 'pack']
 
 _UNSAFE = re.compile('[<>&\u2028\u2029\ud800-\udfff]')
 _PARAGRAPH = re.compile(r'.+?(?:\n\n+|\Z)', re.DOTALL)
@@ -33,10 +33,10 @@ _ASKED, _IN_A_SHOT = 1, 2
 _UNKNOWN: list[Any] = ['', 'as sent', '', 0, '']
 
 
-def packed(value: Any) -> str:
+def pack(value: Any) -> str:
     """A value as JSON that may stand inside a script element, whatever its texts say.
 
-    >>> packed({'reply': '</script><script>'})
+    >>> pack({'reply': '</script><script>'})
     '{"reply":"\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
     written = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
@@ -78,7 +78,7 @@ class Packer:
         pair = (result.dataset, result.model)
         self._charged = 0
         prompts = [self._prompt(one) for one in sent]
-        row = packed(
+        row = pack(
             [
                 self.pairs.setdefault(pair, len(self.pairs)),
                 result.row,
@@ -131,7 +131,7 @@ class Packer:
         number = self._text_numbers.get(text)
         if number is None:
             number = self._text_numbers[text] = len(self.texts)
-            self.texts.append(packed(text))
+            self.texts.append(pack(text))
             self._charged += _bytes(self.texts[-1])
         return number
 

@@ -1,6 +1,6 @@
-"""The plots of the page: scores with intervals, how rows ended, lengths and latencies.
+"""The geometry of the page's plots: scores with intervals, how rows ended, lengths and latencies.
 
-Everything along the width is in percent, so that plots fill a wide window and still fit a narrow one.
+Only numbers and texts are computed here; `templates/plots.html` draws them. Places along the width are in percent.
 """
 
 from __future__ import annotations
@@ -9,110 +9,244 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard
+from urllib.parse import urlencode
 
 from rolecall.report.counts import VERDICTS, Pair
-from rolecall.report.palette import SERIES
 from rolecall.report.score_text import OUTCOMES, Grid, denominator, grid_of, interval, score
-from rolecall.report.svg import Scale, drawing, element, link_to_rows, marker, shown, text, ticks
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
-__all__ = ['ENDINGS', 'histograms', 'outcome_bars', 'score_plots']
+__all__ = [
+    'ENDINGS',
+    'Bar',
+    'Measure',
+    'Scale',
+    'ScorePlot',
+    'link_to_rows',
+    'marker_points',
+    'measure_plot',
+    'outcome_bars',
+    'round_ticks',
+    'score_plots',
+]
 
 ENDINGS = (*VERDICTS, *(outcome for outcome in OUTCOMES if outcome != 'ok'))
-"""How rows end, in the order they are stacked: verdicts on answers, then what is no answer."""
+"""How rows end, in the order they are stacked: verdicts on answers, then outcomes without one."""
 
 _STEP = 15.0
 _PAD = 6.0
-_BAR = 18.0
 _GAP = 0.12
 _BINS = 30
 _TALL = 44.0
 _TAIL = 0.99
+_LEAST = 1e-9
+_LEFT, _RIGHT = 2.0, 97.0
+_MARKERS = (
+    (),
+    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    ((0, -1.3), (1.2, 0.9), (-1.2, 0.9)),
+    ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
+)
+_MARKER_SIZE = 4.05
 
 
-def score_plots(
-    cards: Sequence[Scorecard], models: Sequence[str], digits: Mapping[str, int]
-) -> Iterator[tuple[str, str]]:
-    """Each metric with its dot-and-whisker plot."""
-    for metric in dict.fromkeys(card.metric for card in cards):
-        own = [card for card in cards if card.metric == metric and _drawable(card.value)]
-        if own:
-            yield metric, ''.join(_score_plot(own, models, digits[metric]))
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A round number on an axis."""
+
+    x: str
+    label: str
 
 
-def _score_plot(cards: Sequence[Scorecard], models: Sequence[str], digits: int) -> Iterator[str]:
-    grid = grid_of(cards)
-    ends = [number for card in cards for number in (card.value, card.low, card.high) if _drawable(number)]
-    scale = Scale(tuple(ticks(min(ends), max(ends))))
-    yield '<div class="dots">'
-    for line in grid.lines:
-        yield f'<bdi>{shown(line[0])}</bdi>{_band(grid, line, scale, models, digits)}'
-    yield f'<span></span>{scale.axis()}</div>'
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Round numbers along the width of a drawing, between two margins."""
+
+    at: tuple[float, ...]
+
+    def x(self, number: float) -> str:
+        """The place of a number."""
+        share = (number - self.at[0]) / (self.at[-1] - self.at[0])
+        return f'{_LEFT + share * (_RIGHT - _LEFT):.2f}%'
+
+    @property
+    def places(self) -> list[str]:
+        """The places of the round numbers."""
+        return [self.x(number) for number in self.at]
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The round numbers with their places."""
+        return [Tick(self.x(number), f'{number:,.10g}') for number in self.at]
 
 
-def _band(grid: Grid, line: tuple[str, str], scale: Scale, models: Sequence[str], digits: int) -> str:
+def round_ticks(low: float, high: float, *, about: int = 5) -> list[float]:
+    """Round numbers from at or below `low` to at or above `high`.
+
+    >>> round_ticks(0.31, 0.87)
+    [0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    span = max(high - low, abs(high) / 1000, abs(low) / 1000)
+    span = span if span > _LEAST else 1.0
+    rough = span / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * times for times in (1, 2, 5, 10) if power * times >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, max(last, first + 1) + 1)]
+
+
+def link_to_rows(**filters: str) -> str:
+    """The address of the rows that match some filters, within the page."""
+    return '#' + urlencode(filters, errors='replace')
+
+
+def marker_points(number: int) -> str:
+    """The corners of a model's marker; none for a circle. Hue and shape change together, so neither is needed alone."""
+    corners = _MARKERS[number % len(_MARKERS)]
+    return ' '.join(f'{dx * _MARKER_SIZE:.1f},{dy * _MARKER_SIZE:.1f}' for dx, dy in corners)
+
+
+@dataclass(frozen=True, slots=True)
+class Whisker:
+    """One score with its interval."""
+
+    model: int
+    y: float
+    x: str
+    low: str
+    high: str
+    title: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
     """The scores of one dataset, a model on each line."""
+
+    dataset: str
+    height: float
+    title: str
+    whiskers: tuple[Whisker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePlot:
+    """The dot-and-whisker plot of one metric."""
+
+    metric: str
+    scale: Scale
+    bands: tuple[Band, ...]
+
+
+def score_plots(cards: Sequence[Scorecard], models: Sequence[str], digits: Mapping[str, int]) -> Iterator[ScorePlot]:
+    """A plot for each metric that has numbers."""
+    for metric in dict.fromkeys(card.metric for card in cards):
+        own = [card for card in cards if card.metric == metric and _is_drawable(card.value)]
+        if own:
+            yield _score_plot(metric, own, models, digits[metric])
+
+
+def _score_plot(metric: str, cards: Sequence[Scorecard], models: Sequence[str], digits: int) -> ScorePlot:
+    grid = grid_of(cards)
+    ends = [number for card in cards for number in (card.value, card.low, card.high) if _is_drawable(number)]
+    scale = Scale(tuple(round_ticks(min(ends), max(ends))))
+    bands = (_band(grid, line, scale, models, digits) for line in grid.lines)
+    return ScorePlot(metric, scale, tuple(bands))
+
+
+def _band(grid: Grid, line: tuple[str, str], scale: Scale, models: Sequence[str], digits: int) -> Band:
     found = [card for model in grid.models if (card := grid.card(line, model))]
-    height = _STEP * len(found) + 2 * _PAD
-    marks = (
+    whiskers = (
         _whisker(card, models.index(card.model), scale, _PAD + _STEP * (place + 0.5), digits)
         for place, card in enumerate(found)
     )
-    title = f'{line[0]}: ' + '; '.join(_told(card, digits) for card in found)
-    return drawing(height, scale.grid(height), *marks, title=title, class_='scores')
+    title = f'{line[0]}: ' + '; '.join(_describe(card, digits) for card in found)
+    return Band(line[0], _STEP * len(found) + 2 * _PAD, title, tuple(whiskers))
 
 
-def _told(card: Scorecard, digits: int) -> str:
+def _describe(card: Scorecard, digits: int) -> str:
     return f'{card.model} {score(card, digits)} {interval(card, digits)}, {denominator(card)} scored'
 
 
-def _whisker(card: Scorecard, number: int, scale: Scale, y: float, digits: int) -> str:
-    drawn = [element('title', shown(f'{card.dataset} × {_told(card, digits)}'))]
-    if _drawable(card.low) and _drawable(card.high):
-        low, high, hue = scale.x(card.low), scale.x(card.high), f'c{number % len(SERIES)} line'
-        drawn.append(element('line', x1=low, x2=high, y1=y, y2=y, class_=hue))
-        drawn += [element('line', x1=x, x2=x, y1=y - 3, y2=y + 3, class_=hue) for x in (low, high)]
-    drawn.append(marker(number, scale.x(card.value or 0.0), y))
-    return link_to_rows(element('g', *drawn), dataset=card.dataset, model=card.model)
+def _whisker(card: Scorecard, number: int, scale: Scale, y: float, digits: int) -> Whisker:
+    low, high = card.low, card.high
+    has_interval = _is_drawable(low) and _is_drawable(high)
+    return Whisker(
+        model=number,
+        y=y,
+        x=scale.x(card.value or 0.0),
+        low=scale.x(low) if has_interval and low is not None else '',
+        high=scale.x(high) if has_interval and high is not None else '',
+        title=f'{card.dataset} × {_describe(card, digits)}',
+        href=link_to_rows(dataset=card.dataset, model=card.model),
+    )
 
 
-def outcome_bars(endings: Mapping[Pair, Counter[str]]) -> str:
-    """A bar for each dataset × model, cut by how its rows ended."""
-    return f'<div class="bars">{"".join(_bars(endings))}</div>'
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """The rows of one dataset × model that ended the same way."""
+
+    hue: str
+    x: str
+    width: str
+    middle: str
+    label: str
+    title: str
+    href: str
 
 
-def _bars(endings: Mapping[Pair, Counter[str]]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One dataset × model, divided by how its rows ended."""
+
+    dataset: str
+    model: str
+    first: bool
+    """Whether it is the first bar of its dataset."""
+    total: int
+    title: str
+    parts: tuple[BarPart, ...]
+
+
+def outcome_bars(endings: Mapping[Pair, Counter[str]]) -> Iterator[Bar]:
+    """A bar for each dataset × model."""
     before = None
-    for pair, counts in endings.items():
-        dataset, model = pair
-        named, first = (f'<bdi>{shown(dataset)}</bdi>', ' first') if dataset != before else ('', '')
+    for (dataset, model), counts in endings.items():
+        words = ', '.join(f'{counts[ending]:,} {OUTCOMES.get(ending, ending)}' for ending in _in_order(counts))
+        yield Bar(
+            dataset,
+            model,
+            dataset != before,
+            sum(counts.values()),
+            f'{dataset} × {model}: {words}',
+            tuple(_bar_parts((dataset, model), counts)),
+        )
         before = dataset
-        title = ', '.join(f'{counts[ending]:,} {OUTCOMES.get(ending, ending)}' for ending in _ordered(counts))
-        bar = drawing(_BAR, *_bar(pair, counts), title=f'{dataset} × {model}: {title}', class_=f'outcomes{first}')
-        yield f'<span class="of{first}">{named}</span><span class="by{first}"><bdi>{shown(model)}</bdi></span>'
-        yield f'{bar}<span class="n{first}">{sum(counts.values()):,}</span>'
 
 
-def _ordered(counts: Counter[str]) -> list[str]:
+def _in_order(counts: Counter[str]) -> list[str]:
     """The endings that occur, known ones first."""
     return [ending for ending in dict.fromkeys([*ENDINGS, *counts]) if counts[ending]]
 
 
-def _bar(pair: Pair, counts: Counter[str]) -> Iterator[str]:
+def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[BarPart]:
     total = sum(counts.values())
     x = 0.0
-    for ending in _ordered(counts):
+    for ending in _in_order(counts):
         count = counts[ending]
         width = 100 * count / total
-        hue = f'e-{ending.replace(" ", "_")}'
-        tip = element('title', shown(f'{count:,} of {total:,} {OUTCOMES.get(ending, ending)}'))
-        place = {'x': f'{x:.2f}%', 'width': f'{max(width - _GAP, 0.1):.2f}%', 'y': 0, 'height': _BAR}
-        box = element('rect', tip, class_=hue, **place)
-        words = f'{count:,}'
-        roomy = width > 2.4 * len(words) + 0.5
-        inside = text(words, f'{x + width / 2:.2f}%', 13, text_anchor='middle', class_=f'on {hue}') if roomy else ''
-        yield link_to_rows(box + inside, **_filters(pair, ending))
+        label = f'{count:,}'
+        yield BarPart(
+            hue=f'e-{ending.replace(" ", "_")}',
+            x=f'{x:.2f}%',
+            width=f'{max(width - _GAP, 0.1):.2f}%',
+            middle=f'{x + width / 2:.2f}%',
+            label=label if width > 2.4 * len(label) + 0.5 else '',
+            title=f'{count:,} of {total:,} {OUTCOMES.get(ending, ending)}',
+            href=link_to_rows(**_filters(pair, ending)),
+        )
         x += width
 
 
@@ -121,40 +255,67 @@ def _filters(pair: Pair, ending: str) -> dict[str, str]:
     return {'dataset': pair[0], 'model': pair[1], **chosen}
 
 
-def histograms(name: str, numbers: Mapping[str, array[float]], models: Sequence[str]) -> str:
-    """How a measure spreads, one small histogram for each model on a common scale."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a histogram."""
+
+    x: str
+    y: float
+    width: str
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How a measure spreads for one model."""
+
+    number: int
+    model: str
+    summary: str
+    median: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The histograms of one measure, on a common scale."""
+
+    name: str
+    beyond: int
+    """Values larger than the scale."""
+    scale: Scale
+    histograms: tuple[Histogram, ...]
+    height: float = _TALL
+
+
+def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequence[str]) -> Measure:
+    """How a measure spreads, one small histogram for each model."""
     own = [(models.index(model), model, sorted(numbers[model])) for model in models if numbers.get(model)]
-    scale = Scale(tuple(ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
+    scale = Scale(tuple(round_ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
     beyond = sum(1 for _, _, values in own for value in values if value > scale.at[-1])
-    note = f' ({beyond:,} beyond the scale)' if beyond else ''
-    drawn = ''.join(_histogram(number, model, values, scale) for number, model, values in own)
-    return f'<figure><figcaption>{name}{note}</figcaption>{drawn}{scale.axis()}</figure>'
+    return Measure(name, beyond, scale, tuple(_histogram(*one, scale) for one in own))
 
 
-def _histogram(number: int, model: str, values: Sequence[float], scale: Scale) -> str:
+def _histogram(number: int, model: str, values: Sequence[float], scale: Scale) -> Histogram:
     top = scale.at[-1]
     middle = _quantile(values, 0.5)
-    told = f'median {_brief(middle)} · 95% below {_brief(_quantile(values, 0.95))}'
+    summary = f'median {_round(middle)} · 95% below {_round(_quantile(values, 0.95))}'
     counts = Counter(min(int(value / top * _BINS), _BINS - 1) for value in values if value <= top)
-    columns = (_column(bin_, count, counts, number, scale) for bin_, count in sorted(counts.items()))
-    at = scale.x(min(middle, top))
-    line = element('line', x1=at, x2=at, y1=0, y2=_TALL, class_='median')
-    floor = element('line', x1='0%', x2='100%', y1=_TALL, y2=_TALL, class_='base')
-    plot = drawing(_TALL + 1, scale.grid(_TALL), *columns, floor, line, title=f'{model}: {told}', class_='histogram')
-    return f'<p class="measured"><bdi>{shown(model)}</bdi><span>{told}</span></p>{plot}'
+    columns = (_column(bin_, count, counts, scale) for bin_, count in sorted(counts.items()))
+    return Histogram(number, model, summary, scale.x(min(middle, top)), tuple(columns))
 
 
-def _column(bin_: int, count: int, counts: Counter[int], number: int, scale: Scale) -> str:
+def _column(bin_: int, count: int, counts: Counter[int], scale: Scale) -> Column:
     top = scale.at[-1]
     low, high = top * bin_ / _BINS, top * (bin_ + 1) / _BINS
-    tall = max(1.0, _TALL * count / max(counts.values()))
-    width = (scale.right - scale.left) / _BINS - _GAP
-    tip = element('title', shown(f'{_brief(low)} – {_brief(high)}: {count:,} rows'))
-    place = {'x': scale.x(low), 'y': _TALL - tall, 'width': f'{width:.2f}%', 'height': tall}
-    return element('rect', tip, class_=f'c{number % len(SERIES)} solid', **place)
+    tall = round(max(1.0, _TALL * count / max(counts.values())), 1)
+    width = (_RIGHT - _LEFT) / _BINS - _GAP
+    title = f'{_round(low)} – {_round(high)}: {count_noun(count, "row")}'
+    return Column(scale.x(low), round(_TALL - tall, 1), f'{width:.2f}%', tall, title)
 
 
-def _drawable(number: float | None) -> TypeGuard[float]:
+def _is_drawable(number: float | None) -> TypeGuard[float]:
     return number is not None and math.isfinite(number)
 
 
@@ -162,10 +323,10 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _brief(number: float) -> str:
+def _round(number: float) -> str:
     """A number with as many digits as matter.
 
-    >>> _brief(1234.5), _brief(0.0312)
+    >>> _round(1234.5), _round(0.0312)
     ('1,234', '0.031')
     """
     return f'{number:,.0f}' if number >= 10 else f'{number:.2g}'

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.report.counts import Why, count_results, every_card, not_judged
+from rolecall.report.counts import Why, count_results, every_card, unjudged_reasons
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import (
     OUTCOMES,
@@ -45,7 +45,7 @@ def report_terminal(run: Run, to: Console) -> None:
         to.print(_across(grid, digits_of(cards)))
     else:
         to.print(_down(cards, digits_of(cards)))
-    _print_reasons([*not_judged(cards), *run_counts.why()], to)
+    _print_reasons([*unjudged_reasons(cards), *run_counts.reasons_by_count()], to)
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from rolecall.report.counts import count_results, every_card, not_judged
+from rolecall.report.counts import count_results, every_card, unjudged_reasons
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.strings import printable
@@ -53,7 +53,7 @@ def _lines(run: Run) -> Iterator[str]:
         ['dataset', 'model', 'metric', 'scored', 'the rest'],
         [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
     )
-    reasons = [*not_judged(cards), *run_counts.why()][:_REASONS]
+    reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     if reasons:
         yield ''
         yield '## Why rows are missing'

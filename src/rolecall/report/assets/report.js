@@ -1,5 +1,4 @@
-'use strict';
-// Draws the rows on demand. Data only ever becomes text nodes, never markup.
+// Draws the rows of a report on demand.
 (() => {
   const data = (id) => JSON.parse(document.getElementById(id).textContent);
   const about = data('about');
@@ -12,23 +11,12 @@
     Array.from({ length: 13 }, (_, at) => at);
   const [ASKED, IN_A_SHOT] = [1, 2];
   const OK = about.outcomes.findIndex(([name]) => name === 'ok');
-  const ACTIVE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/u;
-  const BLANKS = { ' ': '·\u200b', '\t': '⇥\t', '\n': '⏎\n', '\u00a0': '⍽', '\u3000': '□□' };
   const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'where', 'q'];
   const unique = (list) => [...new Set(list)];
   const datasets = unique(about.pairs.map(([dataset]) => dataset));
   const models = unique(about.pairs.map(([, model]) => model));
 
-  const make = (tag, attributes = {}, ...children) => {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-      else if (value === true) node.setAttribute(name, '');
-      else if (value !== false && value != null) node.setAttribute(name, value);
-    }
-    node.append(...children.filter((child) => child != null));
-    return node;
-  };
+  const { make, drawText, drawPrompt } = Draw;
 
   // ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
   const pairOf = (row) => about.pairs[row[PAIR]];
@@ -62,41 +50,6 @@
   const badge = (row) => {
     const [words, kind] = verdict(row);
     return make('span', { class: `badge ${kind}` }, words);
-  };
-
-  // Characters that act (controls, direction marks) are written out; blanks can be shown; what was searched is marked.
-  const drawn = (text, query, blanks) => {
-    const nodes = [];
-    const plain = (piece) => {
-      if (!piece) return;
-      const shown = blanks ? piece.replace(/[ \t\n\u00a0\u3000]/g, (blank) => BLANKS[blank]) : piece;
-      nodes.push(document.createTextNode(shown));
-    };
-    const honest = (piece) => {
-      if (!ACTIVE.test(piece)) return plain(piece);
-      let kept = '';
-      for (const character of piece) {
-        if (!ACTIVE.test(character)) { kept += character; continue; }
-        plain(kept);
-        kept = '';
-        const code = character.codePointAt(0);
-        const name = code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? '␡' : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-        nodes.push(make('span', { class: 'act', title: 'a character that cannot be seen' }, name));
-      }
-      plain(kept);
-    };
-    if (!query) { honest(text); return nodes; }
-    const folded = text.toLowerCase();
-    let at = 0;
-    for (let found = folded.indexOf(query); found >= 0; found = folded.indexOf(query, at)) {
-      honest(text.slice(at, found));
-      const before = nodes.length;
-      honest(text.slice(found, found + query.length));
-      nodes.push(make('mark', {}, ...nodes.splice(before)));
-      at = found + query.length;
-    }
-    honest(text.slice(at));
-    return nodes;
   };
 
   // ── state ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,7 +100,7 @@
   const browser = document.getElementById('browser');
   const choice = (name, label, options) => {
     const box = make('select', { name, onchange: () => changed() }, make('option', { value: '' }, 'all'),
-      ...options.map(([value, words]) => make('option', { value }, ...drawn(words))));
+      ...options.map(([value, words]) => make('option', { value }, ...drawText(words))));
     return make('label', {}, label, box);
   };
   const filters = make('form', { class: 'filters', role: 'search', 'aria-label': 'Filter the rows', onsubmit: (event) => event.preventDefault() },
@@ -173,15 +126,16 @@
     make('div', {}, tools, detail)));
   browser.hidden = false;
 
+  const rowsCount = (count) => `${count.toLocaleString('en')} ${count === 1 ? 'row' : 'rows'}`;
   const count = (more) => {
     const found = state.found.length;
-    total.textContent = found === rows.length ? `${found.toLocaleString('en')} rows` : `${found.toLocaleString('en')} of ${rows.length.toLocaleString('en')} rows${more || ''}`;
+    total.textContent = found === rows.length ? rowsCount(found) : `${found.toLocaleString('en')} of ${rowsCount(rows.length)}${more || ''}`;
   };
   const drawList = () => {
     const first = state.page * PER_PAGE;
     const pages = Math.max(1, Math.ceil(state.found.length / PER_PAGE));
     list.replaceChildren(...state.found.slice(first, first + PER_PAGE).map((at, place) => item(rows[at], first + place)));
-    if (!state.found.length) list.append(make('p', { class: 'item' }, 'No row fits.'));
+    if (!state.found.length) list.append(make('p', { class: 'item' }, 'No matching rows.'));
     where.textContent = `page ${state.page + 1} of ${pages.toLocaleString('en')}`;
     back.disabled = state.page === 0;
     on.disabled = state.page >= pages - 1;
@@ -190,42 +144,27 @@
   const item = (row, place) => {
     const { dataset, model } = nameOf(row);
     return make('div', { class: 'item', role: 'option', id: `item-${place}`, 'aria-selected': 'false', onclick: () => open(place, { jump: true }) },
-      make('div', { class: 'top' }, make('bdi', {}, ...drawn(`${dataset} · ${row[ROW]} · ${model}`)), badge(row)),
-      make('p', {}, ...drawn(snippet(row), (state.filters.q || '').toLowerCase())));
+      make('div', { class: 'top' }, make('bdi', {}, ...drawText(`${dataset} · ${row[ROW]} · ${model}`)), badge(row)),
+      make('p', {}, ...drawText(snippet(row), (state.filters.q || '').toLowerCase())));
   };
 
   const say = (text, words) => text == null || text === ''
     ? make('p', { class: 'say empty' }, words || 'empty')
-    : make('div', { class: 'say', dir: 'auto' }, ...drawn(text, (state.filters.q || '').toLowerCase(), state.blanks));
+    : make('div', { class: 'say', dir: 'auto' }, ...drawText(text, (state.filters.q || '').toLowerCase(), state.blanks));
   const titled = (title, ...nodes) => make('div', {}, make('h4', {}, title), ...nodes);
 
-  const NOTES = ['', 'The config words this prompt differently now; this is what was sent, without origins.', 'Origins are not at hand; this is what was sent.'];
-  const promptNode = ([, note, blocks]) => {
-    const groups = new Map();
-    const query = (state.filters.q || '').toLowerCase();
-    let folding = false;
-    const bodies = blocks.map(([heading, extra, runs]) => {
-      const words = make('div', { class: 'say', dir: 'auto' });
-      for (let at = 0; at < runs.length; at += 2) {
-        const [style, label, group, place, name] = about.origins[runs[at + 1]];
-        if (group) groups.set(group, (groups.get(group) || new Set()).add(name));
-        if (state.fold && place === IN_A_SHOT) {
-          if (!folding) words.append(make('span', { class: 'folded' }, 'examples …'));
-          folding = true;
-          continue;
-        }
-        folding = false;
-        words.append(make('span', { class: `s${style}`, title: label }, ...drawn(texts[runs[at]], query, state.blanks)));
-      }
-      if (runs.length && !words.children.length) return '';
-      return make('div', {}, heading ? make('p', { class: 'role' }, ...drawn(heading)) : null, words, extra ? say(extra) : null);
-    });
-    const legend = about.legend.filter(([group]) => groups.has(group)).map(([group, meaning, style]) => {
-      const names = [...groups.get(group)].filter(Boolean);
-      return make('span', { class: `s${style}` }, ...drawn(names.length ? `${meaning} (${names.join(', ')})` : meaning));
-    });
-    return make('div', { class: 'prompt' }, note ? make('p', { class: 'note' }, NOTES[note]) : null,
-      legend.length ? make('div', { class: 'origins', 'aria-label': 'What the colours mean' }, ...legend) : null, ...bodies);
+  const NOTES = ['', 'The config now produces a different prompt; this is what was sent, without origins.', 'No config was given for origins; this is what was sent.'];
+  const promptNode = ([, note, blocks]) => drawPrompt({
+    note: NOTES[note],
+    blocks: blocks.map(([heading, extra, runs]) => ({ heading, extra, spans: spansOf(runs) })),
+  }, about.legend, { query: (state.filters.q || '').toLowerCase(), blanks: state.blanks, fold: state.fold });
+  const spansOf = (runs) => {
+    const spans = [];
+    for (let at = 0; at < runs.length; at += 2) {
+      const [style, label, group, place, name] = about.origins[runs[at + 1]];
+      spans.push({ text: texts[runs[at]], style, label, group, name, inShot: place === IN_A_SHOT });
+    }
+    return spans;
   };
   const prompts = (row) => {
     const all = row[PROMPTS];
@@ -246,14 +185,14 @@
     const lines = [
       ['input', more.in && `${more.in.toLocaleString('en')} tokens`], ['output', more.out && `${more.out.toLocaleString('en')} tokens`],
       ['time', more.seconds && `${number(more.seconds)} s`], ['examples', more.shots && `training rows ${more.shots.join(', ')}`],
-      ['dropped', more.dropped && `${more.dropped} examples, to fit`], ['belongs to', more.cluster], ['fingerprint', more.fingerprint],
+      ['dropped', more.dropped && `${more.dropped} ${more.dropped === 1 ? 'example' : 'examples'}, to fit`], ['belongs to', more.cluster], ['fingerprint', more.fingerprint],
     ].filter(([, words]) => words);
-    return make('dl', { class: 'known' }, ...lines.flatMap(([name, words]) => [make('dt', {}, name), make('dd', {}, ...drawn(words))]));
+    return make('dl', { class: 'known' }, ...lines.flatMap(([name, words]) => [make('dt', {}, name), make('dd', {}, ...drawText(words))]));
   };
   const others = (row) => {
     const rest = same.get(JSON.stringify([pairOf(row)[0], row[ROW]])).filter((at) => rows[at] !== row);
     return rest.length ? titled('The same row', make('div', { class: 'others' }, ...rest.map((at) =>
-      make('button', { type: 'button', onclick: () => visit(at) }, make('bdi', {}, ...drawn(pairOf(rows[at])[1])), ' ', badge(rows[at]))))) : null;
+      make('button', { type: 'button', onclick: () => visit(at) }, make('bdi', {}, ...drawText(pairOf(rows[at])[1])), ' ', badge(rows[at]))))) : null;
   };
 
   const show = () => {
@@ -264,8 +203,8 @@
     const many = row[REPLIES].length > 1;
     detail.replaceChildren(
       make('button', { type: 'button', class: 'up', onclick: () => filters.scrollIntoView() }, '↑ list'),
-      make('h3', {}, make('span', {}, make('bdi', {}, ...drawn(dataset)), ' × ', make('bdi', {}, ...drawn(model)), ` · row ${row[ROW]}`), badge(row)),
-      ...(row[REASON] && row[OUTCOME] !== OK ? [make('p', { class: 'note missing', dir: 'auto' }, ...drawn(row[REASON]))] : []),
+      make('h3', {}, make('span', {}, make('bdi', {}, ...drawText(dataset)), ' × ', make('bdi', {}, ...drawText(model)), ` · row ${row[ROW]}`), badge(row)),
+      ...(row[REASON] && row[OUTCOME] !== OK ? [make('p', { class: 'note missing', dir: 'auto' }, ...drawText(row[REASON]))] : []),
       answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
       ...row[REPLIES].map((reply, at) => titled(many ? `Reply ${at + 1}` : 'Reply', say(reply, 'an empty reply'))),
       ...row[REASONING].filter(Boolean).map((thought, at, all) => make('details', {}, make('summary', {}, all.length > 1 ? `Reasoning ${at + 1}` : 'Reasoning', ` (${thought.length.toLocaleString('en')} characters)`), say(thought))),
