@@ -25,9 +25,10 @@ from rolecall.config.files import load_config
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
 from rolecall.pairs.build import build
-from rolecall.pairs.kinds import INFERENCERS, short_name
+from rolecall.pairs.kinds import INFERENCERS
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.template import TEMPLATES
+from rolecall.registry import part_name
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {
@@ -56,7 +57,7 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else short_name(value)
+    return value if value is None or isinstance(value, str | int | float | bool) else part_name(value)
 
 
 def entries(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:

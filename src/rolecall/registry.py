@@ -28,7 +28,7 @@ from rolecall.usercode import neighbours_of, user_code
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ['REFERENCE_SYSTEMS', 'LocalPath', 'Part', 'Plugin', 'Registry', 'import_dotted', 'part_name']
+__all__ = ['REFERENCE_SYSTEMS', 'LocalPath', 'Part', 'Plugin', 'Registry', 'bare_name', 'import_dotted', 'part_name']
 
 REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages whose class names are ours too: a config may name them without having them."""
@@ -129,12 +129,10 @@ class Registry(Mapping[str, T]):
 
     def builtin_name(self, given: object) -> str | None:
         """The built-in that a config's type stands for; None if it is something else. Imports nothing."""
-        path = _path_of(given)
-        package, dot, _ = (path or '').partition('.')
-        if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
-            return None
-        name = path.rpartition('.')[2]
-        return name if name in self._builtins else self._names.get(self._spelling(name))
+        name = bare_name(given)
+        if name is None or name in self._builtins:
+            return name
+        return self._names.get(self._spelling(name))
 
     def find(self, given: object, *, where: str = 'type', base: Path | None = None) -> Part[Any]:
         """The part that a config's type stands for. Dotted paths lead to a file below `base`, or to a module."""
@@ -233,6 +231,19 @@ def part_name(given: object) -> str:
 
 
 _CORRECT = 'Correct the path, or install the package.'
+
+
+def bare_name(given: object) -> str | None:
+    """The name of what may be a built-in: a bare name, or a path of ours or of a reference system; else None.
+
+    >>> bare_name('OpenAI'), bare_name('opencompass.models.OpenAI'), bare_name('acme.OpenAI'), bare_name(dict)
+    ('OpenAI', 'OpenAI', None, None)
+    """
+    path = _path_of(given)
+    package, dot, _ = (path or '').partition('.')
+    if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
+        return None
+    return path.rpartition('.')[2]
 
 
 def import_dotted(

@@ -17,10 +17,10 @@ from rolecall.lint.rules import RULES, collect_rules
 from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
 from rolecall.pairs.build import build
-from rolecall.pairs.kinds import short_name
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, fitting
 from rolecall.pairs.tasks import Task
+from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
 
@@ -332,7 +332,7 @@ def _postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
     written = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
     if not isinstance(written, Mapping) or 'type' not in written:
         return None
-    return Postprocessor(short_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
+    return Postprocessor(part_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
 
 
 def _tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:

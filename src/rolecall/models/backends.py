@@ -1,47 +1,141 @@
-"""Which backend answers for the type of a model entry. A backend is imported when a model of it is built."""
+"""Which part answers for the type of a model entry, and how it is addressed. It is imported when a model is built."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Literal
 
-from rolecall.errors import ConfigError, MissingExtraError, Problem, did_you_mean
+from rolecall.errors import ConfigError, MissingExtraError, Problem
 from rolecall.models.base import Model
-from rolecall.models.entries import type_name
+from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
-__all__ = ['BACKENDS', 'build_model']
+__all__ = ['MODELS', 'MODEL_KINDS', 'ModelKind', 'build_model', 'model_kind']
 
-_FOREIGN = ('opencompass', 'ais_bench', 'mmengine')
-_FUNCTION = 'rolecall.models.function'
-BACKENDS: dict[str, str] = {
+MODELS: Registry[Callable[..., Model]] = Registry(
+    'model',
+    {
+        **dict.fromkeys(
+            (
+                'OpenAI',
+                'OpenAISDK',
+                'OpenAISDKRollout',
+                'OpenAISDKStreaming',
+                'OpenAIExtra',
+                'OpenAICompletions',
+                'VLLMCustomAPI',
+                'VLLMCustomAPIStream',
+                'VLLMCustomAPIChat',
+                'VLLMCustomAPIChatStream',
+                'DeepseekAPI',
+            ),
+            'rolecall.models.openai.model:build',
+        ),
+        **dict.fromkeys(('Claude', 'ClaudeSDK', 'Anthropic'), 'rolecall.models.anthropic.model:build'),
+        **dict.fromkeys(('LlamaCpp', 'Embedded', 'smollm2'), 'rolecall.models.llama.model:build'),
+        **dict.fromkeys(
+            ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
+            'rolecall.models.transformers.model:build',
+        ),
+        **dict.fromkeys(('VLLM', 'VLLMwithChatTemplate'), 'rolecall.models.vllm:build'),
+        **dict.fromkeys(('Function', 'FunctionModel'), 'rolecall.models.function:build'),
+    },
+)
+"""Each makes the model of an entry: `build(entry, name=…)`."""
+
+_EXTRAS = {'rolecall.models.llama': 'llama', 'rolecall.models.transformers': 'hf', 'rolecall.models.vllm': 'vllm'}
+
+ModelKind = Literal['text', 'api', 'chat']
+"""What a model takes: a text, messages, or messages that its own chat template turns into a text."""
+
+MODEL_KINDS: dict[str, ModelKind] = {
+    **dict.fromkeys(
+        (
+            'HuggingFace',
+            'HuggingFaceCausalLM',
+            'HuggingFaceBaseModel',
+            'HuggingFaceChatGLM3',
+            'VLLM',
+            'TurboMindModel',
+            'LmdeployPytorchModel',
+            'VLLMCustomAPI',
+            'VLLMCustomAPIStream',
+            'TGICustomAPI',
+            'TritonCustomAPI',
+            'LlamaCpp',
+            'Embedded',
+            'smollm2',
+            'OpenAICompletions',
+        ),
+        'text',
+    ),
+    **dict.fromkeys(
+        (
+            'HuggingFacewithChatTemplate',
+            'VLLMwithChatTemplate',
+            'TurboMindModelwithChatTemplate',
+            'HuggingFaceQwen2VLwithChatTemplate',
+        ),
+        'chat',
+    ),
     **dict.fromkeys(
         (
             'OpenAI',
             'OpenAISDK',
             'OpenAISDKRollout',
             'OpenAISDKStreaming',
+            'OpenAIAllesAPIN',
             'OpenAIExtra',
-            'OpenAICompletions',
-            'VLLMCustomAPI',
-            'VLLMCustomAPIStream',
             'VLLMCustomAPIChat',
             'VLLMCustomAPIChatStream',
+            'Claude',
+            'ClaudeSDK',
+            'Anthropic',
+            'ClaudeAllesAPIN',
+            'Gemini',
+            'Qwen',
             'DeepseekAPI',
+            'BailingAPI',
+            'ZhiPuAI',
+            'ZhiPuV2AI',
+            'MoonShot',
+            'MiniMax',
+            'BaiChuan',
+            'ERNIEBot',
+            'KrGPT',
+            'MiniMaxChatCompletionV2',
+            'PanGu',
+            'SenseTime',
+            'XunFei',
+            'ByteDance',
+            'Doubao',
+            'YiAPI',
+            'StepFun',
+            'HunYuan',
+            'RendaAPI',
+            'Rendu',
+            'InternLMAPI',
+            'MindieStreamApi',
+            'VITAGenerateAPI',
         ),
-        'rolecall.models.openai.model',
+        'api',
     ),
-    **dict.fromkeys(('Claude', 'ClaudeSDK', 'Anthropic'), 'rolecall.models.anthropic.model'),
-    **dict.fromkeys(('LlamaCpp', 'Embedded', 'smollm2'), 'rolecall.models.llama.model'),
-    **dict.fromkeys(
-        ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
-        'rolecall.models.transformers.model',
-    ),
-    **dict.fromkeys(('VLLM', 'VLLMwithChatTemplate'), 'rolecall.models.vllm'),
-    **dict.fromkeys(('Function', 'FunctionModel'), _FUNCTION),
 }
-"""The module of each type; its `build(entry, name=…)` makes the model."""
+
+
+def model_kind(type_: object) -> ModelKind | None:
+    """How a type is addressed: by its name, or by the `capabilities` of a class of the user's own; None if unknown.
+
+    >>> model_kind('opencompass.models.OpenAI'), model_kind('acme.OpenAI')
+    ('api', None)
+    """
+    name = bare_name(type_)
+    if name in MODEL_KINDS:
+        return MODEL_KINDS[name]
+    found = type_
+    if isinstance(type_, LocalPath) or (name is not None and any(name == one.name for one in MODELS.plugins())):
+        found = MODELS.find(type_).value
+    capabilities = getattr(found, 'capabilities', None)
+    return 'api' if getattr(capabilities, 'chat', None) is True else None
 
 
 def build_model(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -50,41 +144,35 @@ def build_model(entry: Mapping[str, Any], *, name: str) -> Model:
     >>> build_model({'type': 'OpenAy', 'path': 'gpt-4o'}, name='gpt')
     Traceback (most recent call last):
     rolecall.errors.ConfigError: gpt.type
-      no backend for models of type 'OpenAy'.
+      unknown model 'OpenAy'.
       Did you mean 'OpenAI'?
     """
-    kind = entry.get('type')
-    known = type_name(entry)
-    plain = isinstance(kind, FunctionType | MethodType | BuiltinFunctionType)
-    if plain or (known not in BACKENDS and (_is_callable_of_ours(kind) or _names_a_function(kind))):
-        return _backend(_FUNCTION)(entry, name=name)
-    if known not in BACKENDS:
-        what = f'no backend for models of type {known!r}.'
-        remedy = did_you_mean(known, BACKENDS)
-        if not remedy.startswith('Did'):
-            remedy = (
-                "If its server speaks OpenAI's protocol, use type='OpenAI' with its base URL; "
-                'otherwise give a Python function as the type.'
-            )
-        raise ConfigError(Problem(f'{name}.type', what, remedy))
-    return _backend(BACKENDS[known])(entry, name=name)
+    given, where = entry.get('type'), f'{name}.type'
+    builtin = MODELS.builtin_name(given)
+    if builtin is not None:
+        return _import_builtin(builtin)(entry, name=name)
+    if bare_name(given) in MODEL_KINDS:
+        what = f'rolecall has no client for models of type {part_name(given)!r}.'
+        remedy = (
+            "If its server speaks OpenAI's protocol, use type='OpenAI' with its base URL; "
+            'otherwise give a Python function or a class with generate() as the type.'
+        )
+        raise ConfigError(Problem(where, what, remedy))
+    found = MODELS.find(given, where=where).value
+    if hasattr(found, 'generate'):
+        from rolecall.models.own_model import build_own_model
+
+        return build_own_model(found, entry, name=name)
+    if callable(found) and not isinstance(found, type):
+        return _import_builtin('Function')({**entry, 'function': found}, name=name)
+    what = f'{part_name(found)} cannot answer: it has no generate().'
+    raise ConfigError(Problem(where, what, 'Give a function, or a class with generate(): docs/plugins.md.'))
 
 
-def _is_callable_of_ours(kind: object) -> bool:
-    """Whether the type is an object with a `__call__` of its own. (A reference to another package's class is not.)"""
-    return callable(kind) and not isinstance(kind, type) and not hasattr(kind, 'dotted')
-
-
-def _names_a_function(kind: object) -> bool:
-    """Whether the type is written 'module.function', the function being the user's own."""
-    return isinstance(kind, str) and '.' in kind and kind.split('.')[0] not in _FOREIGN
-
-
-def _backend(module: str) -> Callable[..., Model]:
+def _import_builtin(name: str) -> Callable[..., Model]:
     try:
-        build: Callable[..., Model] = importlib.import_module(module).build
+        return MODELS[name]
     except ImportError as missing:
-        extra = {'rolecall.models.llama.model': 'llama', 'rolecall.models.vllm': 'vllm'}.get(module, 'api')
-        package = missing.name or module
-        raise MissingExtraError(package, extra=extra, purpose='to ask this model') from missing
-    return build
+        declared = str(MODELS.declared(name))
+        extra = next((extra for module, extra in _EXTRAS.items() if declared.startswith(module)), 'api')
+        raise MissingExtraError(missing.name or declared, extra=extra, purpose='to ask this model') from missing

@@ -8,18 +8,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 
-__all__ = ['EntryReader', 'type_name']
-
-
-def type_name(entry: Mapping[str, Any]) -> str:
-    """The bare name of an entry's type.
-
-    >>> type_name({'type': 'opencompass.models.OpenAI'})
-    'OpenAI'
-    """
-    kind = entry.get('type', '')
-    name = kind if isinstance(kind, str) else getattr(kind, '__name__', None) or str(kind)
-    return str(name).rpartition('.')[2]
+__all__ = ['EntryReader']
 
 
 class EntryReader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import inspect
 import math
 import time
@@ -18,6 +17,7 @@ from rolecall.models.base import Capabilities, Model, ModelError, Outcome, Reply
 from rolecall.models.counting import Counter
 from rolecall.models.entries import EntryReader
 from rolecall.models.http.client import together
+from rolecall.registry import import_dotted
 from rolecall.render.spans import Request
 
 __all__ = ['FunctionModel', 'build']
@@ -38,9 +38,11 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     'HELLO'
     """
     reader = EntryReader(entry, name)
-    found = _callable(entry.get('function', entry.get('type')))
-    if found is None:
-        reader.refuse('type', 'no function is here.', "Give a function, or its name as 'module.function'.")
+    given = entry.get('function', entry.get('type'))
+    found = import_dotted(given, 'function', where=f'{name}.type') if isinstance(given, str) and '.' in given else given
+    if not callable(found) or isinstance(found, type):
+        shown = repr(given) if isinstance(given, str) else type(given).__name__
+        reader.refuse('type', f"expected a function or 'module.function', got {shown}.")
     score = entry.get('score')
     if score is not None and not callable(score):
         reader.refuse('score', 'expected a function.')
@@ -50,7 +52,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     chat = reader.flag('chat')
     reader.finish()
     return FunctionModel(
-        found or str,
+        found if callable(found) else str,
         name=name,
         score=score,
         chat=_speaks_messages(entry) if chat is None else chat,
@@ -59,16 +61,6 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         max_seq_len=max_seq_len,
         counter=Counter(entry),
     )
-
-
-def _callable(given: object) -> Callable[..., Any] | None:
-    if isinstance(given, str) and '.' in given:
-        module, _, attribute = given.rpartition('.')
-        try:
-            given = getattr(importlib.import_module(module), attribute, None)
-        except ImportError:
-            return None
-    return given if callable(given) and not isinstance(given, type) else None
 
 
 def _speaks_messages(entry: Mapping[str, Any]) -> bool:
@@ -110,7 +102,17 @@ class FunctionModel:
         """The function's name and a digest of its source: a changed function is asked again."""
         module, name = getattr(self._function, '__module__', None), getattr(self._function, '__qualname__', None)
         shown = f'{module}.{name}' if name is not None else type(self._function).__qualname__
-        return {'function': shown, 'source': _digest(self._function), 'revision': self._revision}
+        return {'function': shown, 'source': self.source_digest(self._function), 'revision': self._revision}
+
+    @staticmethod
+    def source_digest(function: Any) -> str | None:
+        """A digest of the source of a function, a class, or an object's class."""
+        try:
+            own = hasattr(function, '__code__') or isinstance(function, type)
+            source = inspect.getsource(function if own else type(function))
+        except (OSError, TypeError):
+            return None
+        return hashlib.sha256(source.encode()).hexdigest()[:16]
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
@@ -120,7 +122,10 @@ class FunctionModel:
         """What the scoring function says."""
         if self._score is None:
             raise ModelError(f'{self.name}: this function gives no log-probabilities.')
-        given = await self._called(self._score, list(requests))
+        return await self._check_scores(self._score, requests)
+
+    async def _check_scores(self, score: Callable[..., Any], requests: Sequence[Request]) -> list[Scored]:
+        given = await self._call(score, list(requests))
         if not isinstance(given, (list, tuple)) or not all(isinstance(one, Scored) for one in given):
             raise ModelError(f'{self.name}: the scoring function returned {_kind(given)}, not a list of Scored.')
         if len(given) != len(requests):
@@ -144,16 +149,20 @@ class FunctionModel:
 
     async def _reply(self, request: Request, sampling: Sampling) -> Reply:
         started = time.perf_counter()
-        given = await self._called(self._function, *((request, sampling) if self._takes_sampling else (request,)))
+        given = await self._call(self._function, *((request, sampling) if self._takes_sampling else (request,)))
         seconds = time.perf_counter() - started
+        reply = self._check_reply(given)
+        return replace(reply, usage=replace(reply.usage, seconds=reply.usage.seconds or seconds))
+
+    def _check_reply(self, given: object) -> Reply:
         reply = Reply(given) if isinstance(given, str) else given
         if not isinstance(reply, Reply):
             raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
         for wrong in _wrong_reply(reply):
             raise ModelError(f'{self.name}: the function returned a Reply {wrong}.')
-        return replace(reply, usage=replace(reply.usage, seconds=reply.usage.seconds or seconds))
+        return reply
 
-    async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function gives back. Whatever it raises is a `ModelError`: the row fails, the run goes on."""
         if inspect.iscoroutinefunction(function):
             came = await _came_of(function, *arguments)
@@ -278,11 +287,3 @@ def _parameters(function: Callable[..., Any]) -> int:
         return 1
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(each.kind in places and each.default is inspect.Parameter.empty for each in found)
-
-
-def _digest(function: Callable[..., Any]) -> str | None:
-    try:
-        source = inspect.getsource(function if hasattr(function, '__code__') else type(function))
-    except (OSError, TypeError):
-        return None
-    return hashlib.sha256(source.encode()).hexdigest()[:16]

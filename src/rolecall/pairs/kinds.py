@@ -1,4 +1,4 @@
-"""The names that configs use, and what they stand for here: inferencers and kinds of model."""
+"""The names that configs use, and what they stand for here: inferencers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.inferencers.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
 
-__all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'MODEL_KINDS', 'Inferencer', 'ModelKind', 'short_name']
+__all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'Inferencer']
 
 Kind = Literal['gen', 'label', 'whole', 'dialogue']
 """How rows are asked: generate, weigh labels, weigh the whole text, or turn by turn."""
@@ -82,91 +82,3 @@ class Inferencer:
         if problems:
             raise ConfigError(problems)
         return cls(name, INFERENCERS[name], tuple(labels), replacement, infer_mode, prefill, dict(options))
-
-
-ModelKind = Literal['text', 'api', 'chat']
-"""What a model takes: a text, messages, or messages that its own chat template turns into a text."""
-
-MODEL_KINDS: dict[str, ModelKind] = {
-    **dict.fromkeys(
-        (
-            'HuggingFace',
-            'HuggingFaceCausalLM',
-            'HuggingFaceBaseModel',
-            'HuggingFaceChatGLM3',
-            'VLLM',
-            'TurboMindModel',
-            'LmdeployPytorchModel',
-            'VLLMCustomAPI',
-            'VLLMCustomAPIStream',
-            'TGICustomAPI',
-            'TritonCustomAPI',
-            'LlamaCpp',
-            'Embedded',
-            'smollm2',
-            'OpenAICompletions',
-        ),
-        'text',
-    ),
-    **dict.fromkeys(
-        (
-            'HuggingFacewithChatTemplate',
-            'VLLMwithChatTemplate',
-            'TurboMindModelwithChatTemplate',
-            'HuggingFaceQwen2VLwithChatTemplate',
-        ),
-        'chat',
-    ),
-    **dict.fromkeys(
-        (
-            'OpenAI',
-            'OpenAISDK',
-            'OpenAISDKRollout',
-            'OpenAISDKStreaming',
-            'OpenAIAllesAPIN',
-            'OpenAIExtra',
-            'VLLMCustomAPIChat',
-            'VLLMCustomAPIChatStream',
-            'Claude',
-            'ClaudeSDK',
-            'Anthropic',
-            'ClaudeAllesAPIN',
-            'Gemini',
-            'Qwen',
-            'DeepseekAPI',
-            'BailingAPI',
-            'ZhiPuAI',
-            'ZhiPuV2AI',
-            'MoonShot',
-            'MiniMax',
-            'BaiChuan',
-            'ERNIEBot',
-            'KrGPT',
-            'MiniMaxChatCompletionV2',
-            'PanGu',
-            'SenseTime',
-            'XunFei',
-            'ByteDance',
-            'Doubao',
-            'YiAPI',
-            'StepFun',
-            'HunYuan',
-            'RendaAPI',
-            'Rendu',
-            'InternLMAPI',
-            'MindieStreamApi',
-            'VITAGenerateAPI',
-        ),
-        'api',
-    ),
-}
-
-
-def short_name(type_: object) -> str:
-    """The bare name behind a `type`: of a class, a registered name, or a dotted path.
-
-    >>> short_name('opencompass.models.OpenAI'), short_name(dict)
-    ('OpenAI', 'dict')
-    """
-    name = type_ if isinstance(type_, str) else getattr(type_, '__name__', None) or str(type_)
-    return str(name).rsplit('.', 1)[-1]

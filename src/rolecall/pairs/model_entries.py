@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError, RenderError
+from rolecall.models.backends import ModelKind, model_kind
 from rolecall.models.pull import PACKAGED, kept_path, model_path
-from rolecall.pairs.kinds import MODEL_KINDS, ModelKind, short_name
 from rolecall.pairs.tasks import Problems
+from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import find_meta_template
@@ -65,17 +66,17 @@ def _abbr(entry: Mapping[str, Any]) -> str:
     if entry.get('abbr'):
         return str(entry['abbr'])
     path = entry.get('path')
-    name = short_name(entry.get('type', 'model'))
+    name = part_name(entry.get('type', 'model'))
     return f'{name}_{Path(path).name}' if isinstance(path, str) and path not in ('', 'none') else name
 
 
 def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
-    """By the type's name; for a type of the user's own, by what the meta template says."""
-    name = short_name(entry.get('type', ''))
-    if entry.get('chat_template') and MODEL_KINDS.get(name, 'text') == 'text':
+    """By the type; for a type of the user's own that does not say, by what the meta template says."""
+    known = model_kind(entry.get('type', ''))
+    if entry.get('chat_template') and known in (None, 'text'):
         return 'chat'
-    if name in MODEL_KINDS:
-        return MODEL_KINDS[name]
+    if known is not None:
+        return known
     written = entry.get('meta_template')
     rounds = written.get('round') if isinstance(written, Mapping) else None
     roles = rounds if isinstance(rounds, (list, tuple)) else ()

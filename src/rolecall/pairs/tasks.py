@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, Inferencer, short_name
+from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, Inferencer
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Wording
+from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
 __all__ = ['Problems', 'Task', 'build_task', 'collect', 'placed']
@@ -137,7 +138,7 @@ def _abbr(entry: Mapping[str, Any]) -> str:
     if entry.get('abbr'):
         return str(entry['abbr'])
     name = '_'.join(str(entry[key]) for key in ('path', 'name') if isinstance(entry.get(key), str))
-    return name.strip('./').replace('/', '_') or short_name(entry.get('type', 'dataset'))
+    return name.strip('./').replace('/', '_') or part_name(entry.get('type', 'dataset'))
 
 
 def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Problems) -> Template | None:
@@ -152,7 +153,7 @@ def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Probl
 def _build_inferencer(written: object, where: str, problems: Problems) -> Inferencer | None:
     options = dict(problems.mapping(where, written))
     problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
-    name = short_name(options.pop('type', 'GenInferencer'))
+    name = part_name(options.pop('type', 'GenInferencer'))
     if name not in INFERENCERS:
         problems.add(where, f'unknown inferencer {name!r}.', did_you_mean(name, INFERENCERS))
         return None

@@ -7,8 +7,8 @@ from typing import Any
 
 from rolecall.errors import RenderError
 from rolecall.inferencers.sampling import sampling_of, stated
-from rolecall.models.backends import BACKENDS
-from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.backends import MODELS
+from rolecall.models.entries import EntryReader
 from rolecall.models.openai.messages import written
 from rolecall.models.openai.settings import Settings, read_settings
 from rolecall.pairs.model_entries import ModelEntry
@@ -71,7 +71,7 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], Setti
     models it is the same in OpenAI's terms.
     """
     entry, sampling = model_entry.entry, sampling_of(task.inferencer.options, model_entry.entry)
-    if BACKENDS.get(type_name(entry)) == 'rolecall.models.openai.model':
+    if MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.openai.model:build':
         reader = EntryReader(entry, model_entry.abbr)
         settings, _ = read_settings(entry, reader)
         reader.finish()

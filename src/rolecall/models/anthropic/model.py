@@ -19,7 +19,7 @@ from rolecall.models.anthropic.wire import (
 )
 from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Usage
 from rolecall.models.counting import Counter
-from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.entries import EntryReader
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.client import Client, together
 from rolecall.models.http.failures import RefusedError, outcome_of
@@ -27,6 +27,7 @@ from rolecall.models.http.secrets import Keys
 from rolecall.models.openai.messages import is_messages
 from rolecall.models.openai.settings import address_in
 from rolecall.models.telling import Listened, Tell
+from rolecall.registry import part_name
 from rolecall.render.spans import Request
 
 __all__ = ['AnthropicModel', 'build']
@@ -65,7 +66,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         length=reader.count('max_out_len') or _LENGTH,
         parameters=parameters | reader.options('generation_kwargs', 'claude_extra_kwargs'),
         extra_body=reader.options('extra_body'),
-        stream=type_name(entry).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
+        stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
         max_seq_len=reader.count('max_seq_len'),
     )
     client = Client(

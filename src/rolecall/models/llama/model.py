@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.errors import DataError, did_you_mean
 from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.entries import EntryReader
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.telling import Tell
 from rolecall.models.transformers.prompts import Encoder, Prompt
 from rolecall.models.worker import Worker
+from rolecall.registry import part_name
 from rolecall.render.spans import Request
 from rolecall.tokenizers.gguf_file import read_metadata
 from rolecall.tokenizers.tokenizer import Tokenizer
@@ -97,7 +98,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     """
     reader = EntryReader(entry, name)
     reader.refuse_misspelt(_OPTIONS)
-    path = reader.text('path') or ('smollm2' if type_name(entry) != 'LlamaCpp' else None)
+    path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
         reader.refuse('path', 'it is missing: give a .gguf file, or a model that can be pulled.', f'Known: {_names()}.')
     elif path not in PACKAGED and not path.endswith('.gguf'):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.models.base import Capabilities, Sampling
-from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.entries import EntryReader
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.client import Client
 from rolecall.models.http.secrets import Keys
 from rolecall.models.reasoning import THINK
+from rolecall.registry import part_name
 
 __all__ = ['Settings', 'address_in', 'read_client', 'read_settings']
 
@@ -96,7 +97,7 @@ class Settings:
 def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settings, Address]:
     """What the model is asked for, and where."""
     reader.refuse_misspelt(_OPTIONS)
-    kind = type_name(entry)
+    kind = part_name(entry.get('type', ''))
     chat = (reader.one_of('endpoint', ('chat', 'completions')) or _usual_endpoint(kind)) == 'chat'
     served = kind.startswith('VLLMCustom')
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rolecall.models.base import ModelError, Sampling
-from rolecall.models.entries import EntryReader, type_name
+from rolecall.models.entries import EntryReader
 from rolecall.models.transformers.answering import TransformersAnswering
 from rolecall.models.transformers.weights import DTYPES, Source
+from rolecall.registry import part_name
 
 __all__ = ['Settings', 'read_settings']
 
@@ -90,7 +91,7 @@ def read_settings(entry: Mapping[str, Any], *, name: str) -> Settings:
     )
     settings = Settings(
         source,
-        chat=type_name(entry).endswith('withChatTemplate'),
+        chat=part_name(entry.get('type', '')).endswith('withChatTemplate'),
         batch_size=reader.count('batch_size') or 8,
         max_seq_len=reader.count('max_seq_len'),
         max_out_len=reader.count('max_out_len') or 512,

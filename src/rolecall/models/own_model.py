@@ -1,0 +1,119 @@
+"""A class or object of the user's own as a model: it has `generate`, and we supply what else the protocol asks for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rolecall.checking import argument_problems
+from rolecall.errors import ConfigError
+from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored
+from rolecall.models.counting import Counter
+from rolecall.models.entries import EntryReader
+from rolecall.models.function import FunctionModel
+from rolecall.registry import part_name
+from rolecall.render.spans import Request
+from rolecall.usercode import user_code
+
+__all__ = ['OwnModel', 'build_own_model']
+
+_PROTOCOL = ('name', 'capabilities', 'identity', 'batch', 'max_seq_len', 'generate', 'score', 'count', 'close')
+
+
+def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model:
+    """The model of an entry whose type has `generate(requests, sampling)`.
+
+    A class is called with those options of the entry that it takes. An object that has everything in the `Model`
+    protocol is used as it is.
+
+    >>> import asyncio
+    >>> class Loud:
+    ...     def generate(self, requests, sampling):
+    ...         return [request.upper() for request in requests]
+    >>> asyncio.run(build_own_model(Loud, {}, name='loud').generate(['hello'], Sampling()))[0].text
+    'HELLO'
+    """
+    made = _make(found, entry, name) if inspect.isclass(found) else found
+    if all(hasattr(made, one) for one in _PROTOCOL):
+        model: Model = made
+        return model
+    reader = EntryReader(entry, name)
+    max_seq_len = reader.count('max_seq_len')
+    batch = reader.count('batch_size') or 1
+    revision = reader.text('revision')
+    reader.finish()
+    return OwnModel(made, name=name, batch=batch, max_seq_len=max_seq_len, revision=revision, counter=Counter(entry))
+
+
+def _make(found: type[Any], entry: Mapping[str, Any], name: str) -> Any:
+    given = {'name': name, 'entry': entry, **{key: value for key, value in entry.items() if key != 'type'}}
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()  # type: ignore[assignment]  # built in, and silent about its parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    wanted = {one.name for one in parameters}
+    options = {key: value for key, value in given.items() if key in wanted or (takes_any and key in entry)}
+    if problems := argument_problems(found, options, name=part_name(found)):
+        raise ConfigError(problem.inside(name) for problem in problems)
+    with user_code(f'making the model {part_name(found)}', where=f'{name}.type'):
+        return found(**options)
+
+
+class OwnModel(FunctionModel):
+    """Asks an object. Its methods may be plain or async; plain ones run in threads."""
+
+    def __init__(
+        self,
+        own: Any,
+        *,
+        name: str,
+        batch: int = 1,
+        max_seq_len: int | None = None,
+        revision: str | None = None,
+        counter: Counter | None = None,
+    ) -> None:
+        super().__init__(own.generate, name=name, max_seq_len=max_seq_len, revision=revision, counter=counter)
+        self._own = own
+        self.batch = getattr(own, 'batch', batch)
+        self.max_seq_len = getattr(own, 'max_seq_len', max_seq_len)
+        declared = getattr(own, 'capabilities', Capabilities(media=True, tools=True, prefill=True))
+        self.capabilities = replace(declared, score=callable(getattr(own, 'score', None)))
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The object's own identity, or its class, the digest of its source, and its simple settings."""
+        own: Mapping[str, Any] | None = getattr(self._own, 'identity', None)
+        if own is not None:
+            return own
+        kind = type(self._own)
+        settings = {key: value for key, value in vars(self._own).items() if isinstance(value, str | int | float | bool)}
+        return {'class': f'{kind.__module__}.{kind.__qualname__}', 'source': self.source_digest(kind), **settings}
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """One reply for each request."""
+        given = await self._call(self._own.generate, list(requests), sampling)
+        if not isinstance(given, (list, tuple)) or len(given) != len(requests):
+            shown = f'{len(given)} replies' if isinstance(given, (list, tuple)) else type(given).__name__
+            raise ModelError(f'{self.name}: generate() returned {shown} for {len(requests)} requests.')
+        return [self._check_reply(reply) for reply in given]
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        """The log-probabilities of each request's own tokens."""
+        if not self.capabilities.score:
+            raise ModelError(f'{self.name} has no score().')
+        return await self._check_scores(self._own.score, requests)
+
+    def count(self, request: Request) -> int | None:
+        """The object's own count, or one by the entry's tokenizer."""
+        own = getattr(self._own, 'count', None)
+        counted: int | None = own(request) if callable(own) else super().count(request)
+        return counted
+
+    async def close(self) -> None:
+        """Let the object close, and the threads go."""
+        if callable(getattr(self._own, 'close', None)):
+            await self._call(self._own.close)
+        await super().close()
