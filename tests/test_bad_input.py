@@ -29,7 +29,7 @@ CIRCLE['A'] = CIRCLE
         ({'round': [{'role': 'HUMAN', 'prompt': None}]}, 'template.round[0].prompt', 'expected a string'),
         ({'begin': {'role': 'X'}, 'round': []}, 'template.begin', 'a list of strings and speeches'),
         ({'round': [{'role': 'HUMAN', 'prompt_mm': {}}]}, 'template.round[0]', 'MMPromptTemplate'),
-        ('x' * 9_000_000, 'template', 'a template may have 8,000,000'),
+        ('x' * 9_000_000, 'template', 'the limit is 8,000,000'),
         ({'round': [human('x')] * 10_001}, 'template', '10,001 speeches'),
     ],
     ids=lambda value: str(value)[:30],
@@ -131,13 +131,13 @@ def test_a_row_without_a_needed_column_is_told_with_what_it_has() -> None:
 def test_an_example_with_an_unknown_label_is_told() -> None:
     ice = template({'A': '{question} A', 'B': '{question} B'})
     prompt = template({'A': '</E>{question} A', 'B': '</E>{question} B'}, ice_token='</E>')
-    with pytest.raises(TemplateError, match="an example has the label 'C'; there are prompts for 'A', 'B'"):
+    with pytest.raises(TemplateError, match="an example has the label 'C'; the template has prompts for 'A', 'B'"):
         requests(QA, prompt, ice, [{'question': 't', 'answer': 'C'}], inferencer={'type': 'PPLInferencer'})
 
 
 def test_turns_of_unequal_length_name_the_row() -> None:
     turns = {'type': 'MultiTurnPromptTemplate', 'template': {'round': [human('{question}'), bot('{answer}')]}}
-    with pytest.raises(RenderError, match='demo, row 0: .*equally long: answer has 1, question has 2'):
+    with pytest.raises(RenderError, match='demo, row 0: .*the same length: answer has 1, question has 2'):
         requests([{'question': ['a', 'b'], 'answer': ['x']}], turns, inferencer={'type': 'MultiTurnGenInferencer'})
 
 
@@ -147,13 +147,13 @@ def test_a_value_without_a_text_form_names_its_column() -> None:
 
 
 def test_a_row_that_is_no_mapping_is_told() -> None:
-    with pytest.raises(RenderError, match='a row is a mapping'):
+    with pytest.raises(RenderError, match='expected a row'):
         compile(PromptTemplate('{a}'))(['a'])  # type: ignore[arg-type]
 
 
 def test_media_for_a_text_model_are_refused_before_the_run() -> None:
     media = {'type': 'MMPromptTemplate', 'template': {'round': [{'role': 'HUMAN', 'prompt_mm': {'image': '{image}'}}]}}
-    with pytest.raises(ConfigError, match='this model takes text only'):
+    with pytest.raises(ConfigError, match='this model only takes text'):
         requests([{'image': 'a.jpg'}], media, meta=LM)
     with pytest.raises(ConfigError, match="unknown modality 'picture'"):
         requests(

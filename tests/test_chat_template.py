@@ -152,7 +152,7 @@ def test_a_prefill_is_a_beginning_of_the_whole(contents: list[str]) -> None:
         ('{{ messages[0].content|tojson }}', [assistant('"a"')], 'changes it'),
         ('{{ messages[0].content }}', [call('weather', {}, text=None)], 'no text to continue'),
         ('{{ messages[0].content }}', [user([{'type': 'image'}])], 'no text to continue'),
-        ('', [], 'no final message'),
+        ('', [], 'no message to continue'),
     ],
 )
 def test_what_cannot_be_continued_is_an_error(source: str, messages: list[Any], said: str) -> None:
@@ -250,19 +250,19 @@ def test_a_config_without_the_template_is_an_error(config: dict[str, Any], name:
 @pytest.mark.parametrize(
     ('source', 'said'),
     [
-        ("{{ raise_exception('Roles must alternate!') }}", 'refuses these messages: Roles must alternate!'),
+        ("{{ raise_exception('Roles must alternate!') }}", 'rejected these messages: Roles must alternate!'),
         ('{% for %}', 'does not parse: line 1: Expected an expression'),
         ('a\nb {% endfor %}', 'does not parse: line 2: '),
         ('{% do x %}', "unknown tag 'do'"),
         ('{{ 1|nothing }}', "No filter named 'nothing'"),
-        ('{{ nothing.at.all }}', "uses what is not there: 'nothing' is undefined"),
+        ('{{ nothing.at.all }}', "uses an undefined value: 'nothing' is undefined"),
         ('{{ bos_token + "x" }}', "'bos_token' is undefined"),
-        ('{{ messages[0].content + 1 }}', 'fails: can only concatenate str'),
-        ('{{ 1 / 0 }}', 'fails: division by zero'),
+        ('{{ messages[0].content + 1 }}', 'failed: can only concatenate str'),
+        ('{{ 1 / 0 }}', 'failed: division by zero'),
         ("{% include 'x' %}", 'no loader'),
         ("{% extends 'x' %}", 'no loader'),
         ("{% import 'x' as x %}", 'no loader'),
-        ('{{ messages|tojson(indent="x" * 99999999) }}', 'is stopped: it makes more than 67,108,864 characters.'),
+        ('{{ messages|tojson(indent="x" * 99999999) }}', 'was stopped: it makes more than 67,108,864 characters.'),
     ],
 )
 def test_a_fault_in_a_template_is_one_sentence(source: str, said: str) -> None:

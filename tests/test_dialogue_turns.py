@@ -115,7 +115,7 @@ def test_the_end_is_said_at_the_last_turn_with_its_values() -> None:
 @pytest.mark.parametrize('mode', ['every', 'every_with_gt', 'last'])
 def test_a_turn_that_a_row_does_not_have_is_refused(mode: str, turn: int) -> None:
     program = dialogue(mode, round=[human('{q}'), bot('{a}')])
-    with pytest.raises(RenderError, match=f'there is no turn {turn}: the row has 2 turns'):
+    with pytest.raises(RenderError, match=f'turn {turn} is out of range: the row has 2 turns'):
         program(ROW, turn, ['R'] * 7)
 
 
@@ -132,7 +132,7 @@ def test_a_template_alone_or_what_it_is_made_of_goes_turn_by_turn() -> None:
 
 @pytest.mark.parametrize('given', ['Q: {q}', PromptTemplate('{q}'), PromptTemplate({'begin': [human('{q}')]})])
 def test_turns_need_a_round(given: Any) -> None:
-    with pytest.raises(TemplateError, match='several turns need a dialogue with a round'):
+    with pytest.raises(TemplateError, match='a multi-turn prompt needs a dialogue with a round'):
         DialogueProgram(given)
 
 

@@ -108,7 +108,7 @@ def test_a_shipped_template_is_replaced_only_on_request(monkeypatch: pytest.Monk
 
 
 def test_only_a_mapping_is_a_template() -> None:
-    with pytest.raises(TemplateError, match='not a mapping'):
+    with pytest.raises(TemplateError, match='expected a mapping'):
         add_meta_template('mine', 'begin')  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Prompts with pictures, sound and film: nothing of a row is lost, mangled or shown that should be hidden."""
+"""Prompts with images, audio and video: nothing of a row is lost, mangled or shown that should be hidden."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_medium_whose_column_is_missing_is_recorded_like_a_field_without_one()
 
 def test_a_speech_of_which_nothing_is_left_is_an_error_that_names_the_column() -> None:
     alone = mm({'role': 'HUMAN', 'prompt_mm': {'image': '{picture}'}})
-    with pytest.raises(RenderError, match="no column 'picture'"):
+    with pytest.raises(RenderError, match="needs column 'picture'"):
         compile(alone, ApiRenderer())({'image': 'a.jpg'})
 
 
@@ -226,7 +226,7 @@ def test_large_media_in_a_tagged_column_of_their_own_are_references() -> None:
         ({'image': {'type': 'image_url'}}, 'template.round[0].prompt_mm.image', 'a url'),
         ({'image': {'image_url': {'url': 5}}}, 'template.round[0].prompt_mm.image', 'a url'),
         ({'text_url': 'x'}, 'template.round[0].prompt_mm', "unknown modality 'text_url'"),
-        ({'image': 'file://</E>{image}'}, 'template.round[0].prompt_mm', 'stands in the url'),
+        ({'image': 'file://</E>{image}'}, 'template.round[0].prompt_mm', 'inside the image url'),
     ],
 )
 def test_a_wrong_prompt_mm_is_refused_with_its_place(written: Any, where: str, what: str) -> None:
@@ -237,7 +237,7 @@ def test_a_wrong_prompt_mm_is_refused_with_its_place(written: Any, where: str, w
 
 
 def test_a_speech_says_one_thing() -> None:
-    with pytest.raises(TemplateError, match='would be lost'):
+    with pytest.raises(TemplateError, match='has both'):
         mm({'role': 'HUMAN', 'prompt': 'lost', 'prompt_mm': {'text': 'said'}})
 
 

@@ -1,4 +1,4 @@
-"""What programs are made of: wordings and model sides in every form they may be given, and what is refused."""
+"""What programs are made of: wordings and renderers in every form they may be given, and what is refused."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def programs() -> list[Callable[[Any, Any], Any]]:
     [
         (3, None, r'prompt_template\n  expected a template, got int 3'),
         (['Q: {q}'], None, 'expected a template, got list'),
-        (None, None, 'there is no prompt_template'),
-        (TEMPLATE, 'chatml', "expected a model side, got str 'chatml'"),
-        (TEMPLATE, ApiRenderer, 'expected a model side, got type'),
+        (None, None, 'are both missing'),
+        (TEMPLATE, 'chatml', "expected a renderer, got str 'chatml'"),
+        (TEMPLATE, ApiRenderer, 'expected a renderer, got type'),
         (TEMPLATE, {'rounds': []}, r"unknown key 'rounds'[^?]*Did you mean 'round'\?"),
-        (TEMPLATE, API, 'may be meant for an API or for a text model'),
+        (TEMPLATE, API, 'could be for an API or for a text model'),
     ],
 )
 def test_what_is_neither_is_refused_with_a_sentence(make: Any, given: Any, side: Any, said: str) -> None:

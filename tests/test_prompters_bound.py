@@ -95,7 +95,7 @@ def test_messages_as_input_are_history_and_the_users_last_words() -> None:
     bound = PROMPTER.bind(TOKENS)
     talk = [*TALK, {'role': 'user', 'content': [{'type': 'text', 'text': 'q'}]}]
     assert text_of(bound, talk) == text_of(bound, 'q', TALK)
-    with pytest.raises(PrompterError, match="is the user's"):
+    with pytest.raises(PrompterError, match="must be the user's"):
         bound.generate_prompt(TALK)
     picture = {'type': 'image_url', 'image_url': {'url': 'x'}}
     with pytest.raises(PrompterError, match='more than text'):
@@ -138,7 +138,7 @@ def test_a_chat_template_words_the_conversation() -> None:
     assert text_of(bound, 'q', [['a', 'b']]) == expected
     assert text_of(bound, 'q', [['a', 'b']], label='4') == f'{expected}4<|im_end|>\n'
     assert '### Function-call Tools. ' in text_of(bound, 'q', tools=[TOOL])
-    with pytest.raises(PrompterError, match='no way to write'):
+    with pytest.raises(PrompterError, match='cannot take in a prompt'):
         bound.generate_prompt('q', TALK)
 
 
@@ -232,12 +232,12 @@ def test_without_a_system_level_tools_are_told_to_the_user() -> None:
 
 
 BLOCKS: list[tuple[Any, str]] = [
-    ({'role': 'assistant', 'content': [{'type': 'tool_use', 'id': '1'}]}, "a part of type 'tool_use' has a name"),
-    ({'role': 'user', 'content': [{'type': 'image'}]}, "a part of type 'image' has a source"),
+    ({'role': 'assistant', 'content': [{'type': 'tool_use', 'id': '1'}]}, "a part of type 'tool_use' needs a name"),
+    ({'role': 'user', 'content': [{'type': 'image'}]}, "a part of type 'image' needs a source"),
     ({'role': 'user', 'content': [{'type': 'image', 'source': {'type': 'base64', 'data': ''}}]}, 'media_type and data'),
-    ({'role': 'user', 'content': [{'type': 'text'}, {'type': 'tool_result'}]}, "a part of type 'text' has a text"),
-    ({'role': 'user', 'content': [{'type': 'tool_result', 'content': ['a']}]}, 'a text or a list of parts'),
-    ({'role': 'assistant', 'content': 'a', 'tool_calls': 5}, 'tool_calls of a message are a list'),
+    ({'role': 'user', 'content': [{'type': 'text'}, {'type': 'tool_result'}]}, "a part of type 'text' needs a text"),
+    ({'role': 'user', 'content': [{'type': 'tool_result', 'content': ['a']}]}, 'text or a list of parts'),
+    ({'role': 'assistant', 'content': 'a', 'tool_calls': 5}, 'tool_calls must be a list'),
 ]
 
 
@@ -262,7 +262,7 @@ def test_a_tool_without_its_wrapping_is_sent_in_each_vendor_s() -> None:
     assert anthropic['tools'] == [
         {'name': 'add', 'description': 'Adds.', 'input_schema': {'type': 'object', 'properties': {}}}
     ]
-    with pytest.raises(PrompterError, match=r'tools\[0\]: parameters is a JSON Schema'):
+    with pytest.raises(PrompterError, match=r'tools\[0\]: parameters must be a JSON Schema'):
         PROMPTER.generate_prompt('q', tools=[{'name': 'add', 'parameters': ['a']}])
 
 

@@ -75,7 +75,7 @@ def test_d08_tools_need_no_tokens_in_a_string() -> None:
 
 
 def test_d09_tools_given_twice_are_refused() -> None:
-    with pytest.raises(PrompterError, match='cannot be given again'):
+    with pytest.raises(PrompterError, match='cannot be passed again'):
         ChatPrompter('I', tools=[TOOL]).generate_prompt('q', tools=[TOOL], return_dict=True)
 
 
@@ -148,7 +148,7 @@ def test_d20_d21_nothing_that_is_returned_is_the_callers_or_the_prompters_own() 
 
 
 def test_d22_an_unknown_format_is_refused() -> None:
-    with pytest.raises(PrompterError, match='format is'):
+    with pytest.raises(PrompterError, match='format must be'):
         ChatPrompter('I').generate_prompt('q', format='gemini')  # type: ignore[arg-type]
 
 

@@ -85,7 +85,7 @@ def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.C
     assert main(['prompter', 'show', f'{file}:chat', *talk]) == 0
     assert "label: 'Ciao'" in capsys.readouterr().out
     assert main(['prompter', 'show', f'{file}:chat', '--history', 'Hi']) == 2
-    assert 'history is a list' in capsys.readouterr().err
+    assert 'history must be a list' in capsys.readouterr().err
 
 
 def shown(prompter: ChatPrompter, given: object = None, **options: object) -> str:

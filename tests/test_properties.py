@@ -1,4 +1,4 @@
-"""What holds for every template, row and model side: properties of the core over generated input."""
+"""What holds for every template, row and renderer: properties of the core over generated input."""
 
 from __future__ import annotations
 

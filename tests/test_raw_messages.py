@@ -93,7 +93,7 @@ def test_a_large_picture_in_a_raw_part_is_a_reference() -> None:
         (
             {'content': [{'type': 'image_url', 'image_url': {'url': '</E>'}}]},
             'messages[0].content',
-            'stands in the url of image_url',
+            'inside the image_url url',
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_wrong_content_is_refused_with_its_place(message: dict[str, Any], wher
 @pytest.mark.parametrize('content', [5, ['hi'], [{'type': 'text', 'text': 5}]])
 def test_a_wrong_content_in_a_column_of_messages_is_an_error_that_names_the_column(content: Any) -> None:
     program = compile(RawPromptTemplate([{'expand_column': 'history'}]), ApiRenderer())
-    with pytest.raises(RenderError, match="column 'history': a message's content"):
+    with pytest.raises(RenderError, match="column 'history': message content"):
         program({'history': [{'role': 'user', 'content': content}]})
 
 
@@ -132,10 +132,10 @@ CALLS = [{'id': '1', 'type': 'function', 'function': {'name': 'f', 'arguments': 
 @pytest.mark.parametrize('key', ['tool_calls', 'function_call'])
 def test_a_message_that_calls_tools_is_refused_for_a_model_that_takes_text(side: str, key: str) -> None:
     called = {'role': 'assistant', 'content': 'Wait.', key: CALLS}
-    with pytest.raises(TemplateError, match=f'a message of assistant has {key}, which this model cannot be told'):
+    with pytest.raises(TemplateError, match=f'the assistant message has {key}, but this model only takes text'):
         compile(RawPromptTemplate([{'role': 'user', 'content': '{q}'}, called]), TEXT_SIDES[side])
     program = compile(RawPromptTemplate([{'expand_column': 'history'}]), TEXT_SIDES[side])
-    with pytest.raises(TemplateError, match='it takes text only'):
+    with pytest.raises(TemplateError, match='this model only takes text'):
         program({'history': [called]})
     assert program({'history': [{'role': 'user', 'content': 'Hi', key: []}]}) in ('Hi', '<H>Hi</H><B>')
 
@@ -157,5 +157,5 @@ def test_parts_that_are_all_text_are_a_text() -> None:
         assert traced.request == words
         assert ''.join(span.text for span in traced.spans) == words
     shown = [*parts, {'type': 'image_url', 'image_url': {'url': '{q}'}}]
-    with pytest.raises(TemplateError, match='has pictures, sound or film in it'):
+    with pytest.raises(TemplateError, match='has images, audio or video'):
         compile(RawPromptTemplate([{'role': 'user', 'content': shown}]), TEXT_SIDES['roles'])

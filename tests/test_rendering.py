@@ -359,7 +359,7 @@ def test_a_dialogue_goes_turn_by_turn_with_begin_and_further_columns() -> None:
     trace = gold.trace(row, 1)
     assert trace.request == '<H>math</H><H>math: 1</H><B>A: x</B><H>math: 2</H><B>'
     assert join_spans(trace.spans) == texts_of(trace.request)
-    with pytest.raises(RenderError, match='needs the 1 replies before it'):
+    with pytest.raises(RenderError, match='needs the replies of all turns before it \\(1\\), got 0'):
         every(row, 1)
     with pytest.raises(RenderError, match='at least one turn'):
         every({'topic': 'x', 'q': [], 'a': []}, 0)

@@ -187,7 +187,7 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
         (PROMPTERS['alpaca'], {'label': 'a'}, {}, PrompterError, 'no value for one slot: x'),
         (PROMPTERS['alpaca'], {'x': 'a'}, {'answer': 'x'}, PrompterError, 'it would be shown'),
         (PROMPTERS['chat'], {'input': 'a'}, {'answer': 'input'}, PrompterError, 'it would be shown'),
-        (PROMPTERS['empty'], {**ROW, 'before': [['a', 'b']]}, {'history': 'before'}, PrompterError, 'no place for history'),
+        (PROMPTERS['empty'], {**ROW, 'before': [['a', 'b']]}, {'history': 'before'}, PrompterError, 'does not support history'),
         (
             PROMPTERS['chat'].bind(chat(Family(CHATML.source.replace("message['content']", "message['content'].upper()")))),
             ROW, {}, UntrainableError, 'cannot be told where the answer stands',

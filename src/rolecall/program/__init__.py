@@ -1,8 +1,7 @@
-"""Prompts × render: a wording, its examples and a model side, compiled once and run for each row.
+"""Prompts × render: a wording, its examples and a renderer, compiled once and run for each row.
 
-`compile` gives a `Program`: `program(row)` is the request, `program.trace(row)` the same with every character's origin.
-The other programs are for what a row can change beyond its values: which examples it gets (`VaryingProgram`), and how
-many turns it has (`DialogueProgram`).
+`compile` returns a `Program`: `program(row)` is the request, `program.trace(row)` the same with the origin of every
+character. `VaryingProgram` picks different examples per row; `DialogueProgram` runs several turns per row.
 """
 
 from rolecall.program.compiled import Program, Trace, compile, compile_labels, fingerprint

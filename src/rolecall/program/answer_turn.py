@@ -1,4 +1,4 @@
-"""Where the answer stands in a prompt: the row's own answer is put there, and nowhere else, for a model to learn it."""
+"""Puts the row's own answer into its place in a prompt, for fine-tuning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ['MessagesRenderer', 'roles_of', 'show_answer']
 
 @dataclass(frozen=True, slots=True)
 class MessagesRenderer:
-    """A model side one step earlier: the messages that its chat template is given."""
+    """Renders the messages that a chat template would receive, one step before the text."""
 
     side: Renderer
 
@@ -28,7 +28,7 @@ class MessagesRenderer:
 
 
 def roles_of(side: Renderer) -> MetaTemplate | None:
-    """The roles of a model side, if it has any."""
+    """The roles of a renderer, if it has any."""
     inner = side.side if isinstance(side, MessagesRenderer) else side
     if isinstance(inner, (ApiRenderer, ChatRenderer)):
         return API_ROLES if inner.meta.round is None else inner.meta
@@ -36,7 +36,7 @@ def roles_of(side: Renderer) -> MetaTemplate | None:
 
 
 def show_answer(script: Script, column: str, side: Renderer) -> Script:
-    """The prompt up to its answer, with the output column shown there and nowhere else."""
+    """The prompt up to its answer, with the output column shown only there."""
     shown = Field(column, f'{{{column}}}', Origin('label', column))
     if script.plain and isinstance(side, TextRenderer):
         return replace(script, items=tuple(_with_answer_in_text(script.items, shown)))
@@ -53,7 +53,7 @@ def show_answer(script: Script, column: str, side: Renderer) -> Script:
 
 
 def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
-    """A string with its answer where it is hidden last, or at its end."""
+    """A string with the answer at the last hidden field, or at the end."""
     for item in items:
         if isinstance(item, BareText):
             hidden = [i for i, piece in enumerate(item.content) if _is_hidden(piece)]
@@ -63,7 +63,7 @@ def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
 
 
 def _answer_at(script: Script, side: Renderer) -> int | None:
-    """Which speech is the answer: the last that hides it, or else the last of all, if it is the model's."""
+    """Which speech is the answer: the last that hides it, or else the final speech if the model generates it."""
     own = [i for i, item in enumerate(script.items) if isinstance(item, Turn) and _is_models(item, side)]
     hiding = [i for i in own if any(map(_is_hidden, _pieces(script.items[i])))]
     if hiding:

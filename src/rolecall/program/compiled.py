@@ -1,4 +1,4 @@
-"""A wording, its examples and a model side, compiled once and run for each row."""
+"""A wording, its examples and a renderer, compiled once and run for each row."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 WordingLike = Wording | Template | str | Mapping[Any, Any]
-"""What a dataset says: a wording, the template of its prompt, or what such a template is made of."""
+"""A wording, a prompt template, or the source of one."""
 RendererLike = Renderer | MetaTemplate | Mapping[str, Any]
-"""How a model is addressed: a renderer, or the meta template of a text model."""
+"""A renderer, or the meta template of a text model."""
 
 
 def fingerprint(request: Request, **sent_with: Any) -> str:
-    """A stable identity of what is sent: the request, and whatever else is sent with it.
+    """A stable hash of a request and the options sent with it: the key of caches and resumed runs.
 
     >>> fingerprint('Hi') == fingerprint('Hi') != fingerprint('Hi', temperature=0.7)
     True
@@ -57,12 +57,12 @@ def _as_json(value: object) -> object:
         return dict(value)
     if isinstance(value, Iterable):
         return list(value)
-    raise TypeError(f'{type(value).__name__} cannot be part of a request')
+    raise TypeError(f'a request cannot contain {type(value).__name__}')
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A request with the origin of every character, and what happened to the dataset's words on the way."""
+    """A request with the origin of every character, and notes on changes to the dataset's text."""
 
     request: Request
     spans: tuple[Span, ...]
@@ -70,7 +70,7 @@ class Trace:
 
     @property
     def fingerprint(self) -> str:
-        """The identity of what is sent."""
+        """The hash of what is sent."""
         return fingerprint(self.request)
 
 
@@ -83,7 +83,7 @@ def compile(
     label: Hashable = None,
     prefill: bool = False,
 ) -> Program:
-    """A wording, the same examples for every row, and a model side, as one program.
+    """Compile a wording, fixed examples and a renderer into one program.
 
     >>> from rolecall import PromptTemplate, Wording
     >>> wording = Wording(
@@ -110,7 +110,7 @@ def compile_labels(
     labels: Sequence[Hashable] = (),
     shots: Sequence[Row] = (),
 ) -> dict[Hashable, Program]:
-    """One complete prompt for each label, to be weighed against each other."""
+    """One complete prompt per label, for comparing likelihoods."""
     wording = as_wording(wording)
     return {
         label: compile(wording, renderer, mode='ppl', shots=shots, label=label)
@@ -119,7 +119,7 @@ def compile_labels(
 
 
 def as_wording(written: WordingLike) -> Wording:
-    """The wording that is meant: a template alone is the prompt's; text or a dialogue is read as one."""
+    """Convert to a wording: a template is the prompt's; a string or dialogue is parsed as one."""
     if isinstance(written, Wording):
         return written
     if isinstance(written, (str, Mapping)):
@@ -128,7 +128,7 @@ def as_wording(written: WordingLike) -> Wording:
 
 
 def as_renderer(written: RendererLike | None) -> Renderer:
-    """The model side that is meant: a meta template alone is a text model's; none at all is a text model without."""
+    """Convert to a renderer: a meta template is a text model's; None is a text model without one."""
     if written is None:
         return TextRenderer()
     if isinstance(written, MetaTemplate):
@@ -136,13 +136,13 @@ def as_renderer(written: RendererLike | None) -> Renderer:
     if isinstance(written, Mapping):
         meta = MetaTemplate.read(written)
         if any('api_role' in entry for entry in written.get('round') or ()):
-            what = 'a meta template with api_role may be meant for an API or for a text model.'
+            what = 'a meta template with api_role could be for an API or for a text model.'
             remedy = 'Write ApiRenderer(MetaTemplate.read(…)) or TextRenderer(MetaTemplate.read(…)).'
             raise TemplateError(Problem('renderer', what, remedy))
         return TextRenderer(meta)
     if isinstance(written, type) or not callable(getattr(written, 'render', None)):
-        what = f'expected a model side, got {type(written).__name__} {written!r:.60}.'
-        remedy = 'Write TextRenderer(…), ApiRenderer(…) or ChatRenderer(…), or give a meta template.'
+        what = f'expected a renderer, got {type(written).__name__} {written!r:.60}.'
+        remedy = 'Write TextRenderer(…), ApiRenderer(…) or ChatRenderer(…), or pass a meta template.'
         raise TemplateError(Problem('renderer', what, remedy))
     return written
 
@@ -151,14 +151,14 @@ Render = Callable[[Script], Rendered]
 
 
 def render_with(renderer: RendererLike | None, mode: Mode, *, prefill: bool = False) -> Render:
-    """Rendering for one model side and one mode."""
+    """A render function for one renderer and mode."""
     return partial(as_renderer(renderer).render, mode=mode, prefill=prefill)
 
 
 class Program:
     """One prompt, compiled: call it with a row."""
 
-    # Calling a program is calling its layout: a slot, not a method, because a call more would cost half as much again.
+    # __call__ is a slot holding the layout's fill function: a method call more would cost 50 % extra.
     __slots__ = ('__call__', '_render', '_rendered', '_script')
 
     if TYPE_CHECKING:
@@ -178,22 +178,22 @@ class Program:
         return Trace(rendered.layout.fill(row), tuple(rendered.layout.trace(row)), rendered.notes)
 
     def prompt(self, row: Row) -> str | PromptList:
-        """The prompt before the model side."""
+        """The prompt before rendering."""
         return self._script.fill(row)
 
     @property
     def prefix(self) -> Request:
-        """The leading part of the request that is the same for every row."""
+        """The leading part of the request that every row shares."""
         return self._rendered.layout.prefix if self._rendered else ''
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What happens to the dataset's words, whatever the row."""
+        """Notes that apply to every row."""
         return self._rendered.notes if self._rendered else ()
 
     @property
     def script(self) -> Script:
-        """The wording with its examples in place and its fields open."""
+        """The parsed prompt with its examples inserted and its fields unfilled."""
         return self._script
 
     def _fill_anew(self, row: Row) -> Request:

@@ -1,4 +1,4 @@
-"""Prompts of several turns: what is asked next depends on what was said before."""
+"""Multi-turn prompts: each turn's request includes the turns before it."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _LINE_BREAK = Text('\n', Origin('joint', 'speeches'))
 
 
 class DialogueProgram:
-    """A prompt of several turns, one after the other: `infer_mode` says what stands for the answers before.
+    """A prompt of several turns. `infer_mode` chooses the earlier answers and the turns to ask:
 
-    | infer_mode      | earlier answers   | which turns the model is asked for |
-    |-----------------|-------------------|------------------------------------|
-    | `every`         | the model's own   | every one                          |
-    | `every_with_gt` | the row's answers | every one                          |
-    | `last`          | the row's answers | the last                           |
+    | infer_mode      | earlier answers   | turns the model is asked |
+    |-----------------|-------------------|--------------------------|
+    | `every`         | the model's own   | every turn               |
+    | `every_with_gt` | the row's answers | every turn               |
+    | `last`          | the row's answers | the last turn            |
 
-    The answer stands in the last speech that mentions the output column, otherwise in the model's last speech; what the
-    round says besides is said at every turn. `begin` is worded once: of columns that the round takes turn by turn, it
-    has the first turn's value, of all others the whole. `end` is said at the last turn, if the round leaves the answer
-    out, with that turn's values; otherwise it comes too late, which is noted.
+    The answer is the last speech that mentions the output column, or else the model's last speech; the rest of the
+    round repeats at every turn. `begin` is filled once: columns that the round takes turn by turn give their first
+    value, other columns their whole value. `end` is sent at the last turn, with that turn's values, if the round has
+    no answer speech; otherwise it follows the answer and is noted as not sent.
 
-    The model side is given the answer's speech with the answer hidden, as it is for prompts of one turn. Where speeches
-    are lines of a text, the last of them ends where the answer begins. Words of that speech that were sent stand before
-    the model's reply in later turns, too.
+    Renderers receive the answer's speech with the answer hidden, as in single-turn prompts. Where speeches are lines of
+    text, the last line ends where the answer begins. If the start of that speech was sent, it also precedes the
+    model's reply in later turns.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DialogueProgram:
         self._render = render_with(self._side, 'gen', prefill=prefill)
         self._round = self._section('round')
         if self._script.plain or not self._round:
-            what = f'several turns need a dialogue with a round, got {self._wording.prompt!r}.'
+            what = f'a multi-turn prompt needs a dialogue with a round, got {self._wording.prompt!r}.'
             raise TemplateError(
                 Problem('prompt_template', what, "Write dict(round=[dict(role='HUMAN', prompt=…), …]).")
             )
@@ -85,7 +85,7 @@ class DialogueProgram:
         self._begins_answer = self._joins_lines or (self._asks_in_place and prefill)
 
     def asked(self, row: Row) -> list[int]:
-        """The turns for which the model is asked, counted from 0."""
+        """The turns that the model is asked, counted from 0."""
         turns = self.length(row)
         return [turns - 1] if self._infer_mode == 'last' else list(range(turns))
 
@@ -98,14 +98,14 @@ class DialogueProgram:
         }
         if len(set(lengths.values())) > 1:
             told = ', '.join(f'{column} has {length}' for column, length in lengths.items())
-            raise RenderError(f'the columns of a multi-turn row must be equally long: {told}.')
+            raise RenderError(f'the columns of a multi-turn row must have the same length: {told}.')
         length = next(iter(lengths.values()), 1)
         if length == 0:
-            raise RenderError('a multi-turn row needs at least one turn; its lists are empty.')
+            raise RenderError('a multi-turn row needs at least one turn, but its lists are empty.')
         return length
 
     def __call__(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Request:
-        """The request for one turn, given the model's replies so far."""
+        """The request for one turn, given the replies so far."""
         return self._render(self._script_to_send(row, turn, replies)).layout.fill({})
 
     def trace(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Trace:
@@ -115,16 +115,18 @@ class DialogueProgram:
         return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), notes)
 
     def prompt(self, row: Row, turn: int, replies: Sequence[str] = ()) -> str | PromptList:
-        """The prompt before the model side."""
+        """The prompt before rendering."""
         return self.script(row, turn, replies).fill({})
 
     def script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
-        """The wording of one turn up to its answer, with everything that was said before it."""
+        """The parsed prompt of one turn up to its answer, with the turns before it."""
         length = self.length(row)
         if not 0 <= turn < length:
-            raise RenderError(f'there is no turn {turn}: the row has {length} turns, counted from 0.')
+            raise RenderError(
+                f'turn {turn} is out of range: the row has {length} turn{"s" if length != 1 else ""}, counted from 0.'
+            )
         if self._infer_mode == 'every' and len(replies) < turn:
-            raise RenderError(f'turn {turn} needs the {turn} replies before it; {len(replies)} were given.')
+            raise RenderError(f'turn {turn} needs the replies of all turns before it ({turn}), got {len(replies)}.')
         items = [*self._word_items(self._section('begin', 'shots'), self._whole(row, 0))]
         for t in range(turn):
             items += self._finished_turn(_at_turn(row, t), replies[t] if self._infer_mode == 'every' else None)
@@ -134,7 +136,7 @@ class DialogueProgram:
         return replace(self._script, items=tuple(items))
 
     def answered_script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
-        """The same wording with the row's own answer behind it. A speech that does not mention it ends with it."""
+        """The same prompt followed by the row's own answer."""
         asked = self.script(row, turn, replies)
         answer = self._answer()
         if asked.items and asked.items[-1].section == 'end':
@@ -142,13 +144,13 @@ class DialogueProgram:
         return replace(asked, items=(*asked.items, *Script((answer,)).bind(_at_turn(row, turn)).items))
 
     def reply(self, row: Row, turn: int) -> str:
-        """What the model would say to give the row's own answer: that speech without the words sent before it."""
+        """The reply that gives the row's own answer: its speech without the part that was sent."""
         now = _at_turn(row, turn)
         [whole] = _turns(Script((self._answer(),)).bind(now).items)
         return fold(content_pieces(whole.content)).removeprefix(fold(self._first_words(now)))
 
     def _script_to_send(self, row: Row, turn: int, replies: Sequence[str]) -> Script:
-        """What the model side is given: the wording, the answer's speech without its answer, what comes too late."""
+        """The script for the renderer: the prompt, the answer's speech with the answer hidden, and late text."""
         script = self.script(row, turn, replies)
         if self._answer_at is None or not (self._joins_lines or self._asks_in_place):
             return script
@@ -160,7 +162,7 @@ class DialogueProgram:
         return replace(script, items=(*script.items, speech, *late))
 
     def _notes(self, row: Row, turn: int) -> Iterator[Note]:
-        """What comes too late, where the model side is not given it and cannot say so itself."""
+        """Notes on late text that the renderer does not see and so cannot note itself."""
         if self._answer_at is None or isinstance(self._side, DatasetRenderer):
             return
         if self._joins_lines:
@@ -170,21 +172,21 @@ class DialogueProgram:
             yield from note_late_speeches(map(_as_utterance, self._too_late(row, turn)))
 
     def _too_late(self, row: Row, turn: int) -> tuple[Item, ...]:
-        """What the dataset says after the last answer of all."""
+        """The dataset's items after the final answer."""
         if self._answer_at is None or turn < self.length(row) - 1:
             return ()
         rest = self._word_items(self._round[self._answer_at + 1 :], _at_turn(row, turn))
         return (*_in_section('end', rest), *self._word_items(self._section('end'), self._whole(row, turn)))
 
     def _finished_turn(self, row: Row, reply: str | None) -> Iterator[Item]:
-        """One finished turn: what was asked, the model's reply or the row's own answer, and what comes after it."""
+        """One finished turn: the question, the reply or the row's own answer, and the rest of the round."""
         answer = self._answer()
         if reply is not None:
             words = (*self._first_words(row), Text(reply, Origin('reply')))
             answer = replace(answer, content=words, silent=False)
         [said] = Script((answer,)).bind(row).items
         if self._answer_at is None:
-            # The turn is over, so it is no part of the round in which the model is to find its place.
+            # A finished turn is not part of the round in which the model answers.
             yield from _in_section('shots', (*self._word_items(self._round, row), said))
             return
         yield from self._word_items(self._round[: self._answer_at], row)
@@ -192,7 +194,7 @@ class DialogueProgram:
         yield from self._word_items(self._round[self._answer_at + 1 :], row)
 
     def _first_words(self, row: Row) -> Pieces:
-        """The words of the answer's speech that are sent, so that the model goes on from there."""
+        """The start of the answer's speech, where it is sent for the model to continue."""
         if not self._begins_answer or self._answer_at is None:
             return ()
         content = self._hidden_answer(row).content
@@ -201,7 +203,7 @@ class DialogueProgram:
         return content if isinstance(content, tuple) else _texts_in(content)
 
     def _hidden_answer(self, row: Row) -> Turn:
-        """The speech that holds the answer, with the answer hidden. Without an output column, any value may be it."""
+        """The answer's speech with the answer hidden. Without an output column, every field is hidden."""
         speech = self._answer()
         if self._answer_at is not None and not self._script.raw:
             speech = replace(speech, silent=self._speeches[self._answer_at].silent)
@@ -213,7 +215,7 @@ class DialogueProgram:
         return hidden
 
     def _is_models(self, speech: Turn) -> bool:
-        """Whether a model side that knows roles finds the answer in this speech, and asks for it there."""
+        """Whether a renderer with roles asks for the answer in this speech."""
         meta = roles_of(self._side)
         if meta is None or not any(map(_is_hidden, content_pieces(speech.content))):
             return False
@@ -225,11 +227,11 @@ class DialogueProgram:
         return role is None or role.generate
 
     def _word_items(self, items: tuple[Item, ...], row: Row) -> tuple[Item, ...]:
-        """Items with a row's values, the output column hidden."""
+        """Fill items from a row, with the output column hidden."""
         return Script(items).map(self._wording.hide(None, 'gen')).bind(row).items
 
     def _answer(self) -> Turn:
-        """The speech that holds the row's own answer. One that does not mention it ends with it."""
+        """The answer's speech. If it does not mention the output column, the answer is appended."""
         column = self._wording.output_column
         speech = Turn('assistant' if self._script.raw else 'BOT', ())
         if self._answer_at is not None:
@@ -243,7 +245,7 @@ class DialogueProgram:
         return tuple(item for item in self._script.items if item.section in names)
 
     def _place_of_answer(self) -> int | None:
-        """Which speech of the round is the answer: the last that mentions it, or else the model's last."""
+        """Which speech of the round is the answer: the last that mentions the output column, or the model's last."""
         mentions = [i for i, turn in self._speeches.items() if turn.role not in _ASKING and self._mentions_answer(turn)]
         found = mentions or [i for i, turn in self._speeches.items() if turn.role in _ANSWERING]
         return found[-1] if found else None
@@ -253,7 +255,7 @@ class DialogueProgram:
         return any(isinstance(piece, Field) and piece.column == column for piece in content_pieces(turn.content))
 
     def _whole(self, row: Row, turn: int) -> Row:
-        """The row as `begin` and `end` see it: only what the round takes turn by turn is one turn's."""
+        """The row for `begin` and `end`: columns of the round give one turn's value, others stay whole."""
         return {**row, **_at_turn({column: row[column] for column in self._turn_columns if column in row}, turn)}
 
 
@@ -266,7 +268,7 @@ def _is_hidden(piece: Piece) -> bool:
 
 
 def _around_answer(content: Content) -> tuple[Content, Pieces]:
-    """The words before a hidden answer, and those after it."""
+    """The text before and after a hidden answer."""
     if not isinstance(content, tuple):
         return content, ()
     at = next((i for i, piece in enumerate(content) if _is_hidden(piece)), len(content))
@@ -274,7 +276,7 @@ def _around_answer(content: Content) -> tuple[Content, Pieces]:
 
 
 def _texts_in(parts: Parts) -> Pieces:
-    """The texts of content in parts, each on a line of its own."""
+    """The text parts of multimodal content, one line each."""
     texts = [written.pieces for written in parts.write({}) if written.part.get('type') == 'text']
     return tuple(piece for i, words in enumerate(texts) for piece in ((_LINE_BREAK, *words) if i else words))
 
@@ -288,14 +290,14 @@ def _in_section(section: Section, items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def _as_utterance(item: Item) -> Utterance:
-    """An item as it is said, before any model side."""
+    """An item as an utterance, before rendering."""
     content = () if isinstance(item, Expand) else item.content
     begin, end = (item.begin or (), item.end or ()) if isinstance(item, Turn) else ((), ())
     return Utterance(content, begin=begin, end=end)
 
 
 def _at_turn(row: Row, turn: int) -> Row:
-    """The row as it is at one turn: of list columns, the value of that turn."""
+    """The row at one turn: list columns give that turn's value."""
     return {
         column: value[turn] if isinstance(value, (list, tuple)) and turn < len(value) else value
         for column, value in row.items()

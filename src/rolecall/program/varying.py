@@ -1,4 +1,4 @@
-"""Prompts whose examples vary by row. Each training row is worded and rendered once, whoever gets it as an example."""
+"""Prompts whose examples vary by row. Each training row is rendered once and reused."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class VaryingProgram:
     def _quick_fill(
         self, wording: Wording, side: Renderer, script: Script, mode: Mode, prefill: bool
     ) -> Callable[[Row, Sequence[int]], Request | None] | None:
-        """Filling that renders each training row once; None where that would not be exactly what `with_shots` sends."""
+        """A fill function that renders each training row once; None where its output could differ from `with_shots`."""
         shots = _shot_wordings(wording)
         if not all(map(_is_text, (script, *shots))):
             return None
@@ -110,7 +110,7 @@ class VaryingProgram:
         return self.with_shots(shots).trace(row)
 
     def prompt(self, row: Row, shots: Sequence[int]) -> str | PromptList:
-        """The prompt before the model side."""
+        """The prompt before rendering."""
         return self.with_shots(shots).prompt(row)
 
     def with_shots(self, shots: Sequence[int]) -> Program:
@@ -163,7 +163,7 @@ _Layout = Callable[[Script, Mode], MessagesLayout]
 
 
 class _MessageShots:
-    """Examples that end up as messages: they stand between the messages before and after them."""
+    """Examples that end up as messages between the messages before and after them."""
 
     def __init__(self, script: Script, mode: Mode, train: Indexed, wording: Wording, layout: _Layout) -> None:
         at = script.items.index(_PLACE)
@@ -186,18 +186,18 @@ class _MessageShots:
 
 
 def _shot_wordings(wording: Wording) -> tuple[Script, ...]:
-    """How examples are worded, one for each label where there are labels."""
+    """The parsed example templates: one, or one per label."""
     ice = wording.ice_template
     return tuple(ice.shot(label) for label in ice.labels or (None,)) if ice else ()
 
 
 def _is_text(script: Script) -> bool:
-    """Whether nothing but text is said: no pictures, sound or film."""
+    """Whether the script has only text: no images, audio or video."""
     return all(isinstance(item, Expand) or isinstance(item.content, tuple) for item in script.items)
 
 
 def _stand_alone(script: Script, shots: Sequence[Script], joints: Joints, meta: MetaTemplate) -> bool:
-    """Whether examples stand between whole messages, so that nothing but their neighbours' role matters."""
+    """Whether examples go between whole messages, so that only the roles of their neighbours matter."""
     around = [item for item in script.items if item != _PLACE]
     turns = all(isinstance(item, Turn) for part in (script, *shots) for item in part.items if item != _PLACE)
     strays = meta.begin or meta.end or meta.messages or any(isinstance(item, Text) for item in meta.round or ())
@@ -205,7 +205,7 @@ def _stand_alone(script: Script, shots: Sequence[Script], joints: Joints, meta: 
 
 
 def _join_groups(groups: Sequence[list[Message]]) -> list[Message]:
-    """The messages of all groups; where two groups meet in one role, the messages become one."""
+    """Concatenate groups of messages, joining neighbours of one role where two groups meet."""
     messages: list[Message] = []
     for group in groups:
         if messages and group and messages[-1]['role'] == group[0]['role']:

@@ -1,4 +1,4 @@
-"""The application side: an instruction, compiled once, that words every input for every model."""
+"""Prompters for applications: an instruction, compiled once, that formats every input for every model."""
 
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter

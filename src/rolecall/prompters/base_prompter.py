@@ -1,6 +1,6 @@
-"""What prompters have in common: built once from an instruction, bound to a model, called with an input.
+"""The base class of prompters: built from an instruction, bound to a model, called with an input.
 
-A prompter is a value: nothing that is done with it changes it, so one prompter serves many models and threads at once.
+Prompters are immutable, so one prompter can serve many models and threads at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Model = Tokens | Renderer | MetaTemplate | Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Prompter:
-    """The base of all prompters. One's own is a template, and an instruction template if it takes an instruction:
+    """The base of all prompters. A subclass sets a template, and an instruction template if it takes an instruction:
 
     >>> class Quiz(Prompter):
     ...     template = '{system}\\n{instruction}Q: {input}\\nA:'
@@ -50,8 +50,8 @@ class Prompter:
     >>> Quiz('Answer in {language}.').generate_prompt({'language': 'French', 'input': 'Hello?'})
     'You are an AI-Agent developed by LazyLLM.\\nAnswer in French.\\nQ: Hello?\\nA:'
 
-    The fields of a template: `system`, `instruction`, `tools`, `history`, `user` (the user-level instruction), `input`,
-    and the model's tokens (`sos`, `eos`, `soh`, `eoh`, `soa`, `eoa`, …). What has no field is refused when it is given.
+    Template fields: `system`, `instruction`, `tools`, `history`, `user` (the user-level instruction), `input`, and the
+    model's tokens (`sos`, `eos`, `soh`, `eoh`, `soa`, `eoa`, …). Passing something that has no field is an error.
     """
 
     instruction: str | Mapping[str, str] | None = None
@@ -60,11 +60,11 @@ class Prompter:
     tools: Sequence[Mapping[str, Any]] | None = None
     history: Sequence[Any] | None = None
     enable_system: bool = field(default=True, kw_only=True)
-    """Without, the instruction is said by the user, for models that have no system role."""
+    """False puts the instruction in the user message, for models without a system role."""
     system: str | None = field(default=None, kw_only=True)
-    """What the model is told about itself; by default what it brings along itself."""
+    """The system sentence; by default the model's own."""
     model: Model | None = field(default=None, kw_only=True)
-    """The model it is bound to: see `bind`."""
+    """The model it is bound to (see `bind`)."""
     hooks: tuple[Hook, ...] = field(default=(), kw_only=True)
 
     _places: frozenset[str] = field(init=False, repr=False)
@@ -81,9 +81,9 @@ class Prompter:
     template: ClassVar[str] = ''
     instruction_template: ClassVar[str] = '{instruction}'
     before_user: ClassVar[str] = ''
-    """What stands before a user-level instruction where there is one."""
+    """The text before a user-level instruction, if there is one."""
     messages_only: ClassVar[frozenset[str]] = frozenset()
-    """Fields that have no place in the string, but do in messages."""
+    """Fields that exist in messages but not in the string."""
 
     def __post_init__(self) -> None:
         _check_switches(self)
@@ -107,7 +107,7 @@ class Prompter:
         put('_renderer', None if side is None else _make_frame_renderer(self._frame, side))
 
     def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
-        """The same prompter for one model: its special tokens, its meta template, or its renderer.
+        """A copy bound to one model: its special tokens, meta template, or renderer.
 
         >>> from rolecall import ChatPrompter
         >>> prompter = ChatPrompter('Add.')
@@ -120,12 +120,12 @@ class Prompter:
         return replace(self, **changes)
 
     def pre_hook(self: Self, hook: Hook) -> Self:
-        """The same prompter, with a function that changes (input, history, tools, label) before they are used."""
+        """A copy with a function that changes (input, history, tools, label) before they are used."""
         return replace(self, hooks=(*self.hooks, hook))
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """What the instruction leaves open.
+        """The names that the instruction leaves open.
 
         >>> from rolecall import AlpacaPrompter
         >>> AlpacaPrompter('Translate {text} to {language}.', extra_keys='hint').slots
@@ -144,10 +144,10 @@ class Prompter:
         return_dict: bool = False,
         format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
     ) -> Any:
-        """The prompt: a string, or with `format` a dict of messages (`return_dict=True` is `format='openai'`).
+        """The prompt: a string, or with `format` a dict of messages (`return_dict=True` means `format='openai'`).
 
-        `input` is a string, a mapping of slots (with `input` for what the user says), or messages. `label` is the
-        answer, which ends the prompt where a model is trained on it.
+        `input` is a string, a mapping of slots (with `input` for the user's text), or messages. `label` is the answer,
+        appended to the prompt for training.
         """
         asked = self._read_call(input, history, tools, label)
         prompt: Prompt
@@ -187,9 +187,9 @@ class Prompter:
         return PromptTrace(body['messages'], tuple(spans), (), body)
 
     def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name
-        """The answer in a model's output: without the prompt, if the output begins with it, and the closing token.
+        """The answer in a model's output: without a leading prompt and without the closing token.
 
-        What looks like a marker inside an answer is part of the answer.
+        Markers inside the answer are kept.
         """
         if isinstance(input, str) and input and output.startswith(input):
             output = output[len(input) :]
@@ -209,7 +209,7 @@ class Prompter:
         given = {'instruction': instruction.system, 'user': instruction.user, 'tools': self._tools}
         for name, words in given.items():
             if words and name not in self._uses:
-                raise PrompterError(f'{type(self).__name__} has no place for {name}.')
+                raise PrompterError(f'{type(self).__name__} does not support {name}.')
         return instruction
 
     def _compile_frame(self, instruction: Instruction) -> Frame:
@@ -235,7 +235,7 @@ class Prompter:
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
         kept: Sequence[Any] = freeze(self.history)
-        self._history.messages(kept)  # what is wrong with it is said now
+        self._history.messages(kept)  # raises early if it is malformed
         return kept
 
     def _read_call(self, given: Any, history: Any, tools: Any, label: Any) -> PromptCall:
@@ -250,7 +250,7 @@ class Prompter:
         return row, messages, said, offered, None if label is None else text_of(label)
 
     def _join_history(self, history: Any) -> Sequence[Any]:
-        """What was said before: by the prompter's own history, and by that of the call."""
+        """The prompter's own history followed by that of the call."""
         check_history(history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
@@ -258,9 +258,9 @@ class Prompter:
 
     def _read_call_tools(self, tools: Any) -> Tools | None:
         if self._tools:
-            raise PrompterError('tools were given when the prompter was built; they cannot be given again.')
+            raise PrompterError('tools were set when the prompter was built; they cannot be passed again.')
         if 'tools' not in self._uses:
-            raise PrompterError(f'{type(self).__name__} has no place for tools.')
+            raise PrompterError(f'{type(self).__name__} does not support tools.')
         return read_tools(tools)
 
     def _text(self, asked: PromptCall) -> Request:
@@ -285,7 +285,7 @@ class Prompter:
         return spans, ()
 
     def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
-        """The row with history and tools as texts, for a string of the prompter's own layout, and the history."""
+        """The row with history and tools as text, for the prompter's own string layout, and the history."""
         row, messages, history, tools, _ = asked
         if messages is not None:
             row, history = self._with_last_words(row, messages, history)
@@ -303,16 +303,18 @@ class Prompter:
     def _with_last_words(
         self, row: dict[str, Any], messages: Sequence[Message], history: Sequence[Any]
     ) -> tuple[dict[str, Any], Sequence[Any]]:
-        """Messages as the history before, and the user's words now."""
+        """Split messages into history and the user's last text."""
         *before, last = messages
         if self.model is None:
-            raise PrompterError('messages as input need return_dict=True (or a prompter that is bound to a model).')
+            raise PrompterError('messages as input need return_dict=True, or a prompter bound to a model.')
         if last['role'] != 'user':
-            raise PrompterError(f"the last message of a string prompt is the user's; got one of {last['role']}.")
+            raise PrompterError(
+                f"the last message of a string prompt must be the user's, got a {last['role']} message."
+            )
         return {**row, INPUT: plain_text(last)}, [*history, *before]
 
     def _refuse_in_string(self, name: str) -> NoReturn:
-        raise PrompterError(f'{type(self).__name__} has no place for {name} in a string; use return_dict=True.')
+        raise PrompterError(f'{type(self).__name__} does not support {name} in a string; use return_dict=True.')
 
 
 def _check_format(format_: str | None) -> Literal['openai', 'anthropic']:
@@ -320,13 +322,13 @@ def _check_format(format_: str | None) -> Literal['openai', 'anthropic']:
         return 'openai'
     if format_ == 'anthropic':
         return 'anthropic'
-    raise PrompterError(f"format is 'openai' or 'anthropic' (or None for a string); got {format_!r:.60}.")
+    raise PrompterError(f"format must be 'openai', 'anthropic', or None for a string, got {format_!r:.60}.")
 
 
 def _apply_hook(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
     changed = hook(*given)
     if not isinstance(changed, tuple) or len(changed) != 4:
-        raise PrompterError(f'a pre_hook returns (input, history, tools, label); got {changed!r:.60}.')
+        raise PrompterError(f'a pre_hook must return (input, history, tools, label), got {changed!r:.60}.')
     return changed
 
 
@@ -334,7 +336,7 @@ def _read_model(model: Any) -> Tokens | Renderer:
     if isinstance(model, Tokens):
         return model
     if isinstance(model, ApiRenderer):
-        raise PrompterError("an API takes messages, whatever the model: use return_dict=True or format='anthropic'.")
+        raise PrompterError("an API takes messages: use return_dict=True or format='anthropic' instead of bind.")
     if isinstance(model, MetaTemplate):
         return TextRenderer(model)
     if type(model).__name__ == 'ChatTemplate':
@@ -348,8 +350,7 @@ def _read_model(model: Any) -> Tokens | Renderer:
         side: Renderer = model
         return side
     raise PrompterError(
-        f'a prompter is bound to tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template, a chat template or '
-        f'a renderer; '
+        f'expected tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template, a chat template or a renderer, '
         f'got {model!r:.60}.'
     )
 
@@ -357,11 +358,11 @@ def _read_model(model: Any) -> Tokens | Renderer:
 def _check_switches(prompter: Prompter) -> None:
     for name in ('show', 'enable_system'):
         if not isinstance(getattr(prompter, name), bool):
-            raise PrompterError(f'{name} is True or False; got {getattr(prompter, name)!r:.60}.')
+            raise PrompterError(f'{name} must be True or False, got {getattr(prompter, name)!r:.60}.')
     if prompter.system is not None and not isinstance(prompter.system, str):
-        raise PrompterError(f'system is a string; got {prompter.system!r:.60}.')
+        raise PrompterError(f'system must be a string, got {prompter.system!r:.60}.')
     if not prompter.template:
-        raise PrompterError(f'{type(prompter).__name__} has no template. Derive a class that gives one.')
+        raise PrompterError(f'{type(prompter).__name__} has no template. Define one in a subclass.')
 
 
 def _make_frame_renderer(frame: Frame, renderer: Renderer) -> FrameRenderer:

@@ -1,4 +1,4 @@
-"""The prompters everybody knows: Alpaca's layout, a conversation, and nothing but the input."""
+"""The built-in prompters: Alpaca's layout, a conversation, and the bare input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ['AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter']
 
 
 class AlpacaPrompter(Prompter):
-    """One instruction, one response. The input goes into the instruction's slots.
+    """One instruction, one response. The input fills the instruction's slots.
 
     >>> print(AlpacaPrompter('Add: {input}', system='').generate_prompt('1+1'))
     Below is an instruction that describes a task, paired with extra messages such as input that provides further \
@@ -34,7 +34,7 @@ context if possible. Write a response that appropriately completes the request.
 
 
 class ChatPrompter(Prompter):
-    """A conversation with a history. The input goes into the instruction's slot, or is what the user says.
+    """A conversation with history. The input fills the instruction's slot, or is the user's text.
 
     >>> ChatPrompter('Add.').generate_prompt('1+1', return_dict=True)['messages'][1:]
     [{'role': 'user', 'content': '1+1'}]
@@ -45,7 +45,7 @@ class ChatPrompter(Prompter):
 
 
 class EmptyPrompter(Prompter):
-    """Nothing but the input. As messages, with history and tools.
+    """Only the input; in messages, also history and tools.
 
     >>> EmptyPrompter().generate_prompt('Hi'), EmptyPrompter().generate_prompt('Hi', return_dict=True)
     ('Hi', {'messages': [{'role': 'user', 'content': 'Hi'}]})

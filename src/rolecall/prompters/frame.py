@@ -1,4 +1,4 @@
-"""A prompter's words in their places, compiled once: the string with its openings, and the two messages of a call."""
+"""A prompter's constant text, compiled once: its string layout, and its system and user messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rolecall.render.layout import TextLayout
 __all__ = ['HISTORY', 'INPUT', 'TOOLS', 'Frame', 'Levels', 'fields_of']
 
 INPUT, HISTORY, TOOLS = '\0input', '\0history', '\0tools'
-"""Columns of a call that no slot can be called."""
+"""Columns of a call; the NUL keeps them apart from slots."""
 
 TEMPLATE_FIELDS = ('system', 'instruction', 'tools', 'history', 'user', 'input', *MARKERS)
 
@@ -37,14 +37,14 @@ def fields_of(template: str) -> tuple[str, ...]:
     names = [piece.column for piece in slots_in(template, Origin('marker')) if isinstance(piece, Field)]
     for name in names:
         if name not in TEMPLATE_FIELDS:
-            raise PrompterError(f'a template has no field {name!r}. {did_you_mean(name, TEMPLATE_FIELDS)}')
+            raise PrompterError(f'unknown template field {name!r}. {did_you_mean(name, TEMPLATE_FIELDS)}')
         if names.count(name) > 1 and name not in MARKERS:
-            raise PrompterError(f'a template has each field once; {name!r} is there {names.count(name)} times.')
+            raise PrompterError(f'a template may use each field once; {name!r} occurs {names.count(name)} times.')
     return tuple(names)
 
 
 def _calling(tokens: Tokens) -> str:
-    """How the model is to call a tool, if it has tokens for that."""
+    """The instruction on how to call a tool, if the model has tokens for it."""
     if not tokens.tool_start:
         return ''
     call = tokens.call('tool-name', '{"argument": "value"}')
@@ -52,9 +52,9 @@ def _calling(tokens: Tokens) -> str:
 
 
 class Levels:
-    """What is said at system level, and by the user, in messages.
+    """The system-level and user-level text of a call, for messages.
 
-    `opening` is the system's message, where it is the same for every call.
+    `opening` is the system message, if it is the same for every call.
     """
 
     __slots__ = ('asked', 'fill_user', 'opening', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
@@ -70,19 +70,19 @@ class Levels:
         self.fill_user: Callable[[Row], str] = self.user_layout.fill if user else itemgetter(INPUT)
 
     def write_system(self, row: Row) -> tuple[Message, ...]:
-        """How one call begins."""
+        """The system message of one call, if any."""
         return ({'role': 'system', 'content': self.system_layout.fill(row)},) if self.system else ()
 
 
 class Frame:
-    """Everything about a prompter that no call can change.
+    """Everything about a prompter that is the same for every call.
 
     `fill_text` writes the string form, `fill_first` that of a conversation without history.
 
-    `has_system` tells whether there is a system level at all.
+    `has_system` is whether there is a system level at all.
 
-    `plain` are the words where they belong. `turned` are the same with the instruction said by the user: for models
-    that want words from the user where the input stands in the instruction's slots.
+    `plain` holds the text at its own level. `turned` moves the instruction to the user, for models that need a user
+    message when the input only fills slots of the instruction.
     """
 
     __slots__ = ('_text_pieces', 'calling', 'fill_first', 'fill_text', 'has_system', 'plain', 'turned')
@@ -120,7 +120,7 @@ class Frame:
         self.fill_first = self.text_with(()).fill
 
     def text_with(self, history: Pieces) -> TextLayout:
-        """The string form with the pieces of a history in their place."""
+        """The string form with the pieces of a history inserted."""
         pieces = [one for piece in self._text_pieces for one in (history if piece is _HISTORY else (piece,))]
         return TextLayout(pieces if history else _without_leading_breaks(pieces))
 
@@ -133,7 +133,7 @@ def _fill_places(template: str, places: dict[str, Pieces]) -> list[Piece]:
 
 
 def _without_leading_breaks(pieces: list[Piece]) -> Pieces:
-    """A prompt does not begin with line breaks of the template, where what stands before them is empty."""
+    """Remove the template's line breaks from the start of a prompt."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Text) and piece.origin == _TEMPLATE and piece.text.strip('\n') == '':
             continue

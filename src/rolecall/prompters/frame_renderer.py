@@ -1,7 +1,7 @@
-"""String prompts as a model was trained on them: the conversation goes through the model's own renderer.
+"""String prompts in the model's own format: the conversation goes through the model's renderer.
 
-The layout depends on the shape of a conversation alone (who speaks, in which order), so it is made once for each shape
-and filled with what is said.
+A layout depends only on the shape of the conversation (the sequence of roles), so it is built once per shape and then
+filled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Numbered = tuple[int, Message]
 
 
 class FrameRenderer:
-    """A prompter's frame, spoken to one model."""
+    """Renders a prompter's frame for one model."""
 
     def __init__(self, frame: Frame, renderer: Renderer) -> None:
         self._frame = frame
@@ -52,7 +52,7 @@ class FrameRenderer:
 
     @cached_property
     def closing(self) -> str:
-        """What the model writes after an answer."""
+        """The model's closing text after an answer."""
         spans = self._render_shape((), False, True, None).layout.trace({_LABEL: 'answer', INPUT: 'input'})
         places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
         return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
@@ -71,14 +71,16 @@ class FrameRenderer:
         return self._render(levels, turns, [Turn('user', levels.asked)], labelled, tools)
 
     def _render_anew(self, asked: PromptCall, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
-        """A conversation with more than texts in it: tool calls, results, pictures."""
+        """Render a conversation with more than text: tool calls, tool results, images."""
         _, messages, _, tools, label = asked
         levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
         before = [self._turn(message, origin_of(message, number)) for number, message in said]
         if messages is None:
             now = [Turn('user', levels.asked)]
         elif messages[-1]['role'] == 'assistant':
-            raise PrompterError("the last message of a prompt is the user's or a tool's; got one of the assistant.")
+            raise PrompterError(
+                "the last message of a prompt must be the user's or a tool's, got an assistant message."
+            )
         else:
             now = _with_prefix([self._turn(message, _INPUT) for message in messages], bind(levels.user, row))
         return self._render(levels, before, now, label is not None, tools)
@@ -100,12 +102,12 @@ class FrameRenderer:
 
     def _turn(self, message: Message, origin: Origin) -> Turn:
         if message.get('tool_calls') and not self._takes_tools:
-            raise PrompterError('history has a call of a tool; this model has no way to write one in a prompt.')
+            raise PrompterError('history has a tool call, which this model cannot take in a prompt.')
         return read_turn(message, origin)
 
 
 def read_turn(message: Message, origin: Origin) -> Turn:
-    """A message as a speech, the words of which come from `origin`."""
+    """Read a message as a speech whose text has this origin."""
     calls = [_with_parsed_arguments(call) for call in message.get('tool_calls') or ()]
     message = {key: value for key, value in message.items() if key != 'tool_calls'}
     if calls:
@@ -128,13 +130,13 @@ def _is_text(message: Message) -> bool:
 
 
 def _with_parsed_arguments(call: Message) -> Message:
-    """Chat templates take arguments as data, and write the JSON themselves."""
+    """Chat templates take arguments as data and write the JSON themselves."""
     function = {**call['function'], 'arguments': parse_arguments(call['function'].get('arguments'))}
     return {**call, 'function': function}
 
 
 def _with_prefix(turns: Sequence[Turn], prefix: Pieces) -> list[Turn]:
-    """The user-level instruction in front of the user's last words, or of everything if the user says nothing."""
+    """Put the user-level instruction before the user's last text, or first if there is no user message."""
     if not prefix:
         return list(turns)
     last = max((i for i, turn in enumerate(turns) if turn.role == 'user'), default=None)

@@ -1,7 +1,7 @@
-"""What was said before, as pairs or as messages. It is read into values of our own: the caller's stay the caller's.
+"""Reads history, given as pairs or as messages, into copies of its own.
 
-A conversation is asked about again and again, each time with a turn more. So the last one is remembered as it was read:
-what is given is compared with it (a turn that was changed in place is noticed), and only what is new is read.
+A conversation comes back on every call with one more turn, so the last history is cached in its parsed form. A new
+history is compared with it (which notices turns changed in place), and only new turns are parsed.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _ROLE, _CONTENT = itemgetter('role'), itemgetter('content')
 
 
 def check_history(history: Any) -> None:
-    """Refuse what is no list at all."""
+    """Raise unless the history is a list or tuple."""
     if not isinstance(history, (list, tuple)):
-        raise PrompterError(f'history is a list of pairs or of messages; got {history!r:.60}.')
+        raise PrompterError(f'history must be a list of pairs or messages, got {history!r:.60}.')
 
 
 def numbered_messages(history: Sequence[Any]) -> Iterator[tuple[int, Message]]:
-    """The same messages, each with the number of the turn it belongs to."""
+    """The messages of a history, each with the number of its turn."""
     for number, item in enumerate(history):
         for message in _turn(item):
             yield number, message
 
 
 def origin_of(message: Mapping[str, Any], number: int) -> Origin:
-    """Where the words of an earlier turn come from."""
+    """The origin of an earlier turn's text."""
     role = message['role']
     return Origin('reply' if role == 'assistant' else 'field', f'history[{number}]', role=role)
 
@@ -53,38 +53,40 @@ def _turn(item: Any) -> list[Message]:
     if isinstance(item, Mapping):
         return read_message(item, 'history')
     if not isinstance(item, (list, tuple)) or len(item) != 2:
-        raise PrompterError(f'a turn of history is a pair [question, answer] or a message; got {item!r:.60}.')
+        raise PrompterError(f'a turn of history must be a pair [question, answer] or a message, got {item!r:.60}.')
     speakers = zip(('user', 'assistant'), item, strict=True)
     return [{'role': role, 'content': text_of(text)} for role, text in speakers if text is not None]
 
 
 def read_message(message: Mapping[str, Any], where: str) -> list[Message]:
-    """A copy of a message, checked, in OpenAI's shape."""
+    """Check a message and copy it in OpenAI's format."""
     role, content = message.get('role'), message.get('content')
     if not isinstance(role, str) or role not in ROLES:
-        raise PrompterError(f'{where}: the role of a message is one of {", ".join(sorted(ROLES))}; got {role!r:.60}.')
+        raise PrompterError(
+            f'{where}: the role of a message must be one of {", ".join(sorted(ROLES))}, got {role!r:.60}.'
+        )
     if content is None and not message.get('tool_calls'):
-        raise PrompterError(f'{where}: a message has content or tool_calls; got {message!r:.80}.')
+        raise PrompterError(f'{where}: a message needs content or tool_calls, got {message!r:.80}.')
     if not isinstance(content, (str, list, tuple, type(None))):
-        raise PrompterError(f'{where}: the content of a message is a string or a list of parts; got {content!r:.60}.')
+        raise PrompterError(f'{where}: message content must be a string or a list of parts, got {content!r:.60}.')
     if isinstance(content, (list, tuple)) and not all(isinstance(part, Mapping) for part in content):
-        raise PrompterError(f'{where}: the parts of a message are mappings; got {content!r:.60}.')
+        raise PrompterError(f'{where}: message parts must be mappings, got {content!r:.60}.')
     for part in content if isinstance(content, (list, tuple)) else ():
         _check_part(part, where)
     calls = message.get('tool_calls')
     if calls is not None and not isinstance(calls, (list, tuple)):
-        raise PrompterError(f'{where}: the tool_calls of a message are a list; got {calls!r:.60}.')
+        raise PrompterError(f'{where}: tool_calls must be a list, got {calls!r:.60}.')
     for call in calls or ():
         function = call.get('function') if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
-            raise PrompterError(f'{where}: a tool call names its function; got {call!r:.60}.')
+            raise PrompterError(f'{where}: a tool call must name its function, got {call!r:.60}.')
     return openai_messages({'role': role, **copy_data({key: value for key, value in message.items() if key != 'role'})})
 
 
 Form = TypeVar('Form')
 Read = tuple[list[Any], Form]
 _NOT_PLAIN = (KeyError, TypeError, ValueError)
-"""What is raised where turns are more than pairs of texts, or messages of a role and a text."""
+"""Raised by turns that are not simply pairs of strings or messages with role and text."""
 _COPY: dict[type, Callable[[Any], Any]] = {
     dict: dict.copy,
     FrozenDict: dict.copy,
@@ -94,7 +96,7 @@ _COPY: dict[type, Callable[[Any], Any]] = {
 
 
 class _Remembered(Generic[Form]):
-    """The last history that was read, if it was plain: copies of its turns, and the form they were read into."""
+    """Caches the last plain history: copies of its turns, and their parsed form."""
 
     __slots__ = ('_last', '_nothing', '_read_any', '_read_plain')
 
@@ -124,12 +126,12 @@ class _Remembered(Generic[Form]):
             return self._read_any(history)
         whole: Any = form
         read: Read[Form] = (turns + new, whole + added)
-        self._last = read  # in one step, and not looked at again: other threads read conversations of their own
+        self._last = read  # one atomic assignment: other threads may read other conversations
         return read[1]
 
 
 def _copies(history: Sequence[Any]) -> list[Any]:
-    """Copies of turns that are all pairs, or all messages: copying one as the other is an error."""
+    """Copies of turns that are all pairs or all messages; a mix raises."""
     return list(map(_COPY[history[0].__class__], history))
 
 
@@ -145,7 +147,7 @@ def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
         or set(map(next, map(iter, said))) != {'role'}
     ):
         raise ValueError('not only roles and texts')
-    ''.join(map(_CONTENT, said))  # only texts can be joined
+    ''.join(map(_CONTENT, said))  # raises unless all contents are strings
     return turns, list(map(FrozenDict, said))
 
 
@@ -157,26 +159,24 @@ _NEEDED = {'text': ('text', str), 'tool_use': ('name', str), 'image': ('source',
 
 
 def _check_part(part: Mapping[str, Any], where: str) -> None:
-    """Refuse a part of a message that lacks what makes it one."""
+    """Raise if a message part lacks a required key."""
     kind = part.get('type')
     name, wanted = _NEEDED.get(str(kind), ('type', object))
     if not isinstance(part.get(name), wanted):
-        raise PrompterError(f'{where}: a part of type {kind!r} has a {name}; got {part!r:.80}.')
+        raise PrompterError(f'{where}: a part of type {kind!r} needs a {name}, got {part!r:.80}.')
     source = part.get('source') if kind == 'image' else None
     if source and source.get('type') == 'base64' and not {'media_type', 'data'} <= source.keys():
-        raise PrompterError(f'{where}: a picture in base64 has media_type and data; got {part!r:.80}.')
+        raise PrompterError(f'{where}: a base64 image needs media_type and data, got {part!r:.80}.')
     shown = part.get('content')
     if kind == 'tool_result' and isinstance(shown, (list, tuple)):
         if not all(isinstance(block, Mapping) for block in shown):
-            raise PrompterError(
-                f'{where}: the content of a tool_result is a text or a list of parts; got {part!r:.80}.'
-            )
+            raise PrompterError(f'{where}: tool_result content must be text or a list of parts, got {part!r:.80}.')
         for block in shown:
             _check_part(block, where)
 
 
 class HistoryReader:
-    """Reads histories for one model: as messages, or as one text between the model's tokens.
+    """Reads histories for one model: as messages, or as one text with the model's tokens.
 
     >>> reader = HistoryReader(Tokens(soh='<user>', soa='<model>'), takes_messages=True)
     >>> reader.messages([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])[1:]
@@ -184,7 +184,7 @@ class HistoryReader:
     >>> reader.text([['Hi', 'Hello'], {'role': 'user', 'content': 'Bye'}])
     '<user>Hi<model>Hello<user>Bye'
 
-    Messages are in OpenAI's shape, and cannot be changed.
+    Messages are in OpenAI's format and read-only.
     """
 
     def __init__(self, tokens: Tokens, *, takes_messages: bool) -> None:
@@ -217,9 +217,7 @@ class HistoryReader:
     def pieces(self, history: Sequence[Any]) -> Iterator[Text]:
         """The same text, with the origin of each piece."""
         if not self._takes_messages and any(isinstance(item, Mapping) for item in history):
-            raise PrompterError(
-                'history given as messages needs return_dict=True (or a prompter that is bound to a model).'
-            )
+            raise PrompterError('history given as messages needs return_dict=True, or a prompter bound to a model.')
         for number, message in numbered_messages(history):
             yield from self._message_pieces(message, origin_of(message, number))
 
@@ -227,21 +225,21 @@ class HistoryReader:
         tokens, role = self._tokens, message['role']
         before, after = AROUND[role]
         if role == 'tool' and not tokens.soe:
-            raise PrompterError("history has the result of a tool; the model's tokens have no soe to write it with.")
+            raise PrompterError("history has a tool result, but the model's tokens do not define soe.")
         yield Text(getattr(tokens, before), Origin('marker', before, role=role))
         yield Text(plain_text(message), said)
         for name, arguments in calls_of(message):
             if not tokens.tool_start:
-                raise PrompterError("history has a call of a tool; the model's tokens have no tool_start for it.")
+                raise PrompterError("history has a tool call, but the model's tokens do not define tool_start.")
             yield Text(tokens.call(name, arguments), said)
         yield Text(getattr(tokens, after), Origin('marker', after, role=role))
 
 
 def plain_text(message: Mapping[str, Any]) -> str:
-    """The words of a message; a string prompt holds nothing else."""
+    """The text of a message, for a string prompt."""
     content = message.get('content')
     if isinstance(content, list):
         if not all(part.get('type') == 'text' for part in content):
-            raise PrompterError('a message has more than text in it; a string prompt cannot hold that.')
+            raise PrompterError('a message has more than text, which a string prompt cannot hold.')
         return '\n'.join(text_of(part.get('text')) for part in content)
     return text_of(content)

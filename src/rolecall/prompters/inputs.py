@@ -1,4 +1,4 @@
-"""One call of a prompter, read and checked: the values of its slots, what the user says, and what was said before."""
+"""Reads the input of a prompter call: the values of slots, and the user's text or messages."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
 
 
 PromptCall = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, str | None]
-"""What one call asks for. It is made and taken apart on every call, so it is a plain tuple:
+"""One call, as a plain tuple because it is built and unpacked on every call:
 
-1. the values of the slots, and of the columns of a call;
-2. what the user says, where it is more than a text;
-3. what was said before;
+1. the values of the slots and of the input, history and tools columns;
+2. the user's messages, if the input is more than text;
+3. the history;
 4. the tools;
 5. the label.
 """
 
 
 def is_silent(asked: PromptCall) -> bool:
-    """Whether the input fills slots only, and leaves nothing for the user to say."""
+    """Whether the input only fills slots, so the user message would be empty."""
     row, messages, *_ = asked
     return messages is None and not row[INPUT]
 
 
 class InputReader:
-    """Reads inputs for one instruction: the values of its slots, and what the user says."""
+    """Reads inputs for one instruction."""
 
     __slots__ = ('_name', '_slots', '_takes_input', '_text_column', '_wanted')
 
@@ -48,7 +48,7 @@ class InputReader:
         self._text_column = slots[0] if len(slots) == 1 else INPUT if takes_input and not slots else None
 
     def read(self, given: Any) -> tuple[dict[str, Any], list[Message] | None]:
-        """The row of a call, and the messages where the input is more than a text."""
+        """The row of a call, and its messages if the input is more than text."""
         if given.__class__ is str and self._text_column is not None:
             row: dict[str, Any] = _BLANK.copy()
             row[self._text_column] = given
@@ -63,12 +63,12 @@ class InputReader:
             return (self._without_slots(), messages) if text is None else (self._with_text(text), None)
         if given is None:
             raise PrompterError(
-                "the input is a string, a mapping of slots, or messages; got None. Give '' for no words."
+                "expected a string, a mapping of slots, or messages as input, got None. Use '' for an empty input."
             )
         return self._with_text(text_of(given)), None
 
     def user_messages(self, given: Any) -> list[Message]:
-        """What the user says in an input, as messages of our own; of slots alone, their values.
+        """The user's messages in an input; if it only fills slots, their values.
 
         >>> reader = InputReader(['context'], takes_input=True, name='ChatPrompter')
         >>> reader.user_messages({'context': 'Whales are mammals.', 'input': 'Are they fish?'})
@@ -89,8 +89,8 @@ class InputReader:
 
     def _refuse_text(self) -> NoReturn:
         if self._slots:
-            what = f'a string input fills one slot, the instruction has {_count_names(self._slots)}.'
-            raise PrompterError(f'{what} Give a mapping.')
+            what = f'a string input fills one slot, but the instruction has {_count_names(self._slots)}.'
+            raise PrompterError(f'{what} Pass a mapping.')
         what = f'{self._name} needs a slot for the input:'
         raise PrompterError(f"{what} '… {{input}} …' in the instruction, or extra_keys.")
 
@@ -112,7 +112,7 @@ class InputReader:
         return row, messages if text is None else None
 
     def _check_keys(self, given: Mapping[str, Any]) -> None:
-        """Refuse slots without a value and values without a slot; `input` is what the user says, if it is no slot."""
+        """Raise for slots without a value and values without a slot. `input` is the user's text unless it is a slot."""
         missing = [slot for slot in self._slots if slot not in given]
         if missing:
             raise PrompterError(f'the input has no value for {_count_names(missing, "slot")}; it has {_names(given)}.')
@@ -125,8 +125,8 @@ class InputReader:
     def _without_slots(self) -> dict[str, Any]:
         if self._slots or not self._takes_input:
             raise PrompterError(
-                f'messages fill no slot, and the instruction has {_count_names(self._slots)}. '
-                "Give the slots and the messages together: {'…': …, 'input': messages}."
+                f'messages cannot fill slots, and the instruction has {_count_names(self._slots)}. '
+                "Pass the slots and the messages together: {'…': …, 'input': messages}."
             )
         return dict(_BLANK)
 
@@ -137,12 +137,12 @@ class InputReader:
 def _messages(given: Any) -> list[Message]:
     entries = [given] if isinstance(given, Mapping) else given
     if not entries or not all(isinstance(entry, Mapping) for entry in entries):
-        raise PrompterError(f'the input is a string, a mapping of slots, or messages; got {given!r:.60}.')
+        raise PrompterError(f'expected a string, a mapping of slots, or messages as input, got {given!r:.60}.')
     return [message for entry in entries for message in read_message(entry, 'input')]
 
 
 def _text_alone(messages: Sequence[Message]) -> str | None:
-    """A single message of the user that is nothing but text is as good as its text."""
+    """The text, if the input is a single user message of plain text."""
     only = messages[0] if len(messages) == 1 else {}
     content = only.get('content')
     return content if set(only) == {'role', 'content'} and only['role'] == 'user' and isinstance(content, str) else None

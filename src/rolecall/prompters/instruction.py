@@ -1,4 +1,4 @@
-"""What the developer wrote, read once: words at system level, words at user level, and the slots in them."""
+"""Parses an instruction: its system-level text, its user-level text, and their slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXTRA_HEAD = 'Here are some extra messages you can referred to:\n\n'
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction with its slots open."""
+    """An instruction with unfilled slots."""
 
     system: Pieces
     user: Pieces
@@ -24,7 +24,7 @@ class Instruction:
 
 
 def slots_in(text: str, origin: Origin) -> Pieces:
-    """A text with its slots open. A slot is a name in single braces; other braces are words like any other.
+    """Parse text into pieces and slots. A slot is a name in single braces; all other braces are text.
 
     >>> [p.column for p in slots_in('{"a": {数}} {x y} {{no}} {b}', Origin('text')) if isinstance(p, Field)]
     ['数', 'b']
@@ -48,11 +48,11 @@ def _in_double_braces(pieces: Pieces, at: int) -> bool:
 
 
 def read_instruction(written: Any, extra_keys: Any, template: str, *, user_level: bool) -> Instruction:
-    """The instruction inside a prompter's instruction template.
+    """Parse an instruction and put it into the prompter's instruction template.
 
-    A string, or a mapping with one level alone, is the instruction; where there are both levels, the system's words
-    end as they are written and extra keys go with the user's. A prompter without a user level (`user_level=False`)
-    takes a lone `user` for the instruction.
+    A string, or a mapping with one level, is the instruction. With both levels, the system text ends as written and
+    extra keys go to the user level. A prompter without a user level (`user_level=False`) uses a lone `user` as the
+    instruction.
     """
     levels = _levels(written)
     keys = _extra_keys(extra_keys)
@@ -75,20 +75,20 @@ def _levels(written: Any) -> Mapping[str, str]:
     if written is None or isinstance(written, str):
         return {'system': written} if written else {}
     if not isinstance(written, Mapping):
-        raise PrompterError(f'an instruction is a string, or a mapping with system and user; got {written!r:.60}.')
+        raise PrompterError(f'instruction must be a string or a mapping with system and user, got {written!r:.60}.')
     unknown = [str(key) for key in written if key not in ('system', 'user')]
     if unknown:
-        raise PrompterError(f'instruction keys are system and user; got {", ".join(unknown)}.')
+        raise PrompterError(f'instruction keys must be system and user, got {", ".join(unknown)}.')
     for key, text in written.items():
         if not isinstance(text, str):
-            raise PrompterError(f'the {key} instruction is a string; got {text!r:.60}.')
+            raise PrompterError(f'the {key} instruction must be a string, got {text!r:.60}.')
     return {key: text for key, text in written.items() if text}
 
 
 def _extra_keys(written: Any) -> tuple[str, ...]:
     keys: Sequence[Any] = (written,) if isinstance(written, str) else written or ()
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key for key in keys):
-        raise PrompterError(f'extra_keys is a name or a list of names; got {written!r:.60}.')
+        raise PrompterError(f'extra_keys must be a name or a list of names, got {written!r:.60}.')
     return tuple(dict.fromkeys(keys))
 
 
@@ -101,12 +101,12 @@ def _extra_pieces(keys: Sequence[str]) -> Iterator[Piece]:
 
 
 def _around_instruction(template: str) -> tuple[Pieces, Pieces]:
-    """The words of an instruction template before its instruction, and what comes after it."""
+    """The instruction template before and after its instruction."""
     pieces = slots_in(template, Origin('text', 'instruction_template'))
     names = [piece.column for piece in pieces if isinstance(piece, Field)]
     if names not in (['instruction', 'extra_keys'], ['instruction']):
         raise PrompterError(
-            f'an instruction template has {{instruction}} and then {{extra_keys}} in it; found {names or "none"}.'
+            f'an instruction template needs {{instruction}}, then optionally {{extra_keys}}; found {names or "none"}.'
         )
     at = next(i for i, piece in enumerate(pieces) if isinstance(piece, Field))
     return pieces[:at], pieces[at + 1 :]

@@ -1,4 +1,4 @@
-"""Prompts as messages, in OpenAI's and in Anthropic's shape, and the spans of both."""
+"""Prompts as messages in OpenAI's and Anthropic's formats, with their spans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 
 def openai_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
-    """Messages, and tools beside them."""
+    """The request body: messages and tools."""
     row, given, history, tools, label = asked
     said = reader.messages(history) if history else ()
     opening = levels.opening or levels.write_system(row)
@@ -41,7 +41,7 @@ def openai_spans(levels: Levels, reader: HistoryReader, asked: PromptCall) -> li
 
 
 def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
-    """The user-level instruction in front of the user's last words, or of everything if the user says nothing."""
+    """Put the user-level instruction before the user's last text, or first if there is no user message."""
     if not prefix:
         return list(messages)
     last = max((i for i, message in enumerate(messages) if message['role'] == 'user'), default=None)
@@ -71,7 +71,7 @@ def _sources(levels: Levels, asked: PromptCall, messages: Sequence[Message]) -> 
 
 
 def _asked_spans(now: Sequence[Message], given: Sequence[Message], prefix: Sequence[Span]) -> Iterator[list[Span]]:
-    """The spans of the messages given as input; in the one with the instruction in front, that comes first."""
+    """The spans of input messages, including the instruction put in front."""
     added = len(now) - len(given)
     for i, message in enumerate(now):
         whole = list(_whole(message, _INPUT))
@@ -97,7 +97,7 @@ def _whole(message: Message, origin: Origin) -> Iterator[Span]:
 
 @dataclass(frozen=True, slots=True)
 class _AnthropicForm:
-    """A conversation in Anthropic's shape: which messages are system words, and the others with their sources."""
+    """A conversation in Anthropic's format: the indices of system messages, and the others with their sources."""
 
     levels: Levels
     messages: list[Message]
@@ -106,14 +106,14 @@ class _AnthropicForm:
 
 
 def _convert(frame: Frame, reader: HistoryReader, asked: PromptCall) -> _AnthropicForm:
-    """Where the user would have no words, which this vendor refuses, the instruction is said by the user."""
+    """Convert to Anthropic's format. The API rejects an empty user message, so the instruction moves there."""
     levels = frame.turned if is_silent(asked) and not frame.plain.user else frame.plain
     messages = openai_body(levels, reader, asked)['messages']
     return _AnthropicForm(levels, messages, *anthropic_messages(messages))
 
 
 def anthropic_body(frame: Frame, reader: HistoryReader, asked: PromptCall) -> Body:
-    """Messages, with the system's words and the tools beside them."""
+    """The request body: system text, messages and tools."""
     one, tools = _convert(frame, reader, asked), asked[3]
     body: Body = {'messages': [message for _, message in one.others]}
     if words := '\n'.join(_words(one.messages[i]) for i in one.system):
@@ -128,7 +128,7 @@ def _words(message: Message) -> str:
 
 
 def anthropic_spans(frame: Frame, reader: HistoryReader, asked: PromptCall) -> list[Span]:
-    """The spans of the system's words (in no message) and of every message."""
+    """The spans of the system text (in no message) and of every message."""
     one = _convert(frame, reader, asked)
     sources = _sources(one.levels, asked, one.messages)
     spans: list[Span] = []
@@ -150,7 +150,7 @@ def anthropic_spans(frame: Frame, reader: HistoryReader, asked: PromptCall) -> l
 
 
 def _keep_spans(spans: Sequence[Span], message: Message) -> list[Span]:
-    """The spans of those parts that are still told after conversion; a picture is written otherwise."""
+    """The spans of parts that survive conversion; images are rewritten."""
     kept: list[Span] = []
     for (_, part), text in _texts(message).items():
         own = [span for span in spans if span.part == part]

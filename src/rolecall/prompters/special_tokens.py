@@ -1,4 +1,4 @@
-"""A model's special tokens: what stands around each speech of a prompt that is written out as one string."""
+"""A model's special tokens: the markers around each message of a string prompt."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DEFAULT_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one model. What it does not have is left empty.
+    """The tokens of one model. Missing tokens are empty.
 
-    | tokens                       | stand around                                   |
-    |------------------------------|------------------------------------------------|
-    | `sos` `eos`                  | the system's words                             |
-    | `soh` `eoh`                  | the user's words                               |
-    | `soa` `eoa`                  | the assistant's words                          |
-    | `soe` `eoe`                  | the result of a tool                           |
-    | `tool_start` `tool_end`      | a call of a tool                               |
-    | `tool_args`                  | nothing: it parts a tool's name from arguments |
+    | tokens                  | position                                   |
+    |-------------------------|--------------------------------------------|
+    | `sos` `eos`             | around the system text                     |
+    | `soh` `eoh`             | around user text                           |
+    | `soa` `eoa`             | around assistant text                      |
+    | `soe` `eoe`             | around a tool result                       |
+    | `tool_start` `tool_end` | around a tool call                         |
+    | `tool_args`             | between a tool's name and its arguments    |
 
-    `system` is what the model is told about itself.
+    `system` is the model's own system sentence.
 
     >>> Tokens(soh='<user>', eoh='</user>', soa='<model>').soa
     '<model>'
@@ -48,11 +48,11 @@ class Tokens:
     def __post_init__(self) -> None:
         for name in TOKEN_NAMES:
             if not isinstance(getattr(self, name), str):
-                raise PrompterError(f'the token {name} is a string; got {getattr(self, name)!r:.60}.')
+                raise PrompterError(f'token {name} must be a string, got {getattr(self, name)!r:.60}.')
 
     @classmethod
     def read(cls, written: Mapping[str, str]) -> Tokens:
-        """Tokens from a mapping; `tool_start_token` is understood as `tool_start`.
+        """Tokens from a mapping; `tool_start_token` means `tool_start`.
 
         >>> Tokens.read({'soh': '<H>', 'tool_start_token': '<call>'}).tool_start
         '<call>'
@@ -64,7 +64,7 @@ class Tokens:
         return cls(**given)
 
     def call(self, name: str, arguments: str) -> str:
-        """One call of a tool, as the model writes it. `arguments` is JSON.
+        """A tool call as the model writes it. `arguments` is JSON.
 
         >>> Tokens(tool_start='<t>', tool_args='<a>', tool_end='</t>').call('add', '{"x": 1}')
         '<t>add<a>{"x": 1}</t>'
@@ -87,7 +87,7 @@ AROUND = {
     'assistant': ('soa', 'eoa'),
     'tool': ('soe', 'eoe'),
 }
-"""The tokens before and after a speech of each role."""
+"""The tokens before and after a message of each role."""
 
 DEFAULT_TOKENS = Tokens(sos='<|start_system|>', eos='<|end_system|>', soh='<|Human|>:', soa='<|Assistant|>:')
-"""Stand in until a prompter is bound to a model."""
+"""Used until a prompter is bound to a model."""

@@ -1,4 +1,4 @@
-"""The tools a model may call: read and checked once for each content, in every form that a request needs."""
+"""Tool definitions, checked and converted once per distinct list to every format a request needs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ['Tools', 'read_tools']
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tools:
-    """A list of tools. The forms are shared by all requests, so they cannot be changed."""
+    """A list of tools in each format. All requests share them, so they are read-only."""
 
     given: FrozenList
     words: str
-    """What a string prompt tells of them."""
+    """Their description in a string prompt."""
     openai: FrozenList
     anthropic: FrozenList
 
 
 def read_tools(tools: Any) -> Tools | None:
-    """The tools, or None if there are none.
+    """Read tools; None if there are none.
 
-    Reading is remembered by content: the same list, changed in the meantime, is read anew.
+    Results are cached by content, so a list that was changed in place is read again.
 
     >>> read_tools([{'type': 'function', 'function': {'name': 'today'}}]).anthropic
     [{'name': 'today', 'input_schema': {'type': 'object', 'properties': {}}}]
@@ -37,7 +37,7 @@ def read_tools(tools: Any) -> Tools | None:
     if not tools:
         return None
     if not isinstance(tools, (list, tuple)):
-        raise PrompterError(f'tools are a list of mappings; got {tools!r:.60}.')
+        raise PrompterError(f'tools must be a list of mappings, got {tools!r:.60}.')
     try:
         content = marshal.dumps(tools)
     except ValueError:  # mappings or strings of other classes
@@ -65,22 +65,22 @@ def _tools_of(content: bytes) -> Tools:
 
 
 def _check(tool: Any, number: int) -> None:
-    """A tool has a name, in OpenAI's shape or in Anthropic's; a vendor's own tool has a type."""
+    """Raise unless a tool has a name, in OpenAI's or Anthropic's format, or the type of a vendor's own tool."""
     if not isinstance(tool, Mapping):
-        raise PrompterError(f'tools[{number}] is a mapping that describes a tool; got {tool!r:.60}.')
+        raise PrompterError(f'tools[{number}] must be a mapping, got {tool!r:.60}.')
     function = tool.get('function', tool)
     named = isinstance(function, Mapping) and isinstance(function.get('name'), str)
     for key in ('parameters', 'input_schema'):
         if named and not isinstance(function.get(key) or {}, Mapping):
-            raise PrompterError(f'tools[{number}]: {key} is a JSON Schema, a mapping; got {function[key]!r:.60}.')
+            raise PrompterError(f'tools[{number}]: {key} must be a JSON Schema (a mapping), got {function[key]!r:.60}.')
     if not named and tool.get('type', 'function') == 'function':
         raise PrompterError(
-            f"tools[{number}] has no name: write {{'type': 'function', 'function': {{'name': …}}}}; got {tool!r:.60}."
+            f"tools[{number}] has no name: write {{'type': 'function', 'function': {{'name': …}}}}, got {tool!r:.60}."
         )
 
 
 def _is_bare(tool: Mapping[str, Any]) -> bool:
-    """Whether this is the inner part of OpenAI's shape alone."""
+    """Whether this is only the inner `function` part of OpenAI's format."""
     return 'function' not in tool and 'input_schema' not in tool and tool.get('type', 'function') == 'function'
 
 
@@ -98,7 +98,7 @@ def _for_anthropic(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if function is None:
         return tool
     schema = {'type': 'object', 'properties': {}, **(function.get('parameters') or {})}
-    if 'required' in function:  # beside the parameters, as some write it
+    if 'required' in function:  # some put it next to the parameters
         schema.setdefault('required', function['required'])
     described = {'description': function['description']} if function.get('description') else {}
     return {'name': function['name'], **described, 'input_schema': schema}

@@ -22,17 +22,17 @@ _MODEL_SIDE = ('marker', 'chat_template')
 
 @dataclass(frozen=True, slots=True)
 class PromptTrace(Trace):
-    """A prompt, and where each character of it comes from.
+    """A prompt with the origin of each character.
 
-    `request` is the string, or the messages; `body` is all that `generate_prompt` gives: with messages, what stands
-    beside them (tools, system words) as well.
+    `request` is the string or the messages; `body` is the whole result of `generate_prompt`, including tools and
+    system text next to the messages.
     """
 
     body: Any = None
 
     @property
     def texts(self) -> dict[Place, str]:
-        """The text of each place, which the spans join to; system words beside the messages are in no message."""
+        """The text of each place, to which the spans join; Anthropic's system text is at (None, None)."""
         texts = texts_of(self.request)
         if isinstance(self.body, dict) and 'system' in self.body:
             texts[(None, None)] = self.body['system']
@@ -40,16 +40,15 @@ class PromptTrace(Trace):
 
     @property
     def fingerprint(self) -> str:
-        """The identity of what is sent."""
+        """The hash of what is sent."""
         beside = self.body if isinstance(self.body, dict) else {}
         return fingerprint(self.request, **{key: value for key, value in beside.items() if key != 'messages'})
 
 
 def encode_trace(trace: Trace, *, special: Encode, plain: Encode) -> list[int]:
-    """The token ids of a prompt: the model side's words through `special`, all other words through `plain`.
+    """The token ids of a prompt: the model's own text encoded with `special`, all other text with `plain`.
 
-    `special` reads special tokens as such, `plain` as ordinary characters. Words that stand together are encoded
-    together.
+    `special` recognises special tokens, `plain` reads them as ordinary characters. Adjacent text is encoded together.
 
     >>> from rolecall import ChatPrompter
     >>> trace = ChatPrompter('Hi').bind({'soh': '<u>', 'eoh': '</u>'}, system='').trace('</u>')
@@ -65,7 +64,7 @@ def encode_trace(trace: Trace, *, special: Encode, plain: Encode) -> list[int]:
 
 
 def has_special_token(trace: Trace, tokens: Iterable[str]) -> bool:
-    """Whether one of these special tokens stands in words that are not the model side's own.
+    """Whether text that is not the model's own contains one of these special tokens.
 
     >>> from rolecall import ChatPrompter
     >>> chat = ChatPrompter('Hi').bind({'soh': '<u>', 'eoh': '</u>'}, system='')

@@ -1,11 +1,11 @@
-"""Messages in the shapes of the two vendors: a conversation recorded in one can be sent in the other.
+"""Converts messages between OpenAI's and Anthropic's formats.
 
-| what          | OpenAI                                         | Anthropic                              |
+|               | OpenAI                                         | Anthropic                              |
 |---------------|------------------------------------------------|----------------------------------------|
-| call a tool   | `tool_calls` beside the assistant's content    | `tool_use` blocks in it                |
-| its result    | a message of the role `tool`                   | `tool_result` blocks of the user       |
-| a picture     | `image_url`, a url (also `data:`)              | `image` with a source                  |
-| system words  | messages                                       | one text beside the messages           |
+| tool call     | `tool_calls` next to the assistant's content   | `tool_use` blocks in the content       |
+| tool result   | a message with role `tool`                     | `tool_result` blocks of the user       |
+| image         | `image_url`, a url (also `data:`)              | `image` with a source                  |
+| system text   | messages                                       | one text outside the messages          |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Message = dict[str, Any]
 
 
 def openai_messages(message: Message) -> list[Message]:
-    """One message of either shape in OpenAI's. Tool results become messages of their own."""
+    """Convert a message of either format to OpenAI's. Tool results become separate messages."""
     content = message.get('content')
     if not isinstance(content, list) or not any(_is_foreign(block) for block in content):
         return [message]
@@ -43,7 +43,7 @@ def _is_foreign(block: Any) -> bool:
 
 
 def _text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
-    """Parts as a string where they are all text; None where there are none."""
+    """Parts as one string if they are all text; None if there are none."""
     if all(part.get('type') == 'text' for part in parts):
         return '\n'.join(part['text'] for part in parts) if parts else None
     return list(parts)
@@ -53,7 +53,7 @@ def _tool_message(block: Mapping[str, Any]) -> Message:
     content = block.get('content', '')
     blocks = content if isinstance(content, list) else [{'type': 'text', 'text': text_of(content)}]
     shown = _text_alone(list(map(_openai_part, blocks))) or ''
-    if block.get('is_error') and isinstance(shown, str):  # the other vendor has no other way to say so
+    if block.get('is_error') and isinstance(shown, str):  # OpenAI's format has no error flag
         shown = f'Error: {shown}'
     return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': shown}
 
@@ -73,10 +73,10 @@ def _openai_part(block: Message) -> Message:
 
 
 def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tuple[int, Message]]]:
-    """Which messages of a conversation in OpenAI's shape are system words, and the others in Anthropic's shape.
+    """The indices of system messages, and the other messages in Anthropic's format.
 
-    Each is given with the number of the message it comes from. Results of tools that follow each other are one message,
-    as the vendor asks for.
+    Each comes with the index of its source message. Consecutive tool results become one message, as Anthropic
+    requires.
     """
     system = [i for i, message in enumerate(messages) if message['role'] in ('system', 'developer')]
     converted: list[tuple[int, Message]] = []
@@ -134,7 +134,7 @@ def _tool_use(call: Mapping[str, Any]) -> Message:
 
 
 def parse_arguments(arguments: Any) -> Any:
-    """The arguments of a call as data; OpenAI writes them as a string of JSON.
+    """The arguments of a tool call as data; OpenAI sends them as a JSON string.
 
     >>> parse_arguments('{"x": 1}'), parse_arguments(None)
     ({'x': 1}, {})
@@ -144,11 +144,11 @@ def parse_arguments(arguments: Any) -> Any:
     try:
         return json.loads(arguments) if arguments.strip() else {}
     except ValueError:
-        raise PrompterError(f'the arguments of a tool call are JSON; got {arguments!r:.60}.') from None
+        raise PrompterError(f'tool call arguments must be JSON, got {arguments!r:.60}.') from None
 
 
 def calls_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The calls in an assistant's message: the name of each tool, and its arguments as JSON."""
+    """The tool calls of an assistant message, as (name, arguments as JSON)."""
     for call in message.get('tool_calls') or ():
         function = call['function']
         arguments = function.get('arguments')

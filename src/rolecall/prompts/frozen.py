@@ -10,7 +10,7 @@ __all__ = ['FrozenDict', 'FrozenList', 'copy_data', 'freeze']
 
 
 class FrozenDict(dict[str, Any]):
-    """A plain dict to read, compare and serialise; an error to write to.
+    """A read-only dict. It compares and serialises like a plain one.
 
     >>> message = FrozenDict(role='user', content='Hi')
     >>> message == {'role': 'user', 'content': 'Hi'}
@@ -19,7 +19,7 @@ class FrozenDict(dict[str, Any]):
     Traceback (most recent call last):
     TypeError: this message is shared between requests; change a copy: dict(message)
 
-    A copy, deep or not, is a plain dict.
+    Copies, shallow or deep, are plain dicts.
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class FrozenDict(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """A plain list to read, compare and serialise; an error to write to. A copy, deep or not, is a plain list."""
+    """A read-only list. Copies, shallow or deep, are plain lists."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """A copy of JSON-like data in which nothing can be changed, at any depth.
+    """A deeply read-only copy of JSON-like data.
 
     >>> freeze({'a': [1, {'b': 2}]}) == {'a': [1, {'b': 2}]}
     True
@@ -76,7 +76,7 @@ def freeze(value: Any) -> Any:
 
 
 def copy_data(value: Any) -> Any:
-    """A copy of JSON-like data as plain dicts and lists, at any depth."""
+    """A deep copy of JSON-like data as plain dicts and lists."""
     if isinstance(value, Mapping):
         return {key: copy_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

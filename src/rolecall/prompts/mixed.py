@@ -1,7 +1,7 @@
-"""The content of a `prompt_mm` speech: its parts in the order written, with tags in the row's values read.
+"""The content of a `prompt_mm` speech: parts in template order, with tags in the row's values resolved.
 
-Tagged content stands where the template mentions its column, in the order of its tags. A medium that no tag shows is
-taken from the column that its url names.
+Tagged content goes where the template names its column, in tag order. Media kinds that no tag supplies come from the
+column named in the part's url.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _WHOLE_QUESTION = 'content'
 
 
 def limit_stand_ins(script: Script, inputs: Sequence[str] = (), *, output: str | None = None) -> Script:
-    """The same script, in which only input columns stand in for a field that a row lacks, never the output column.
+    """Restrict which columns may replace a field that a row lacks: input columns only, never the output column.
 
-    `content` may as well: loaders put a question and its media there, whatever columns a config names. Without `inputs`
-    it is not known which columns are meant to be asked about: then any but the output column may.
+    `content` is always allowed, because loaders put a question with its media there whatever columns a config names.
+    Without `inputs` any column except the output column is allowed.
     """
     named = frozenset((*inputs, _WHOLE_QUESTION)) if inputs else frozenset()
 
@@ -49,30 +49,30 @@ def limit_stand_ins(script: Script, inputs: Sequence[str] = (), *, output: str |
 
 
 def _is_a_column(name: str) -> bool:
-    """A program's own fields begin with a NUL: they are no columns of a dataset."""
+    """Fields that programs add begin with a NUL, so they never name a dataset column."""
     return not str(name).startswith('\0')
 
 
 @dataclass(frozen=True, slots=True)
 class MixedParts:
-    """Texts and media that depend on the row."""
+    """Text and media that depend on the row."""
 
     entries: tuple[PartShape, ...]
     columns: frozenset[str]
-    """The columns that the dataset's wording names. Only their tags are read: examples put in later are data."""
+    """The columns named in the template. Tags are read only there: examples inserted later are data."""
     bound_to: Row | None = None
     shot: int | None = None
     may_stand_in: Allowed = _is_a_column
-    """Which columns may stand in for a field that the row lacks."""
+    """Which columns may replace a field that the row lacks."""
 
     @classmethod
     def of(cls, entries: Iterable[PartShape]) -> MixedParts:
-        """The content as a template has it."""
+        """Build the content from a template's entries."""
         made = cls(tuple(entries), frozenset())
         return replace(made, columns=frozenset(p.column for p in made.pieces() if isinstance(p, Field)))
 
     def spread(self, change: Change) -> MixedParts:
-        """Other pieces in the place of each. Values that are bound stay; what is hidden cannot stand in for a field."""
+        """Replace each piece. Bound values stay; a hidden column can no longer replace a field."""
         if self.bound_to is not None:
             return self._spread(lambda piece: (piece,) if isinstance(piece, Field) else change(piece))
         return self._spread(change).limited_to(lambda column: _is_kept(column, change))
@@ -81,7 +81,7 @@ class MixedParts:
         return replace(self, entries=tuple(entry.spread(change) for entry in self.entries))
 
     def limited_to(self, allowed: Allowed) -> MixedParts:
-        """The same content with fewer columns that may stand in for a field."""
+        """Narrow the set of columns that may replace a missing field."""
         before = self.may_stand_in
         return replace(self, may_stand_in=lambda column: before(column) and allowed(column))
 
@@ -103,7 +103,7 @@ def _is_kept(column: str, change: Change) -> bool:
 
 
 class _RowWriter:
-    """Writes the parts of one row; text that follows text is one part."""
+    """Writes the parts of one row, merging adjacent text into one part."""
 
     def __init__(self, content: MixedParts, row: Row) -> None:
         self._content = content
@@ -127,10 +127,10 @@ class _RowWriter:
         return self._finish()
 
     def _tagged_columns(self) -> dict[str, str]:
-        """The fields of the text whose content is tagged, each with the column it is read from.
+        """Map each text field with tagged content to the column it is read from.
 
-        Tagged content in a column that the template does not name stands for `{question}` (or the first field), if the
-        row has no value for that; in `content`, where loaders put the whole question, also if it has.
+        Tagged content in a column that the template does not name replaces `{question}` (or the first field) when the
+        row has no value for it. `content`, where loaders put the whole question, replaces it in any case.
         """
         row, content = self._row, self._content
         texts = [piece for entry in content.entries if entry.kind == 'text' for piece in entry.words]
@@ -154,7 +154,7 @@ class _RowWriter:
                 self._say(bind_piece(piece, self._row, shot=self._content.shot))
 
     def _write_tagged(self, value: str, column: str, origin: Origin, own: PartShape | None = None) -> None:
-        """Tagged content. Words before its first text and after its last stay with them; media stand outside."""
+        """Write tagged content. Template text around it joins its first and last text; media go outside."""
         stretches = segments(value)
         texts = [i for i, stretch in enumerate(stretches) if stretch.kind == 'text']
         first, last = (texts[0], texts[-1]) if texts else (0, -1)
@@ -173,7 +173,7 @@ class _RowWriter:
                 self._parts.append(made)
 
     def _write_own(self, shape: PartShape) -> None:
-        """Media that stand in columns of their own: none, one, or one for each item of a list."""
+        """Write media from columns of their own: none, one, or one per list item."""
         fields = _columns(shape.words)
         if not fields:
             shot = self._content.shot
@@ -200,13 +200,13 @@ class _RowWriter:
                 self._parts.append(self._medium(shape, url, column))
 
     def _note_lacking(self, columns: Sequence[str]) -> None:
-        """A medium whose column the row lacks is recorded like a field without one. Tagged rows say what they show."""
+        """Record a missing media column as an unfilled field. In tagged rows the tags decide, so nothing is missing."""
         if not self._read_from:
             shot = self._content.shot
             self._lacking += [Text('', Origin('unfilled', column, shot=shot)) for column in columns]
 
     def _url(self, shape: PartShape, segment: Segment, column: str) -> str | MediaUrl:
-        """Where a medium is found: kept if it has a scheme, otherwise put where the template says."""
+        """The url of a medium: unchanged if it has a scheme, otherwise placed in the template's url."""
         if _SCHEME.match(segment.source, segment.start, segment.stop):
             return url_of('', segment)
         at = self._place(shape, column)
@@ -214,7 +214,7 @@ class _RowWriter:
         return f'{before}{segment.text}{after}' if after else url_of(before, segment)
 
     def _place(self, shape: PartShape, column: str) -> int:
-        """Which piece of a url the medium stands for: its own column, its kind's, one that is lacking."""
+        """Which field of a url the medium replaces: its own column, its kind, or one the row lacks."""
         fields = {i: piece.column for i, piece in enumerate(shape.words) if isinstance(piece, Field)}
         meant = (
             [i for i, name in fields.items() if name == column]
@@ -244,7 +244,7 @@ class _RowWriter:
             self._text = []
 
     def _close(self) -> None:
-        """The end of an entry: media that follow a value's last text come after the words that follow it, too."""
+        """End an entry: media after a value's last text also follow the template text after it."""
         self._flush()
         self._parts += self._held
         self._held = []
@@ -252,7 +252,7 @@ class _RowWriter:
     def _finish(self) -> list[Written]:
         if self._lacking and not self._parts:
             names = ', '.join(repr(piece.origin.name) for piece in self._lacking)
-            raise RenderError(f'nothing is left of a speech: the row has no column {names}, which its prompt_mm shows.')
+            raise RenderError(f'a speech is empty: its prompt_mm needs column {names}, which the row does not have.')
         if self._lacking:
             first = self._parts[0]
             self._parts[0] = replace(first, pieces=(*first.pieces, *self._lacking))

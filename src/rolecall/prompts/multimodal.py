@@ -1,7 +1,7 @@
-"""Content in parts, as APIs take it: text, pictures, sound and film, the media by reference.
+"""Content in parts, as APIs take it: text, images, audio and video, with media by reference.
 
-A part is sent as it is written, but for one string in it that is filled: its text, or where its medium is found. Large
-media are never copied: a part refers to the row's own string.
+A part is sent as written, except for the one string that is filled: its text or its media url. Large media are never
+copied; a part refers to the row's own string.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_SHOWN = ('unfilled', 'masked')
 
 
 class MediaUrl:
-    """A reference to large media: `prefix` followed by a stretch of the row's own string. `str(url)` writes it out."""
+    """A reference to large media: `prefix` followed by a slice of the row's own string. `str(url)` writes it out."""
 
     __slots__ = ('prefix', 'segment')
 
@@ -60,7 +60,7 @@ class MediaUrl:
 
 
 def url_of(prefix: str, segment: Segment) -> str | MediaUrl:
-    """A stretch of a value with words in front of it: a string, or a reference if it is large."""
+    """A prefix and a slice of a value: a string, or a reference if the slice is large."""
     if segment.stop - segment.start < _LARGE:
         return prefix + segment.text
     if not prefix and segment.stop - segment.start == len(segment.source):
@@ -69,7 +69,7 @@ def url_of(prefix: str, segment: Segment) -> str | MediaUrl:
 
 
 def _place(part: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where in a part its text stands, or where its medium is found; nowhere if it holds something else.
+    """The path to a part's text or media url; empty if it has neither.
 
     >>> _place({'type': 'image_url', 'image_url': {'url': 'a.jpg', 'detail': 'low'}})
     ('image_url', 'url')
@@ -89,7 +89,7 @@ def _place(part: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def part_text(part: Mapping[str, Any]) -> str | None:
-    """The text of a part, or where its medium is found; None if it holds something else.
+    """The text or media url of a part; None if it has neither.
 
     >>> part_text({'type': 'input_audio', 'input_audio': {'data': 'UklGRg==', 'format': 'wav'}})
     'UklGRg=='
@@ -102,7 +102,7 @@ def part_text(part: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PartShape:
-    """How a part is written: `frame` is the whole of it; the string at `place` in it is filled with `words`."""
+    """The shape of a part: the string at `place` inside `frame` is filled with `words`."""
 
     kind: str
     frame: FrozenDict
@@ -118,11 +118,11 @@ class PartShape:
 
     @property
     def is_text(self) -> bool:
-        """Whether the part is said, and not shown."""
+        """Whether the part is text, not media."""
         return self.place == ('text',)
 
     def part(self, value: str | MediaUrl) -> FrozenDict:
-        """The part with its text, or with one medium."""
+        """The part with its text or media url filled in."""
         if not self.place:
             return self.frame
         name, *inner = self.place
@@ -130,11 +130,11 @@ class PartShape:
         return FrozenDict({**self.frame, name: held})
 
     def spread(self, change: Change) -> PartShape:
-        """The same shape with other pieces in the place of each."""
+        """Replace each piece."""
         return replace(self, words=tuple(new for piece in self.words for new in change(piece)))
 
     def write(self, row: Row) -> Written:
-        """The part for one row. What is not filled, or hidden, keeps its label also inside a url."""
+        """The part for one row. Unfilled and hidden fields keep their labels, even inside a url."""
         words = tuple(piece for piece in bind(self.words, row) if isinstance(piece, Text))
         if self.is_text:
             return Written(self.part(fold(words)), words)
@@ -145,8 +145,8 @@ class PartShape:
 
 
 def medium(url: str | MediaUrl, column: str, shot: int | None) -> Text:
-    """The labelled piece of one medium."""
-    # A large url keeps its reference in the span as well: Text accepts what `str` turns into text.
+    """The labelled piece for one medium."""
+    # Spans also keep large urls by reference: Text accepts anything `str` can convert.
     return Text(url, Origin('media', column, shot=shot))  # type: ignore[arg-type]
 
 
@@ -164,7 +164,7 @@ def _shot(words: Sequence[Text]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class RawParts:
-    """The content list of a raw message: texts and urls are filled, everything else is passed on."""
+    """The content list of a raw message: texts and urls are filled, everything else is passed through."""
 
     entries: tuple[PartShape, ...]
 
@@ -189,7 +189,7 @@ class RawParts:
 
 @dataclass(frozen=True, slots=True)
 class JoinedParts:
-    """Several contents said in one breath; text that meets text is joined with a line break."""
+    """Several contents in one message; adjacent texts are joined with a line break."""
 
     contents: tuple[Content, ...]
 
@@ -222,7 +222,7 @@ class JoinedParts:
 
 @dataclass(frozen=True, slots=True)
 class SpokenParts:
-    """The parts of one speech. `begin` and `end` belong to the text they meet, or are texts of their own."""
+    """The parts of one speech. `begin` and `end` join adjacent text, or become text parts."""
 
     parts: Parts
     role: str = ''
@@ -244,7 +244,7 @@ class SpokenParts:
         yield from self.end
 
     def write(self, row: Row) -> list[Written]:
-        """The parts for one row, each piece labelled with who says it."""
+        """The parts for one row, each piece labelled with its role."""
         written = [replace(part, pieces=self._labelled(part.pieces)) for part in self.parts.write(row)]
         begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
         if begin and written and _is_text(written[0]):
@@ -265,7 +265,7 @@ class SpokenParts:
 
 
 def label_speaker(content: Content, role: str, fallback: str = '') -> Content:
-    """Content labelled with who says it, and who says it instead."""
+    """Label content with its role and its fallback role."""
     if isinstance(content, tuple):
         return relabel(content, lambda origin: replace(origin, role=role, fallback=fallback))
     return SpokenParts(content, role, fallback)
@@ -289,12 +289,12 @@ def _text_part(pieces: Sequence[Piece]) -> Written:
 
 
 def _is_bare_text(written: Written) -> bool:
-    """Whether a part is text and nothing else: further keys (`cache_control`) are about this part alone."""
+    """Whether a part is text with no further keys; keys such as `cache_control` apply to one part only."""
     return set(written.part) == {'type', 'text'} and written.part['type'] == 'text'
 
 
 def find_content_problems(content: object) -> Iterator[tuple[str, str]]:
-    """What makes a raw message's content unusable: each trouble with its place in the content, and a sentence."""
+    """Yield what is wrong with a raw message's content, as (place, sentence)."""
     if isinstance(content, str):
         return
     if not isinstance(content, (list, tuple)):
@@ -318,7 +318,7 @@ def _url_troubles(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def raw_turn(message: Mapping[str, Any], read: Callable[[str], Pieces], section: Section = 'round') -> Turn:
-    """One message of an API as a speech. `read` turns its text into pieces."""
+    """Read an API message as a speech. `read` turns text into pieces."""
     content = message.get('content')
     extra = FrozenDict({key: value for key, value in message.items() if key not in ('role', 'content')})
     if content is None:

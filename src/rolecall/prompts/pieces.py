@@ -1,7 +1,7 @@
-"""The smallest parts of a prompt: text with an origin, and fields that wait for a row.
+"""The smallest parts of a prompt: text with an origin, and fields to be filled from a row.
 
-A template is read once into pieces. Filling looks at each piece once and never at what it filled in, so data
-that looks like a field, a token or a tag stays data.
+A template is parsed into pieces once. Filling is a single pass over the pieces and never rescans filled values, so
+data that looks like a field, a token or a tag stays data.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = [
 Row = Mapping[str, Any]
 
 Kind = Literal[
-    'text',  # the dataset's own wording
+    'text',  # the dataset's template text
     'field',  # a value of the row
-    'masked',  # the output column, hidden
-    'unfilled',  # a field that the row does not have, left as written
-    'label',  # a candidate answer standing where the output column would
-    'sep',  # where context ends and answer begins (the sep_token; empty text)
-    'joint',  # glue: between shots, between speeches
-    'marker',  # the model's words around a speech
-    'default',  # what a role of the model says when the dataset leaves it silent
-    'message',  # a message the model side adds
-    'reply',  # what the model said in an earlier turn
-    'media',  # a picture, sound or film, by reference
-    'chat_template',  # the chat template's own words
+    'masked',  # the hidden output column
+    'unfilled',  # a field missing from the row, left as written
+    'label',  # a candidate answer in place of the output column
+    'sep',  # end of context, start of answer (the sep_token; empty text)
+    'joint',  # separator between shots or speeches
+    'marker',  # the model's text around a speech
+    'default',  # a role's default prompt, where the dataset gives none
+    'message',  # a message added by the meta template
+    'reply',  # the model's reply in an earlier turn
+    'media',  # an image, audio or video, by reference
+    'chat_template',  # the chat template's own text
 ]
 
 
@@ -57,14 +57,14 @@ class Origin:
     shot: int | None = None
     """Which in-context example it belongs to, counted from 0."""
     role: str = ''
-    """Who says it, as the dataset wrote it."""
+    """The role, as written in the dataset."""
     fallback: str = ''
-    """The role that says it instead, where the model has no such role."""
+    """The role used instead, where the model has no such role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words that are known before any row is."""
+    """Text that is the same for every row."""
 
     text: str
     origin: Origin
@@ -72,7 +72,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of the row, or `written` where the row has none."""
+    """A value of the row, or `written` if the row has no such column."""
 
     column: str
     written: str
@@ -81,7 +81,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token id that a model's meta template gives instead of text."""
+    """A token id from the meta template, in place of text."""
 
     id: int
     origin: Origin
@@ -106,7 +106,7 @@ def parse(
     sep_token: str | None = None,
     column_tokens: Mapping[str, str] | None = None,
 ) -> Pieces:
-    """Read a template's text into pieces. `column_tokens` maps a token such as '</input>' to its column.
+    """Parse template text into pieces. `column_tokens` maps a token such as '</input>' to its column.
 
     >>> [type(piece).__name__ for piece in parse('</E>Q: {question}', ice_token='</E>')]
     ['Shots', 'Text', 'Field']
@@ -139,7 +139,7 @@ def bind(pieces: Iterable[Piece], row: Row, *, shot: int | None = None) -> Piece
 
 
 def bind_piece(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
-    """One piece with its field, if it is one, filled from the row."""
+    """The piece, filled from the row if it is a field."""
     if isinstance(piece, Field):
         if piece.column in row:
             return Text(text_of(row[piece.column]), replace(piece.origin, shot=shot))
@@ -150,7 +150,7 @@ def bind_piece(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
 
 
 def fold(pieces: Iterable[Piece]) -> str:
-    """The text of pieces among which no field is left."""
+    """The text of pieces that hold no fields."""
     return ''.join(piece.text for piece in pieces if isinstance(piece, Text))
 
 

@@ -1,7 +1,7 @@
-"""A template, read: who says what, in which section, with the fields still open.
+"""A parsed template: who says what, in which section, with fields still unfilled.
 
-A `Script` is the symbolic form of a prompt. Filling it with a row gives a `PromptList` (or a string), which is what
-people see; the model side works on the script itself, so that everything that does not depend on a row is done once.
+A `Script` is the symbolic form of a prompt. Filling it with a row gives a `PromptList` (or a string) for people to
+read. Renderers work on the script itself, so everything that does not depend on the row is done once.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ __all__ = [
 
 Section = Literal['begin', 'shots', 'round', 'end']
 Change = Callable[[Piece], Iterable[Piece]]
-"""What stands in a piece's place: itself, nothing, or any number of pieces."""
+"""Maps a piece to its replacements: itself, nothing, or any number of pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One part, ready: its value as an API receives it, and the labelled pieces in it."""
+    """One finished part: the value an API receives, and its labelled pieces."""
 
     part: FrozenDict
     pieces: tuple[Text, ...]
 
 
 class Parts(Protocol):
-    """Content of several kinds (text, pictures, sound, film) whose parts depend on the row."""
+    """Multimodal content (text, images, audio, video) whose parts depend on the row."""
 
     def spread(self, change: Change) -> Parts:
-        """The same content with other pieces in the place of each."""
+        """Replace each piece."""
 
     def bind(self, row: Row, *, shot: int | None = None) -> Parts:
-        """The same content with a row's values in place."""
+        """Fill the fields from a row."""
 
     def write(self, row: Row) -> list[Written]:
         """The parts for one row."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Every piece that is written in the content."""
+        """Every piece in the content."""
 
 
 Content = Pieces | Parts
@@ -77,16 +77,16 @@ class Turn:
     section: Section = 'round'
     shot: int | None = None
     silent: bool = False
-    """The dataset names the role but gives no words: the model's default prompt, if any, is said."""
+    """The dataset names the role but gives no prompt: the model's default prompt, if any, is used."""
     generate: bool | None = None
-    """Whether the model is to give this speech, where the dataset itself says so."""
+    """Whether the model generates this speech, if the dataset says so."""
     extra: Mapping[str, Any] = field(default_factory=FrozenDict)
-    """Further keys of a raw message (name, tool_calls, …), passed on as they are."""
+    """Other keys of a raw message (name, tool_calls, …), passed through unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class BareText:
-    """Words that no role speaks: a bare string between speeches."""
+    """Text outside any role: a bare string between speeches."""
 
     content: Pieces
     section: Section = 'begin'
@@ -95,7 +95,7 @@ class BareText:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """A column that holds a list of messages, put in as they are. `read` turns a message into a speech."""
+    """A column holding a list of messages to insert unchanged. `read` turns a message into a speech."""
 
     column: str
     read: Callable[[Mapping[str, Any], Origin], Turn]
@@ -107,61 +107,61 @@ Item = Turn | BareText | Expand
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One prompt with its fields open."""
+    """One prompt with its fields unfilled."""
 
     items: tuple[Item, ...]
     plain: bool = False
-    """A string template: the model side leaves the text as it is."""
+    """A string template: renderers leave its text as it is."""
     raw: bool = False
-    """Messages that are sent as they are: neighbours of one role are not joined."""
+    """Messages to send as they are: neighbours of one role are not joined."""
 
     def map(self, change: Callable[[Piece], Piece]) -> Script:
-        """The same script with every piece of the dataset changed."""
+        """Change every piece of the dataset."""
         return replace(self, items=tuple(map_item(item, change) for item in self.items))
 
     def bind(self, row: Row, *, shot: int | None = None) -> Script:
-        """The same script with a row's values in place of the fields."""
+        """Fill the fields from a row."""
         return replace(self, items=tuple(bound_item for item in self.items for bound_item in _bound(item, row, shot)))
 
     def fill(self, row: Row) -> str | PromptList:
-        """The prompt before the model side, as people see it."""
+        """The prompt before rendering, as people read it."""
         bound_items = self.bind(row).items
         if self.plain:
             return ''.join(fold(item.content) for item in bound_items if isinstance(item, BareText))
         return PromptList(entry for item in bound_items if (entry := prompt_entry(item, raw=self.raw)) != '')
 
     def pieces(self) -> Iterator[Piece]:
-        """Every piece the dataset wrote, in order."""
+        """Every piece of the dataset, in order."""
         for item in self.items:
             yield from item_pieces(item)
 
     @property
     def columns(self) -> set[str]:
-        """The columns that the dataset's wording mentions."""
+        """The columns named in the template."""
         named = {piece.column for piece in self.pieces() if isinstance(piece, Field)}
         return named | {item.column for item in self.items if isinstance(item, Expand)}
 
     @property
     def needed_columns(self) -> set[str]:
-        """The columns a row cannot do without. (Media and their text may come from another, tagged column.)"""
+        """The columns a row must have. (Media and their text may come from another, tagged column.)"""
         texts = [item for item in self.items if not isinstance(item, Expand) and isinstance(item.content, tuple)]
         return {piece.column for item in texts for piece in item_pieces(item) if isinstance(piece, Field)}
 
     @property
     def has_place_for_shots(self) -> bool:
-        """Whether an example token stands anywhere."""
+        """Whether the template contains an example token."""
         return any(isinstance(piece, Shots) for piece in self.pieces())
 
     @property
     def depends_on_row(self) -> bool:
-        """Whether even the number of speeches depends on the row."""
+        """Whether the number of speeches depends on the row."""
         return any(isinstance(item, Expand) for item in self.items)
 
 
 class PromptList(list[Any]):
     """A list of speeches (`{'role': …, 'prompt': …}`) and strings.
 
-    It compares equal to a plain list of plain dicts, and prints as the speeches would be read aloud.
+    It compares equal to a plain list of dicts, and prints one `ROLE: text` line per speech.
 
     >>> prompt = PromptList([dict(role='HUMAN', prompt='1+1=?'), dict(role='BOT', prompt='2')])
     >>> prompt == [{'role': 'HUMAN', 'prompt': '1+1=?'}, {'role': 'BOT', 'prompt': '2'}]
@@ -195,22 +195,22 @@ def _read_aloud(item: Any) -> str:
 
 
 def spread_content(content: Content, change: Change) -> Content:
-    """The same content with other pieces in the place of each."""
+    """Replace each piece of the content."""
     return _spread(content, change) if isinstance(content, tuple) else content.spread(change)
 
 
 def map_content(content: Content, change: Callable[[Piece], Piece]) -> Content:
-    """The same content with every piece changed."""
+    """Change every piece of the content."""
     return spread_content(content, lambda piece: (change(piece),))
 
 
 def content_pieces(content: Content) -> Iterator[Piece]:
-    """Every piece written in a speech's content."""
+    """Every piece in a speech's content."""
     return iter(content) if isinstance(content, tuple) else content.pieces()
 
 
 def item_pieces(item: Item) -> Iterator[Piece]:
-    """Every piece written in an item, in order."""
+    """Every piece in an item, in order."""
     if isinstance(item, Expand):
         return
     if isinstance(item, Turn):
@@ -221,7 +221,7 @@ def item_pieces(item: Item) -> Iterator[Piece]:
 
 
 def spread_item(item: Item, change: Change) -> Item:
-    """The same item with other pieces in the place of each."""
+    """Replace each piece of the item."""
     if isinstance(item, Expand):
         return item
     if isinstance(item, BareText):
@@ -235,7 +235,7 @@ def spread_item(item: Item, change: Change) -> Item:
 
 
 def map_item(item: Item, change: Callable[[Piece], Piece]) -> Item:
-    """The same item with every piece changed."""
+    """Change every piece of the item."""
     return spread_item(item, lambda piece: (change(piece),))
 
 
@@ -244,7 +244,7 @@ def _spread(pieces: Pieces, change: Change) -> Pieces:
 
 
 def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
-    """The item with a row's values in place of the fields; a column of messages gives one speech for each."""
+    """The item with its fields filled; a column of messages gives one speech per message."""
     if isinstance(item, Expand):
         yield from _expand(item, row, shot)
     elif isinstance(item, Turn) and not isinstance(item.content, tuple):
@@ -255,19 +255,19 @@ def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
 
 
 def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
-    """The messages in a row's column as speeches. They are data: nothing in them is filled."""
+    """The messages in a row's column as speeches. They are data, so their text is never filled."""
     messages = row.get(item.column)
     if not isinstance(messages, (list, tuple)):
         raise RenderError(f"expand_column '{item.column}' needs a list of messages; the row has {messages!r:.60}.")
     for message in messages:
         if not isinstance(message, Mapping) or not isinstance(message.get('role'), str):
-            raise RenderError(f"column '{item.column}': {message!r:.60} is no message with a role.")
+            raise RenderError(f"column '{item.column}': expected a message with a role, got {message!r:.60}.")
         origin = Origin('field', item.column, shot=shot)
         yield replace(item.read(message, origin), section=item.section, shot=shot)
 
 
 def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
-    """One entry of a PromptList, of an item without open fields."""
+    """The PromptList entry for an item whose fields are filled."""
     if isinstance(item, BareText):
         return fold(item.content)
     if isinstance(item, Expand):

@@ -1,13 +1,13 @@
-"""Where in-context examples stand in a prompt, and what happens to each combination of forms.
+"""Inserts in-context examples into a prompt. The result depends on both forms:
 
-| examples | the example token stands in | result                                                     |
+| examples | the example token is in     | result                                                     |
 |----------|-----------------------------|------------------------------------------------------------|
 | string   | a string prompt             | the examples' text, in place                               |
 | string   | a speech of a dialogue      | the examples' text, inside that speech: in its words, its  |
 |          |                             | begin or end, a text part of a prompt_mm or raw message    |
-| string   | a bare string of a dialogue | the examples' text, as words that no role speaks           |
+| string   | a bare string of a dialogue | the examples' text, outside any role                       |
 | dialogue | a bare string of a dialogue | the examples' speeches, between the speeches of the prompt |
-| dialogue | a string, or a speech       | an error: there is no place for speeches                   |
+| dialogue | a string, or a speech       | an error: speeches cannot go there                         |
 | any      | nowhere                     | an error if there are examples                             |
 """
 
@@ -25,44 +25,44 @@ __all__ = ['Joints', 'as_shot', 'check_place', 'insert_shots', 'place_text', 'wi
 
 @dataclass(frozen=True, slots=True)
 class Joints:
-    """What stands between examples, and after the last one."""
+    """The text between examples, and after the last one."""
 
     separator: str = '\n'
     end: str = '\n'
 
 
 def check_place(script: Script, *, dialogue_shots: bool, ice_token: str | None) -> None:
-    """Refuse a prompt that cannot carry its examples."""
+    """Raise unless the prompt has a place for its examples."""
     if not script.has_place_for_shots:
         if ice_token is None:
-            what = 'the template has no ice_token, so it has no place for the examples the retriever picks.'
-            remedy = "Put a token such as '</E>' where they should stand and name it: ice_token='</E>'."
+            what = 'the template has no ice_token, so the examples the retriever picks have no place.'
+            remedy = "Put a token such as '</E>' where they belong, and set ice_token='</E>'."
         else:
             what = f'ice_token {ice_token!r} does not occur in the template, so the examples would be lost.'
-            remedy = f'Put {ice_token!r} where they should stand.'
+            remedy = f'Put {ice_token!r} where they belong.'
         raise TemplateError(Problem('prompt_template', what, remedy))
     if not dialogue_shots:
         return
     if script.plain:
-        what = 'the examples are dialogues, the prompt is a string: it has no place for speeches.'
+        what = 'the examples are dialogues, but the prompt is a string.'
         remedy = 'Make the prompt template a dialogue, or the ice_template a string.'
         raise TemplateError(Problem('prompt_template', what, remedy))
     for item in script.items:
         if not isinstance(item, (BareText, Expand)) and SHOTS in item_pieces(item):
-            what = f'the examples are dialogues, but the ice_token stands inside a speech of {item.role}.'
+            what = f'the examples are dialogues, but the ice_token is inside a {item.role} speech.'
             remedy = "Put it between speeches, e.g. begin=['</E>'], or make the ice_template a string."
             raise TemplateError(Problem('prompt_template', what, remedy))
 
 
 def insert_shots(script: Script, shots: Sequence[Script], joints: Joints, *, labelled: bool = False) -> Script:
-    """The prompt with its examples in place. Dialogues chosen by label keep their joints, as bare strings."""
+    """Insert the examples. Dialogues chosen by label keep their joints, as bare text."""
     if not shots or shots[0].plain:
         return place_text(script, _joined_text(shots, joints))
     return _with_speeches(script, tuple(_joined_speeches(shots, joints, labelled)))
 
 
 def without_shots(script: Script) -> Script:
-    """The prompt with nothing where examples could stand."""
+    """Remove the place for examples."""
     return place_text(script, ())
 
 
@@ -88,13 +88,13 @@ def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) ->
 
 
 def place_text(script: Script, text: Pieces) -> Script:
-    """The prompt with some text where examples stand."""
+    """Insert text in place of the example token."""
     items = [_with_text(item, text) for item in script.items]
     return replace(script, items=tuple(item for item in items if script.plain or not _is_empty(item)))
 
 
 def as_shot(item: Item) -> Item:
-    """The item inside an example: no place for examples in it, no end of the context."""
+    """The item as part of an example: without example tokens and sep_token."""
     return replace(spread_item(item, _without_places), section='shots')
 
 

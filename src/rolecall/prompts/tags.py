@@ -1,7 +1,7 @@
-"""Tags in data: which stretches of a row's value are text, pictures, sound or film.
+"""AISBench content tags: which slices of a row's value are text, images, audio or video.
 
-A tagged value reads `<AIS_IMAGE_START>cat.jpg<AIS_CONTENT_TAG>`. A stretch refers to the value's own string, so that
-looking for tags copies nothing.
+A tagged value looks like `<AIS_IMAGE_START>cat.jpg<AIS_CONTENT_TAG>`. Segments refer to the value's own string, so
+parsing copies nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANY_OPEN = re.compile('|'.join(map(re.escape, _OPEN)))
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a value: which kind, and where in the value's own string it lies."""
+    """A slice of a value: its kind, and its bounds in the value's own string."""
 
     kind: str
     source: str
@@ -28,12 +28,12 @@ class Segment:
 
     @property
     def text(self) -> str:
-        """The stretch as a string (a copy, unless it is the whole value)."""
+        """The slice as a string (a copy, unless it is the whole value)."""
         return self.source[self.start : self.stop]
 
 
 def whole(kind: str, value: str) -> Segment:
-    """A value as one stretch."""
+    """A whole value as one segment."""
     return Segment(kind, value, 0, len(value))
 
 

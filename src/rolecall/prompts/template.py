@@ -1,7 +1,7 @@
-"""What the dataset says: string, dialogue, label → prompt, multi-turn, multimodal and raw templates.
+"""Dataset templates: string, dialogue, label → prompt, multi-turn, multimodal and raw messages.
 
-A template is read completely when it is made, and refuses to be made if anything in it is wrong. `script(label)` gives
-the wording for one prompt; `shot(label)` the wording of one in-context example.
+A template is parsed and checked in full when it is constructed. `script(label)` is the parsed prompt, `shot(label)`
+one parsed in-context example.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class PromptTemplate:
     >>> PromptTemplate({'yes': '{q} Yes.', 'no': '{q} No.'}).labels
     ('yes', 'no')
 
-    `ice_token` says where in-context examples stand, `sep_token` where the context ends and the answer begins;
-    `column_token_map` gives columns a token of their own (`{'input': '</input>'}`).
+    `ice_token` marks the place of in-context examples, `sep_token` the end of the context and start of the answer.
+    `column_token_map` gives columns tokens of their own (`{'input': '</input>'}`).
     """
 
     _takes_media = False
@@ -94,7 +94,7 @@ class PromptTemplate:
     def _read_all(self, template: object, problems: ProblemCollector) -> dict[Hashable, Script]:
         if isinstance(template, Mapping) and not is_dialogue(template):
             if not template:
-                problems.add('template', 'the template is empty.', 'Give a string, or a dialogue with a round.')
+                problems.add('template', 'the template is empty.', 'Write a string, or a dialogue with a round.')
             self._labels = tuple(template)
             scripts = {
                 label: self._read_one(prompt, problems, f'template[{label!r}]') for label, prompt in template.items()
@@ -119,16 +119,16 @@ class PromptTemplate:
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The labels of a label → prompt template, in the order written; none for other templates."""
+        """The labels of a label → prompt template in order; empty for other templates."""
         return self._labels
 
     @property
     def is_dialogue(self) -> bool:
-        """Whether speeches come out (and not a plain string)."""
+        """Whether the prompt consists of speeches, rather than one string."""
         return not any(script.plain for script in self._scripts.values())
 
     def script(self, label: Hashable = None) -> Script:
-        """The wording of the prompt, for one label where there are labels."""
+        """The parsed prompt, for one label if there are labels."""
         if not self.labels:
             return self._scripts[None]
         if label in self.labels:
@@ -137,7 +137,7 @@ class PromptTemplate:
         raise TemplateError(Problem('template', what, did_you_mean(label, self.labels)))
 
     def shot(self, label: Hashable = None) -> Script:
-        """The wording of one in-context example: the round alone, without a place for further examples."""
+        """One parsed in-context example: the round only, without a place for examples."""
         script = self.script(label)
         wanted = script.items if script.plain else [item for item in script.items if item.section == 'round']
         return replace(script, items=tuple(as_shot(item) for item in wanted))
@@ -160,7 +160,7 @@ class MMPromptTemplate(PromptTemplate):
 
 
 class MultiTurnPromptTemplate(PromptTemplate):
-    """A dialogue whose round is said once for each turn of a row, the row's columns being lists."""
+    """A dialogue whose round repeats for each turn of a row; the row's columns are lists."""
 
     def __init__(
         self,
@@ -171,14 +171,14 @@ class MultiTurnPromptTemplate(PromptTemplate):
     ) -> None:
         super().__init__(template, ice_token, sep_token, column_token_map)
         if self.labels or not self.is_dialogue or not any(item.section == 'round' for item in self.script().items):
-            what = f'a multi-turn template is a dialogue with a round, got {template!r:.60}.'
+            what = f'expected a dialogue with a round, got {template!r:.60}.'
             raise TemplateError(Problem('template', what, "Write dict(round=[dict(role='HUMAN', prompt=…), …])."))
 
 
 class RawPromptTemplate:
     """Messages as an API takes them, with fields in their contents.
 
-    An entry is a message, `{'expand_column': 'history'}` for a column that holds messages, or the `ice_token`.
+    An entry is a message, `{'expand_column': 'history'}` for a column of messages, or the `ice_token`.
 
     >>> RawPromptTemplate([{'role': 'user', 'content': 'Q: {q}'}]).script().fill({'q': '1+1=?'})
     PromptList([{'role': 'user', 'content': 'Q: 1+1=?'}])
@@ -229,11 +229,11 @@ class RawPromptTemplate:
         return turn
 
     def script(self, label: Hashable = None) -> Script:
-        """The wording of the prompt. Raw messages are the same for every label."""
+        """The parsed prompt. Raw messages are the same for every label."""
         return self._script
 
     def shot(self, label: Hashable = None) -> Script:
-        """The wording of one in-context example."""
+        """One parsed in-context example."""
         items = [item for item in self._script.items if not isinstance(item, BareText)]
         return replace(self._script, items=tuple(as_shot(item) for item in items))
 
@@ -280,19 +280,19 @@ def _as_written(text: str) -> Pieces:
 def _message_as_data(message: Mapping[str, Any], origin: Origin) -> Turn:
     content = message.get('content')
     for place, what in () if content is None else find_content_problems(content):
-        raise RenderError(f"column '{origin.name}': a message's content{place}: {what}")
+        raise RenderError(f"column '{origin.name}': message content{place}: {what}")
     return raw_turn(message, lambda text: (Text(text, origin),))
 
 
 def _check_forms(scripts: Mapping[Hashable, Script], problems: ProblemCollector) -> None:
-    """Refuse labels of which some have strings and others dialogues: the examples of a prompt have one form."""
+    """Report a mix of string and dialogue labels: all examples of a prompt must have one form."""
     strings = [label for label, script in scripts.items() if script.plain]
     dialogues = [label for label, script in scripts.items() if script.items and not script.plain]
     if strings and dialogues:
         problems.add(
             'template',
-            f'the label {strings[0]!r} has a string, {dialogues[0]!r} a dialogue.',
-            'Write the prompts of all labels in one form.',
+            f'label {strings[0]!r} has a string, label {dialogues[0]!r} a dialogue.',
+            'Write the prompts of all labels in the same form.',
         )
 
 
@@ -305,12 +305,12 @@ def _check_tokens(ice_token: object, sep_token: object, column_token_map: object
         elif not token:
             problems.add(
                 name,
-                f'the {name} is empty, so it would stand between all characters.',
+                f'the {name} is empty.',
                 "Write a token that occurs in the template, e.g. '</E>', or leave it out.",
             )
     if ice_token is not None and ice_token == sep_token:
-        what = f'{sep_token!r} is the ice_token already, so it cannot say where the answer begins.'
-        problems.add('sep_token', what, 'Give each a token of its own.')
+        what = f'{sep_token!r} is already the ice_token.'
+        problems.add('sep_token', what, 'Use different tokens.')
     if column_token_map is None:
         return
     if not isinstance(column_token_map, Mapping):
@@ -321,7 +321,7 @@ def _check_tokens(ice_token: object, sep_token: object, column_token_map: object
         if not isinstance(token, str) or not token:
             problems.add(f'column_token_map[{column!r}]', f"expected a token such as '</{column}>', got {token!r}.")
         elif token in taken:
-            what = f'{token!r} is the token of {taken[token]} already.'
-            problems.add(f'column_token_map[{column!r}]', what, f"Give it one of its own, e.g. '</{column}>'.")
+            what = f'{token!r} is already {taken[token]}.'
+            problems.add(f'column_token_map[{column!r}]', what, f"Use a different token, e.g. '</{column}>'.")
         else:
-            taken[token] = f'the column {column!r}'
+            taken[token] = f'the token of column {column!r}'

@@ -1,4 +1,4 @@
-"""Reading what a user wrote as a template: every problem is collected with its place before anything is refused."""
+"""Parses the syntax of dialogue templates. All problems are collected, with their places, before any is raised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Read = Callable[[str], Pieces]
 
 
 class ProblemCollector:
-    """Everything that is wrong with one template, by place."""
+    """Collects the problems of one template, with their places."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
@@ -33,45 +33,45 @@ class ProblemCollector:
         self.found.append(Problem(where, what, remedy))
 
     def unknown_keys(self, where: str, given: Iterable[object], known: Sequence[str]) -> None:
-        """One problem for each key that is not understood."""
+        """Add a problem for each unknown key."""
         for key in given:
             if key not in known:
                 self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
 
     def text(self, where: str, value: object, *, remedy: str = '') -> str:
-        """The value if it is a text of bearable size; a problem otherwise."""
+        """The value, if it is a string within the size limit; otherwise add a problem."""
         if not isinstance(value, str):
             self.add(where, f'expected a string, got {describe_value(value)}.', remedy)
             return ''
         if len(value) > _MAX_CHARACTERS:
             self.add(
                 where,
-                f'the text has {len(value):,} characters; a template may have {_MAX_CHARACTERS:,}.',
-                'Put long material into a column of the dataset and refer to it as {column}.',
+                f'the text has {len(value):,} characters; the limit is {_MAX_CHARACTERS:,}.',
+                'Put long text in a dataset column and refer to it as {column}.',
             )
         return value
 
     def refuse(self) -> None:
-        """Raise if anything was found."""
+        """Raise a TemplateError if there are problems."""
         if self.found:
             raise TemplateError(self.found)
 
 
 def is_dialogue(template: object) -> bool:
-    """A mapping is a dialogue only if its keys are among begin, round and end; otherwise it maps labels to prompts."""
+    """Whether a mapping is a dialogue (keys begin, round, end) rather than a map of labels to prompts."""
     return isinstance(template, Mapping) and bool(template) and set(template) <= set(DIALOGUE_KEYS)
 
 
 def read_dialogue(
     template: Mapping[str, Any], read: Read, problems: ProblemCollector, where: str, *, media: bool
 ) -> tuple[Item, ...]:
-    """The items of a dialogue template in the order they are said."""
+    """The items of a dialogue template in order."""
     items: list[Item] = []
     for section in DIALOGUE_KEYS:
         if section in template:
             items += _read_section(template[section], section, read, problems, f'{where}.{section}', media)
     if len(items) > _MAX_SPEECHES:
-        problems.add(where, f'{len(items):,} speeches; a template may have {_MAX_SPEECHES:,}.')
+        problems.add(where, f'the template has {len(items):,} speeches; the limit is {_MAX_SPEECHES:,}.')
     return tuple(items)
 
 
@@ -103,7 +103,7 @@ def _read_speech(
         problems.add(where, "'prompt_mm' needs a template of type MMPromptTemplate.", 'Change the type.')
     else:
         problems.unknown_keys(where, speech, known)
-    role = problems.text(f'{where}.role', speech.get('role'), remedy="Every speech has a role, e.g. 'HUMAN'.")
+    role = problems.text(f'{where}.role', speech.get('role'), remedy="Every speech needs a role, e.g. 'HUMAN'.")
     fallback = speech.get('fallback_role')
     if fallback is not None:
         problems.text(f'{where}.fallback_role', fallback)
@@ -114,7 +114,7 @@ def _read_speech(
         read(problems.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
     )
     if speech.get('prompt_mm') is not None and speech.get('prompt'):
-        problems.add(where, "the speech has both 'prompt' and 'prompt_mm'; one of them would be lost.", 'Keep one.')
+        problems.add(where, "the speech has both 'prompt' and 'prompt_mm'.", 'Keep one.')
     content: Pieces | MixedParts = ()
     if speech.get('prompt_mm') is not None and media:
         content = _read_media(speech['prompt_mm'], read, problems, f'{where}.prompt_mm')
@@ -156,8 +156,8 @@ def _read_shape(kind: str, value: object, read: Read, problems: ProblemCollector
 
 
 def check_urls(shapes: Iterable[PartShape], problems: ProblemCollector, where: str) -> None:
-    """Complain about examples in the url of a medium."""
+    """Report example tokens inside media urls."""
     for shape in shapes:
         if SHOTS in shape.words and not shape.is_text:
-            what = f'the ice_token stands in the url of {shape.kind}, where no example can stand.'
-            problems.add(where, what, 'Put it into a text.')
+            what = f'the ice_token is inside the {shape.kind} url, where examples cannot go.'
+            problems.add(where, what, 'Move it to a text.')

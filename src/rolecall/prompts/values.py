@@ -1,4 +1,4 @@
-"""How a value that is not text reads inside a prompt. One table, the same everywhere."""
+"""How values that are not strings are written in a prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rolecall.errors import RenderError
 
 __all__ = ['describe_value', 'text_of']
 
-_REMEDY = 'Turn it into a string in the dataset.'
+_REMEDY = 'Convert it to a string in the dataset.'
 
 
 def text_of(value: object) -> str:
@@ -21,20 +21,20 @@ def text_of(value: object) -> str:
     | value                        | text                                   |
     |------------------------------|----------------------------------------|
     | string                       | itself                                 |
-    | None                         | nothing                                |
+    | None                         | the empty string                       |
     | True, False                  | True, False                            |
     | whole number, float, Decimal | its shortest exact form: 3, 0.1, 1e+16 |
-    | list, tuple, dict            | JSON, in the order given, unescaped    |
+    | list, tuple, dict            | JSON, order kept, not ASCII-escaped    |
     | date, time                   | ISO 8601                               |
     | numpy scalar or array        | as the Python value it holds           |
 
-    Anything else has no obvious text, so it is an error rather than a Python repr.
+    Any other type is an error, rather than a Python repr in the prompt.
 
     >>> text_of(['a', 'ü', None]), text_of(None), text_of(0.10)
     ('["a", "ü", null]', '', '0.1')
     """
     if isinstance(value, str):
-        return str.__str__(value)  # its characters, also where a subclass (an enum) prints itself otherwise
+        return str.__str__(value)  # str subclasses (enums) may define another __str__
     if value is None:
         return ''
     if isinstance(value, (bool, int, float, Decimal)):
@@ -47,7 +47,7 @@ def text_of(value: object) -> str:
         return text_of(value.tolist())
     raise RenderError(
         f'a value of type {type(value).__name__} has no text form: {value!r:.80}. '
-        'Turn it into a string, number, list or dict in the dataset.'
+        'Convert it to a string, number, list or dict in the dataset.'
     )
 
 
@@ -55,15 +55,15 @@ def _number(value: float | Decimal) -> str:
     try:
         return str(value)
     except ValueError:
-        raise RenderError(f'a whole number is too long to be written out. {_REMEDY}') from None
+        raise RenderError(f'an integer has too many digits to write out. {_REMEDY}') from None
 
 
 def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=_inside_json)
     except RecursionError:
-        raise RenderError(f'a {type(value).__name__} is nested too deeply to be written as JSON. {_REMEDY}') from None
-    except (ValueError, TypeError) as error:  # it holds itself, a number that is too long, a key that is not text
+        raise RenderError(f'a {type(value).__name__} is nested too deeply to write as JSON. {_REMEDY}') from None
+    except (ValueError, TypeError) as error:  # a cycle, an integer with too many digits, a key that is not a string
         raise RenderError(f'a {type(value).__name__} cannot be written as JSON: {error}. {_REMEDY}') from None
 
 

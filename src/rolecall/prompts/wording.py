@@ -1,4 +1,4 @@
-"""The dataset side as a whole: how a row is asked about, how an example is shown, and what is hidden."""
+"""The dataset's part of a program: the prompt template, the example template and the hidden output column."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rolecall.prompts.values import text_of
 __all__ = ['Mode', 'Wording']
 
 Mode = Literal['gen', 'ppl']
-"""`gen` asks for an answer, `ppl` weighs a complete prompt."""
+"""`gen` asks for an answer, `ppl` scores a complete prompt."""
 
 _WRITE_A_TEMPLATE = "Write PromptTemplate('Q: {question}'), or one of the other templates."
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The dataset side of a program.
+    """The dataset's part of a program.
 
-    Either template may be missing; an `ice_template` alone words both the examples and the prompt. The output column is
-    hidden from the row being asked about (`replacement` stands in its place) and shown in examples.
+    Either template may be missing; an `ice_template` alone serves for both the examples and the prompt. The output
+    column is hidden in the row being asked (`replacement` takes its place) and shown in examples.
     """
 
     prompt_template: Template | None = None
@@ -36,7 +36,7 @@ class Wording:
     replacement: str = ''
     joints: Joints = field(default_factory=Joints)
     input_columns: tuple[str, ...] = ()
-    """The columns that may be asked about, where the dataset says so."""
+    """The input columns, if the dataset names them."""
 
     def __post_init__(self) -> None:
         given = {'prompt_template': self.prompt_template, 'ice_template': self.ice_template}
@@ -50,16 +50,16 @@ class Wording:
 
     @property
     def prompt(self) -> Template:
-        """The template of the row being asked about."""
+        """The template of the row being asked."""
         chosen = self.prompt_template or self.ice_template
         if chosen is None:
-            raise TemplateError(Problem('infer_cfg', 'there is no prompt_template and no ice_template.', 'Give one.'))
+            raise TemplateError(Problem('infer_cfg', 'prompt_template and ice_template are both missing.', 'Add one.'))
         return chosen
 
     def script(self, label: Hashable, mode: Mode) -> Script:
-        """The prompt's wording with the output column hidden, or with the label in its place."""
+        """The parsed prompt, with the output column hidden or replaced by the label."""
         if mode == 'gen' and self.prompt.labels and label is None:
-            what = 'the template has a prompt for each label; generation needs one prompt without a label.'
+            what = 'the template has one prompt per label; generation needs a single prompt.'
             remedy = 'Use PPLInferencer, or a template that is a string or a dialogue.'
             raise TemplateError(Problem('prompt_template', what, remedy))
         return self._limit(self.prompt.script(label)).map(self.hide(label, mode))
@@ -68,7 +68,7 @@ class Wording:
         return limit_stand_ins(script, self.input_columns, output=self.output_column)
 
     def hide(self, label: Hashable, mode: Mode) -> Callable[[Piece], Piece]:
-        """What happens to the output column of the row being asked about."""
+        """A function that hides the output column, or replaces it with the label."""
         if mode not in get_args(Mode):
             raise ConfigError(Problem('mode', f'unknown mode {mode!r}.', did_you_mean(mode, get_args(Mode))))
         column = self.output_column
@@ -81,17 +81,17 @@ class Wording:
         return lambda piece: shown if isinstance(piece, Field) and piece.column == column else piece
 
     def shot(self, row: Row, k: int) -> Script:
-        """Example number k, its answer shown."""
+        """Example number k, with its answer."""
         template = self.ice_template
         if template is None:
-            what = 'the retriever picks examples, but there is no ice_template to word them.'
+            what = 'the retriever picks examples, but there is no ice_template.'
             raise TemplateError(Problem('infer_cfg', what, 'Add an ice_template, or use ZeroRetriever.'))
         if not template.labels:
             return self._limit(template.shot()).bind(row, shot=k)
         label = row.get(self.output_column) if self.output_column is not None else None
         if label not in template.labels:
-            what = f'an example has the label {label!r}; there are prompts for {_listed(template.labels)}.'
-            remedy = 'Add a prompt for it, or map the labels in the dataset.'
+            what = f'an example has the label {label!r}; the template has prompts for {_quote_all(template.labels)}.'
+            remedy = 'Add a prompt for this label, or map the labels in the dataset.'
             raise TemplateError(Problem('ice_template', what, remedy))
         return self._limit(template.shot(label)).bind(row, shot=k)
 
@@ -102,20 +102,20 @@ class Wording:
 
     @property
     def shots_have_labels(self) -> bool:
-        """Whether an example is worded by its label."""
+        """Whether the label of an example chooses its prompt."""
         return self.ice_template is not None and bool(self.ice_template.labels)
 
     @property
     def shot_joints(self) -> Joints:
-        """Nothing stands between dialogues, unless they are worded by label."""
+        """The joints between examples: none between dialogues, unless they are chosen by label."""
         return self.joints if self.shots_have_labels or not self.shots_are_dialogues else Joints('', '')
 
     def check_place(self, script: Script) -> None:
-        """Refuse a prompt that cannot carry examples."""
+        """Raise unless the prompt has a place for examples."""
         check_place(script, dialogue_shots=self.shots_are_dialogues, ice_token=self.prompt.ice_token)
 
     def place_shots(self, script: Script, shots: Sequence[Row]) -> Script:
-        """The prompt with its examples in place."""
+        """Insert the examples into the prompt."""
         if shots:
             self.check_place(script)
         if self.ice_template is None and not shots:
@@ -124,5 +124,5 @@ class Wording:
         return insert_shots(script, worded, self.shot_joints, labelled=self.shots_have_labels)
 
 
-def _listed(labels: Sequence[Hashable]) -> str:
+def _quote_all(labels: Sequence[Hashable]) -> str:
     return ', '.join(map(repr, labels))

@@ -1,8 +1,8 @@
-"""Who says what in which order, once the dataset's speeches have met the model's roles.
+"""Arranges the dataset's speeches in the order of the model's roles.
 
-The dataset's speeches are cut into rounds wherever a role comes that stands no later in the model's round than the one
-before. In each round the model's bare strings and default speeches take their places; a role without words is silent.
-Text models and APIs share this arrangement and differ only in how they write it down.
+A new round starts wherever a role does not come later in the model's round than the one before it. The model's bare
+strings and default prompts are added to each round; a role without a prompt is skipped. Text models and APIs share
+this arrangement and differ only in how they write it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'note_late_speeches', 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened to the dataset's words on the way to the model."""
+    """A change to the dataset's text on the way to the model."""
 
     kind: Literal['fallback', 'not_sent', 'moved', 'merged', 'shots_dropped', 'truncated']
     message: str
@@ -33,7 +33,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One speech in its final place; without a role, words that nobody speaks."""
+    """One speech in its final place; without a role, bare text."""
 
     content: Content
     role: Role | None = None
@@ -46,7 +46,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """All speeches in order. If `answering` is set, the last one is what the model is asked to say."""
+    """All speeches in order. If `answering` is set, the last one is the model's to generate."""
 
     utterances: tuple[Utterance, ...]
     answering: bool = False
@@ -54,10 +54,10 @@ class Arrangement:
 
 
 def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangement:
-    """The dataset's items in the model's order; in mode `gen` up to the speech that the model is to give.
+    """The dataset's items in the model's order; in mode `gen`, up to the speech the model generates.
 
-    That speech is the one of the first role that generates in the last round. It stands in that round (or in the end
-    section) if the dataset lets a generating role speak there; otherwise it comes after everything the dataset says.
+    The first generating role of the last round gives that speech. It is in that round (or in the end section) if a
+    generating role speaks there; otherwise it follows everything in the dataset.
     """
     notes: list[Note] = []
     blocks = [
@@ -100,26 +100,28 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
 
 
 def note_late_speeches(utterances: Iterable[Utterance]) -> Iterator[Note]:
-    """A note about each speech that the dataset has after the answer."""
+    """A note for each dataset speech that follows the answer."""
     for utterance in utterances:
         if utterance.from_dataset and _has_words(utterance):
-            told = 'the dataset says this after the answer, so it is not sent.'
+            told = 'this text follows the answer in the dataset, so it is not sent.'
             yield Note('not_sent', told, _preview(utterance))
 
 
 def resolve_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
-    """The model's role for a speech: its own, or the fallback (which is noted)."""
+    """The model's role for a speech: the same role, or its fallback (noted)."""
     if turn.role in meta.roles:
         return meta.roles[turn.role]
     if turn.fallback_role in meta.roles:
         notes.append(
-            Note('fallback', f'{turn.role} speaks as {turn.fallback_role}: the model has no role {turn.role}.')
+            Note('fallback', f'{turn.role} is sent as {turn.fallback_role}: the model has no role {turn.role}.')
         )
         return meta.roles[turn.fallback_role or '']
     fallback = (
-        f' nor a role {turn.fallback_role} to fall back on' if turn.fallback_role else ' and no fallback_role is given'
+        f', nor its fallback_role {turn.fallback_role}'
+        if turn.fallback_role
+        else ', and the speech has no fallback_role'
     )
-    what = f'the dataset has a speech of {turn.role}; the model has no such role{fallback}.'
+    what = f'the dataset has a {turn.role} speech; the model has no role {turn.role}{fallback}.'
     remedy = (
         f'Add it to round or reserved_roles, or give the speech a fallback_role. {did_you_mean(turn.role, meta.roles)}'
     )
@@ -127,11 +129,11 @@ def resolve_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
 
 
 def _assign_role(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance:
-    """One item of the dataset with the model's role for it."""
+    """One item of the dataset with its model role."""
     if isinstance(item, BareText):
         return Utterance(item.content, section=item.section)
     if isinstance(item, Expand):
-        raise TypeError('a script must be bound to a row before it is arranged')
+        raise TypeError('expand_column must be bound to a row before the script is arranged')
     role = resolve_role(item, meta, notes)
     fallback = role.name if role.name != item.role else ''
     content: Content = item.content
@@ -148,25 +150,25 @@ def _assign_role(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance
 
 
 def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:
-    """The words around an example's speech belong to the example."""
+    """Label the markers around an example's speech as part of the example."""
     return pieces if shot is None else relabel(pieces, lambda origin: replace(origin, shot=shot))
 
 
 def _is_answer(speech: Utterance) -> bool:
-    """Whether the model is to give a speech of the dataset: as the speech itself says, or else as its role does."""
+    """Whether the model generates this dataset speech: `generate` of the speech, or else of its role."""
     if speech.role is None or speech.turn is None:
         return False
     return speech.role.generate if speech.turn.generate is None else speech.turn.generate
 
 
 def _asked_role(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
-    """The role the model plays: the first that generates, with what the speeches of the last round say about it."""
+    """The first generating role; `generate` in the speeches of the last round overrides the role's own."""
     told = {speech.role.name: _is_answer(speech) for speech in speeches if speech.role}
     return next((role for role in meta.roles.values() if told.get(role.name, role.generate)), None)
 
 
 def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int:
-    """Where the answer stands among speeches of which one is the model's: at the role asked, or else that one's."""
+    """The position of the answer: at the role being asked, or else at the first generated speech."""
     names = [speech.role.name if speech.role else '' for speech in said[start:]]
     first = next(name for name, speech in zip(names, said[start:], strict=True) if name and _is_answer(speech))
     name = asked.name if asked and asked.name in names else first
@@ -174,7 +176,7 @@ def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int
 
 
 def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, asked: Role | None) -> int | None:
-    """Where in the end section the model is to speak: in the last round of it that has a speech to give."""
+    """The position of the answer in the end section: in its last round that has a generated speech."""
     found = None
     for speeches in rounds:
         if any(map(_is_answer, speeches)):
@@ -186,10 +188,10 @@ def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, asked: Rol
 def _one_round(
     speeches: Sequence[Utterance], meta: MetaTemplate, asked: Role | None = None, *, shot: int | None = None
 ) -> Iterator[Utterance]:
-    """One round with the model's strings and defaults.
+    """One round, with the model's bare strings and default prompts.
 
-    Where a role is asked for its answer, that has a place in the round although the dataset leaves it out; or, if the
-    dataset gives no answer at all, the round ends where it would begin.
+    The answer has a place in the round even if the dataset leaves it out; if the dataset has no generated speech at
+    all, the round ends where the answer would begin.
     """
     if not _reach_of(speeches, meta):
         yield from speeches
@@ -213,12 +215,12 @@ def _place(speech: Utterance, meta: MetaTemplate) -> int | None:
 
 
 def _reach_of(speeches: Sequence[Utterance], meta: MetaTemplate) -> int:
-    """How far in the model's round the dataset's speeches go."""
+    """How far into the model's round the dataset's speeches reach."""
     return max((place + 1 for speech in speeches if (place := _place(speech, meta)) is not None), default=0)
 
 
 def _split_rounds(block: Sequence[Utterance], order: dict[str, int]) -> list[list[Utterance]]:
-    """Cut where a role does not come later than the one before. Speeches outside the round go with what follows."""
+    """Start a round where a role does not come later than the last. Reserved roles join the speech after them."""
     rounds: list[list[Utterance]] = [[]]
     waiting: list[Utterance] = []
     last = -1
@@ -239,7 +241,7 @@ def _split_rounds(block: Sequence[Utterance], order: dict[str, int]) -> list[lis
 def _fill_gap(
     meta: MetaTemplate, start: int, stop: int, asked: Role | None = None, *, shot: int | None = None
 ) -> Iterator[Utterance]:
-    """What the model's round has between two speeches of the dataset: bare strings, defaults, the answer asked for."""
+    """The model's own items between two dataset speeches: bare strings, default prompts, the answer."""
     for item in (meta.round or ())[start:stop]:
         if isinstance(item, Text):
             yield Utterance(_of_shot((item,), shot), from_dataset=False)
@@ -251,16 +253,16 @@ def _fill_gap(
 
 
 def _empty_answer(role: Role) -> Utterance:
-    """The place of an answer for which the dataset has no words."""
+    """The place of an answer for which the dataset has no text."""
     return Utterance((), role, role.begin, role.end, from_dataset=False)
 
 
 def _has_words(utterance: Utterance) -> bool:
-    """Whether the dataset says anything there, but the answer it hides."""
+    """Whether there is dataset text here, apart from a hidden answer."""
     return any(not isinstance(piece, Text) or piece.text for piece in content_pieces(utterance.content))
 
 
 def _preview(utterance: Utterance) -> str:
-    """The words of an utterance with its fields as written, to tell people what was meant."""
+    """The text of an utterance with its fields as written, for notes."""
     pieces = [*utterance.begin, *content_pieces(utterance.content), *utterance.end]
     return ''.join(str(getattr(piece, 'text', getattr(piece, 'written', ''))) for piece in pieces)

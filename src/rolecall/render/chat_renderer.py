@@ -1,8 +1,8 @@
-"""Models with a chat template of their own: messages first, then the template's text.
+"""Renders messages with the model's own chat template.
 
-A chat template is a stranger's program. Where its output comes from is found by rendering a second time with private
-marks around each content; the result counts only if taking the marks away gives the same text. What cannot be told that
-way is the template's own.
+A chat template is a third-party program. To find origins in its output, the messages are rendered a second time with
+private marks around each content; the result is used only if removing the marks gives the same text. Everything else
+is labelled as the template's own.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _OWN = Origin('chat_template')
 
 @dataclass(frozen=True, slots=True)
 class ChatRenderer:
-    """Messages as an API would get them, written out by the model's own chat template."""
+    """Messages as an API would receive them, formatted by the model's own chat template."""
 
     template: ChatTemplate
     meta: MetaTemplate = API_ROLES
     tools: tuple[Mapping[str, Any], ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """Further variables for the template, such as enable_thinking."""
+    """More variables for the template, such as enable_thinking."""
 
     def __post_init__(self) -> None:
         if isinstance(self.template, str):
@@ -46,8 +46,8 @@ class ChatRenderer:
             raise TemplateError(Problem('chat_template', f'expected a ChatTemplate, got {self.template!r:.60}.'))
         object.__setattr__(self, 'meta', MetaTemplate.read(self.meta))
         if self.tools and not self.template.supports_tools:
-            what = 'the chat template has no place for tools, so the model would not hear of them.'
-            raise TemplateError(Problem('tools', what, 'Describe them in the words of the prompt.'))
+            what = 'the chat template does not print tools.'
+            raise TemplateError(Problem('tools', what, 'Describe them in the prompt text.'))
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         drafts, notes = ApiRenderer(self.meta).drafts(script, mode, prefill=prefill)
@@ -62,8 +62,11 @@ class ChatRenderer:
 def _without_system(
     drafts: Sequence[MessageDraft], notes: tuple[Note, ...]
 ) -> tuple[list[MessageDraft], tuple[Note, ...]]:
-    """The messages with the system's words given to the user, which is noted."""
-    told = [*notes, Note('fallback', 'SYSTEM speaks as user: the chat template takes no system message.')]
+    """Move system messages to the user, and note it."""
+    told = [
+        *notes,
+        Note('fallback', 'the system message is sent as user: the chat template does not accept a system role.'),
+    ]
     changed = [_as_user(draft) if draft.role == 'system' else draft for draft in drafts]
     return join_neighbours(changed, told), tuple(told)
 
@@ -75,7 +78,7 @@ def _as_user(draft: MessageDraft) -> MessageDraft:
 
 
 class ChatLayout:
-    """A text that the model's chat template writes from messages."""
+    """Text that the model's chat template makes from messages."""
 
     __slots__ = ('_asks', '_continues', '_messages', '_side')
 
@@ -108,7 +111,7 @@ class ChatLayout:
 
     @property
     def prefix(self) -> str:
-        """Nothing is promised: a chat template may look at all messages before it writes the first word."""
+        """Always empty: a chat template may read every message before it writes the first character."""
         return ''
 
     def _write(self, messages: Sequence[Message]) -> str:
@@ -121,12 +124,12 @@ class ChatLayout:
         )
 
     def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
-        """Where each message's content stands in the text: (message, start, stop), or None if it cannot be told."""
+        """The place of each message's content in the text: (message, start, stop), or None if unknown."""
         marks = _Marks.unused_in(text)
         marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
         try:
             found = marks.find(self._write(marked), text)
-        except RenderError:  # a template that looks into contents may refuse marked ones
+        except RenderError:  # a template that inspects contents may reject marked ones
             return None
         if found is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in found):
             return None
@@ -139,7 +142,7 @@ def _says(messages: Sequence[Message], number: int, words: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """Private marks that stand around contents while a template is rendered a second time."""
+    """Private marks around contents for the second rendering."""
 
     open: str
     close: str
@@ -161,7 +164,7 @@ class _Marks:
         return {**message, 'content': f'{before}{self.open}{number};{core}{self.close}{after}'}
 
     def find(self, marked: str, text: str) -> list[tuple[int, int, int]] | None:
-        """Where the marked contents stand in the text; None if a mark is torn, or the text is another one."""
+        """The places of the marked contents; None if a mark is broken or the text differs."""
         found: list[tuple[int, int, int]] = []
         plain = ''
         at = 0
@@ -176,7 +179,7 @@ class _Marks:
 def _label_text(
     text: str, found: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
 ) -> list[Span]:
-    """The text cut into the contents' own spans, and the template's words between them."""
+    """Split the text into the contents' spans and the template's text between them."""
     labelled: list[Span] = []
     at = 0
     for number, start, stop in found:
@@ -190,7 +193,7 @@ def _label_text(
 
 
 def _content_spans(shown: str, message: Message, spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans of one content, cut to the stretch of it that is shown."""
+    """The spans of one content, cut to the part that is shown."""
     skip = str(message['content']).find(shown)
     left = len(shown)
     for span in spans:

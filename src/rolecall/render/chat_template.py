@@ -1,7 +1,7 @@
-"""A model's own chat template, as it stands in `tokenizer_config.json` or in the metadata of a GGUF file.
+"""A model's chat template, from `tokenizer_config.json` or the metadata of a GGUF file.
 
-The text is what transformers would write. The template is a stranger's program, so it runs in `sandbox`, which
-bounds what it may do; whatever goes wrong inside it is a `RenderError` that quotes it.
+The output is what transformers would write. Chat templates are third-party programs, so they run in `sandbox` with
+metered work; any failure inside one is a `RenderError` that quotes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_CHARS = 1 << 26
 _SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')
 _LIST_OF_TOKENS = 'additional_special_tokens'
 
-# The space tells whether the template strips what a message says.
+# The trailing space reveals whether the template strips message content.
 _CONTINUE = 'ROLECALL-CONTINUES-HERE '
 _PROBE = 'ROLECALL-PROBE'
 _PROBE_TOOL = {
@@ -48,7 +48,7 @@ _PROBE_TOOL = {
 _TWO_MOMENTS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2012, 11, 10, 9, 8, 7))
 _DATE_NAME = re.compile(r'date|today|(^|_)now($|_)|(^|_)time($|_)')
 
-# What a template can provoke in jinja2, in json and in the methods of built-in values.
+# Exceptions a template can cause in jinja2, in json and in methods of built-in values.
 _TEMPLATE_FAULTS = (
     TemplateError,
     ArithmeticError,
@@ -64,7 +64,7 @@ _TEMPLATE_FAULTS = (
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """Turns messages into the text a model was trained on.
+    """Formats messages as the text a model was trained on.
 
     >>> chatml = ChatTemplate(
     ...     '{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}<|im_end|>\\n{% endfor %}'
@@ -75,8 +75,8 @@ class ChatTemplate:
     >>> chatml.supports_system, chatml.supports_tools, chatml.prints_date
     (True, False, False)
 
-    `tool_source` is a second template that takes over when tools are given. `max_steps` bounds the work of one
-    rendering, `max_chars` all characters it makes, those of values in between included.
+    `tool_source` is a second template that is used when tools are given. `max_steps` bounds the work of one rendering,
+    `max_chars` all the characters it produces, including intermediate values.
     """
 
     source: str
@@ -108,8 +108,8 @@ class ChatTemplate:
     def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
         """The template of a `tokenizer_config.json`, with its special tokens.
 
-        A config may hold several templates; `name` picks one. Without a name it is `default`, and `tool_use`
-        when tools are given.
+        A config may hold several templates; `name` picks one. Without a name it is `default`, or `tool_use` when tools
+        are given.
 
         >>> config = {'chat_template': '{{ bos_token }}{{ messages[0].content }}', 'bos_token': {'content': '<s>'}}
         >>> ChatTemplate.from_tokenizer_config(config).render([{'role': 'user', 'content': 'Hi'}])
@@ -137,11 +137,11 @@ class ChatTemplate:
     ) -> str:
         """The text for these messages.
 
-        With `continue_final_message` it ends right after the text of the final message, which the model goes on
-        with; nothing asks for a new one then. `variables` are handed to the template as they are.
+        With `continue_final_message` the text ends right after the final message's content, for the model to continue,
+        and there is no generation prompt. `variables` are passed to the template unchanged.
         """
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
-            raise RenderError(f'a chat template is given a list of messages, got {messages!r:.60}.')
+            raise RenderError(f'expected a list of messages, got {messages!r:.60}.')
         if continue_final_message:
             marked, said = _with_mark(messages)
             return _cut_at_mark(self._text(marked, tools, False, variables), said)
@@ -164,7 +164,7 @@ class ChatTemplate:
 
     @cached_property
     def prints_date(self) -> bool:
-        """Whether the text depends on the day it is rendered, or on a variable that is named like a date."""
+        """Whether the text depends on the current date, or on a variable named like a date."""
         return any(self._prints_date(messages, tools) for messages in _DATED for tools in (None, [_PROBE_TOOL]))
 
     def _prints_date(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
@@ -243,21 +243,21 @@ def _strftime_of(now: Callable[[], datetime]) -> Callable[[str], str]:
 
 
 def _describe_fault(fault: BaseException) -> str:
-    """What went wrong inside a template, in the template's own words where it has some."""
+    """Describe what went wrong inside a template, quoting its own message if it has one."""
     said = str(fault) or type(fault).__name__
     match fault:
         case TemplateRefusedError():
-            return f'the chat template refuses these messages: {said}'
+            return f'the chat template rejected these messages: {said}'
         case WorkExceededError():
-            return f'the chat template is stopped: {said}.'
+            return f'the chat template was stopped: {said}.'
         case TemplateSyntaxError():
             return f'the chat template does not parse: line {fault.lineno}: {said}'
         case UndefinedError():
-            return f'the chat template uses what is not there: {said}'
+            return f'the chat template uses an undefined value: {said}'
         case RecursionError() | MemoryError():
-            return 'the chat template is stopped: it calls itself, or nests, too deeply.'
+            return 'the chat template was stopped: it recurses or nests too deeply.'
         case _:
-            return f'the chat template fails: {said}'
+            return f'the chat template failed: {said}'
 
 
 def _named_templates(found: object) -> dict[str, str]:
@@ -271,7 +271,7 @@ def _named_templates(found: object) -> dict[str, str]:
         case _:
             return {}
     if not all(isinstance(name, str) and isinstance(source, str) for name, source in named):
-        raise RenderError(f'chat_template holds an entry that is no template with a name and a text: {found!r:.80}.')
+        raise RenderError(f'every entry of chat_template needs a name and a template: {found!r:.80}.')
     return dict(named)
 
 
@@ -290,9 +290,9 @@ def _token_text(token: Any) -> Any:
 
 
 def _with_mark(messages: Sequence[Message]) -> tuple[list[Message], str]:
-    """The messages with a private mark at the end of the last one's text, and that text."""
+    """Append a private mark to the last message's text; return the messages and that text."""
     if not messages:
-        raise RenderError('there is no final message to continue.')
+        raise RenderError('there is no message to continue.')
     *before, final = messages
     content = final.get('content')
     if isinstance(content, str):
@@ -307,7 +307,7 @@ def _with_mark(messages: Sequence[Message]) -> tuple[list[Message], str]:
 
 
 def _cut_at_mark(text: str, said: str) -> str:
-    """The text up to the mark, if what was said really stands there."""
+    """The text up to the mark, if the message's content really precedes it."""
     before, mark, after = text.partition(_CONTINUE.rstrip())
     if not mark:
         fault = 'does not print it'

@@ -1,8 +1,8 @@
-"""Ready meta templates of well-known model families, by name.
+"""Built-in meta templates of well-known model families, by name.
 
-Each is a plain dict in the syntax of a model's `meta_template`. Where a family's format begins with a BOS token, that
-token is part of the text, so the text is to be tokenized without special tokens. The generated speech starts
-right after the marker: where a family writes a space before its answers, the model writes it.
+Each is a plain dict in `meta_template` syntax. If a family's format begins with a BOS token, the token is part of the
+text, so tokenize without adding special tokens. Generation starts right after the marker; if a family puts a space
+before its answers, the model generates it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Markers = tuple[str, str]
 
 
 def _dialogue(human: Markers, bot: Markers, system: Markers | None = None, *, begin: str = '') -> dict[str, Any]:
-    """A meta template from what stands before and after each role's speech."""
+    """A meta template from the markers before and after each role's speech."""
     template: dict[str, Any] = {'begin': begin} if begin else {}
     template['round'] = [
         {'role': 'HUMAN', 'begin': human[0], 'end': human[1]},
@@ -36,7 +36,7 @@ def _dialogue(human: Markers, bot: Markers, system: Markers | None = None, *, be
 def _tagged_dialogue(
     pattern: str, end: str, roles: tuple[str, str, str] = ('user', 'assistant', 'system'), begin: str = ''
 ) -> dict[str, Any]:
-    """The same markers for every role, but for its name."""
+    """The same markers for every role, with the role's name filled in."""
     human, bot, system = ((pattern.format(role), end) for role in roles)
     return _dialogue(human, bot, system, begin=begin)
 
@@ -116,7 +116,7 @@ _SHIPPED: dict[str, dict[str, Any]] = {
 _templates: dict[str, Mapping[str, Any]] = dict(_SHIPPED)
 
 META_TEMPLATES: Registry[Mapping[str, Any]] = Registry('meta template', _templates)
-"""Every meta template there is a name for, shipped or added."""
+"""Every named meta template, built in or added."""
 
 STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -145,11 +145,11 @@ STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         'zephyr': ('</s>',),
     }
 )
-"""What ends an answer of a family, kept beside the meta template, which has no place for it."""
+"""The stop strings of each family, which the meta template syntax has no key for."""
 
 
 def find_meta_template(written: object) -> Any:
-    """What a config's `meta_template` says, in the documents' syntax: as written, or what its name or path leads to."""
+    """Resolve a config's `meta_template`: a mapping as written, or the one that a name or dotted path leads to."""
     if not isinstance(written, str):
         return written
     try:
@@ -161,19 +161,19 @@ def find_meta_template(written: object) -> Any:
 
 
 def meta_template(name: str) -> dict[str, Any]:
-    """A copy of the meta template of that name, to use or to change.
+    """A copy of the meta template with this name.
 
     >>> meta_template('gemma')['round'][1]
     {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
     """
     found = find_meta_template(name)
     if not isinstance(found, Mapping):
-        raise TemplateError(Problem('', f'the meta template {name!r} is a {type(found).__name__}, not a mapping.'))
+        raise TemplateError(Problem('', f'meta template {name!r}: expected a mapping, got {type(found).__name__}.'))
     return deepcopy(dict(found))
 
 
 def stop_strings(name: str) -> tuple[str, ...]:
-    """What ends an answer of a family; nothing where the family has no such text.
+    """The stop strings of a family; empty if it has none.
 
     >>> stop_strings('chatml'), stop_strings('api')
     (('<|im_end|>',), ())
@@ -183,7 +183,7 @@ def stop_strings(name: str) -> tuple[str, ...]:
 
 
 def add_meta_template(name: str, template: Mapping[str, Any], *, replace: bool = False) -> None:
-    """Give a meta template of your own a name. One that is shipped is only replaced if you say so.
+    """Register a meta template under a name. Replacing a built-in one needs `replace=True`.
 
     >>> add_meta_template('shouting', {'round': [{'role': 'HUMAN', 'begin': 'HEY: '}]})
     >>> meta_template('shouting')
@@ -193,16 +193,16 @@ def add_meta_template(name: str, template: Mapping[str, Any], *, replace: bool =
         raise TemplateError(
             Problem(
                 f'meta template {name!r}',
-                f'it is {type(template).__name__}, not a mapping.',
-                "Give a dict with 'round', and 'begin', 'end' or 'reserved_roles' where needed.",
+                f'expected a mapping, got {type(template).__name__}.',
+                "Write a dict with 'round', and 'begin', 'end' or 'reserved_roles' if needed.",
             )
         )
     if name in _SHIPPED and not replace:
         raise TemplateError(
             Problem(
                 f'meta template {name!r}',
-                'a template of that name is shipped.',
-                'Choose another name, or say replace=True.',
+                'this name is taken by a built-in template.',
+                'Choose another name, or pass replace=True.',
             )
         )
     _templates[name] = deepcopy(dict(template))

@@ -1,7 +1,7 @@
-"""What a request looks like with its fields open, and how it is filled.
+"""Compiled requests with unfilled fields.
 
-A layout is compiled once. Filling it for a row looks up the row's values and joins; tracing it for a row walks the very
-same pieces and labels them, so the two cannot disagree.
+A layout is compiled once. Filling looks up the row's values and joins them; tracing walks the same pieces and labels
+them, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JOINT = Text('\n', Origin('joint', 'speeches'))
 
 
 class Layout(Protocol):
-    """A request with its fields open."""
+    """A request with unfilled fields."""
 
     def fill(self, row: Row) -> Request:
         """The request for one row."""
@@ -48,11 +48,11 @@ class Layout(Protocol):
 
     @property
     def prefix(self) -> Request:
-        """The leading part that is the same for every row."""
+        """The leading part that every row shares."""
 
 
 class TextLayout:
-    """A text: constant stretches with fields between them."""
+    """A text: constants with fields between them."""
 
     __slots__ = ('_fields', '_frame', '_pieces', 'fill')
 
@@ -63,7 +63,7 @@ class TextLayout:
         self.fill = self._compile_fill()
 
     def _compile_fill(self) -> Callable[[Row], str]:
-        """Filling, as quickly as can be: the one join that a person would write by hand for this text."""
+        """The fastest fill function: the single join one would write by hand for this text."""
         if not self._fields:
             constant = self._frame[0]
             return lambda row: constant
@@ -71,9 +71,9 @@ class TextLayout:
         return _joiner(len(columns))(self._frame[::2], columns, self._fill_with_care)
 
     def _fill_with_care(self, row: Row) -> str:
-        """For a row that lacks a column, or has a value that is not text."""
+        """Fill from a row that lacks a column or has a non-string value."""
         if not isinstance(row, Mapping):
-            raise RenderError(f'a row is a mapping of column to value, got {row!r:.60}.')
+            raise RenderError(f'expected a row (a mapping of column to value), got {row!r:.60}.')
         parts = self._frame.copy()
         for i, field_ in enumerate(self._fields):
             try:
@@ -90,7 +90,7 @@ class TextLayout:
 
     @property
     def is_constant(self) -> bool:
-        """Whether no row can change the text."""
+        """Whether the text is the same for every row."""
         return not self._fields
 
     @property
@@ -104,10 +104,10 @@ Joiner = Callable[[Sequence[str], Sequence[str], Care], Care]
 
 @lru_cache(maxsize=256)
 def _joiner(fields: int) -> Joiner:
-    """A function that makes functions which join constants with this many values of a row.
+    """A factory of functions that join constants with this many row values.
 
-    It is written out as code, because a loop over the fields would cost as much again as the join itself. No text of a
-    template or a row gets into that code, only the number of fields.
+    It is generated code, because a loop over the fields would double the cost of the join. Only the number of fields
+    enters that code, never text from a template or a row.
     """
     constants = ', '.join(f'c{i}' for i in range(fields + 1))
     columns = ', '.join(f'k{i}' for i in range(fields))
@@ -130,7 +130,7 @@ def make(constants, columns, fill_with_care):
 
 
 def _frame_of(pieces: Pieces) -> list[str]:
-    """The constant stretches, with an empty place between each two for a field."""
+    """The constants, with an empty place for a field between each two."""
     frame = ['']
     for piece in pieces:
         if isinstance(piece, Field):
@@ -144,9 +144,9 @@ Encode = Callable[[str], Sequence[int]]
 
 
 class TokensLayout:
-    """A text in which the model side has put token ids: strings and ids in order, or ids alone with a tokenizer.
+    """Text mixed with token ids from the meta template: strings and ids in order, or ids only with a tokenizer.
 
-    The spans join to the strings and ids as they are before the strings are encoded.
+    The spans join to the strings and ids before the strings are encoded.
     """
 
     __slots__ = ('_encode', '_pieces')
@@ -166,7 +166,7 @@ class TokensLayout:
 
     @property
     def prefix(self) -> list[int | str]:
-        """Up to the last id before the first field: the text beside a value is one with it."""
+        """Up to the last id before the first field: text next to a value is tokenized together with it."""
         known = tuple(takewhile(lambda piece: not isinstance(piece, Field), self._pieces))
         if len(known) < len(self._pieces):
             known = _up_to_last_token(known)
@@ -174,7 +174,7 @@ class TokensLayout:
 
 
 def _token_request(pieces: Pieces, encode: Encode | None) -> list[int | str]:
-    """Pieces without fields as a request: each stretch of text as one string, or encoded as a whole."""
+    """Filled pieces as a request: each run of text as one string, or encoded as a whole."""
     request: list[int | str] = []
     text = ''
     for piece in (*pieces, None):
@@ -202,12 +202,12 @@ def _up_to_last_token(pieces: Pieces) -> Pieces:
 
 
 def text_layout(pieces: Sequence[Piece], encode: Encode | None = None) -> Layout:
-    """The layout for a text model: a text, or token ids where the model side gives any."""
+    """The layout for a text model: text, or token ids if the meta template has any."""
     return TokensLayout(pieces, encode) if any(isinstance(piece, Token) for piece in pieces) else TextLayout(pieces)
 
 
 class LinesLayout:
-    """Speeches joined with line breaks, those that turn out empty left out."""
+    """Speeches joined with line breaks, skipping empty ones."""
 
     __slots__ = ('_begin', '_end', '_lines')
 
@@ -236,13 +236,13 @@ class LinesLayout:
 
     @property
     def prefix(self) -> str:
-        """What comes first, and the beginning of the first speech: if that is empty, another takes its place."""
+        """The begin text and the constant start of the first speech (which may turn out empty)."""
         first = self._lines[0].prefix if self._begin.is_constant and self._lines else ''
         return self._begin.prefix + first
 
 
 class TokenLinesLayout:
-    """Speeches joined with line breaks, those that turn out empty left out, between token ids of the model side."""
+    """Speeches joined with line breaks, skipping empty ones, between token ids of the meta template."""
 
     __slots__ = ('_begin', '_encode', '_end', '_lines')
 
@@ -272,7 +272,7 @@ class TokenLinesLayout:
 
 
 def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = (), encode: Encode | None = None) -> Layout:
-    """Speeches joined with line breaks. Those that can never be empty are joined now."""
+    """Speeches joined with line breaks; those that can never be empty are joined at compile time."""
     merged: list[Pieces] = []
     for line in lines:
         if not line or all(isinstance(piece, Text) and not piece.text for piece in line):
@@ -294,17 +294,17 @@ def _never_empty(line: Pieces) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """One message with its fields open. `extra` are further keys of a raw message."""
+    """One message with unfilled fields. `extra` holds other keys of a raw message."""
 
     role: str
     content: Content
     extra: Mapping[str, Any] = field(default_factory=FrozenDict)
     wordless: bool = False
-    """A raw message without content (tool calls only)."""
+    """A raw message with no content (tool calls only)."""
 
 
 class MessagesLayout:
-    """Messages for an API. Those that no row can change are made once and shared."""
+    """Messages for an API. Leading messages that are the same for every row are built once and shared."""
 
     __slots__ = ('_drafts', '_open', '_shared')
 
@@ -329,7 +329,7 @@ class MessagesLayout:
 
     @property
     def drafts(self) -> tuple[MessageDraft, ...]:
-        """The messages with their fields open."""
+        """The messages with unfilled fields."""
         return self._drafts
 
     @property
@@ -338,7 +338,7 @@ class MessagesLayout:
 
 
 def _writer(draft: MessageDraft) -> tuple[Callable[[Row], FrozenDict], bool]:
-    """A function that writes one message, and whether the message is the same for every row."""
+    """A function that writes one message, and whether it is the same for every row."""
     role, extra = draft.role, draft.extra
     if draft.wordless:
         made = FrozenDict(role=role, content=None, **extra)

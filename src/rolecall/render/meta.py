@@ -1,4 +1,4 @@
-"""How a model is addressed: the meta template, read and checked once."""
+"""The meta template, parsed and checked once: a model's roles and their markers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _API_ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role of the model: what stands before and after its speech, and what it says by default."""
+    """One role of the model: its markers, and its default prompt."""
 
     name: str
     begin: Pieces = ()
@@ -32,12 +32,12 @@ class Role:
     default: Pieces | None = None
     generate: bool = False
     api_role: str | None = None
-    """The role's name in an API's messages (user, assistant, system …), None if it has none."""
+    """The role in an API's messages (user, assistant, system …), None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaTemplate:
-    """The model side of a prompt.
+    """A model's prompt format.
 
     >>> meta = MetaTemplate.read(dict(round=[
     ...     dict(role='HUMAN', begin='<H>', end='</H>'),
@@ -47,13 +47,13 @@ class MetaTemplate:
     """
 
     round: tuple[Role | Text, ...] | None = None
-    """The roles of one round, and the bare strings between them; None leaves the dataset's speeches as they are."""
+    """The roles of one round and the bare strings between them; None keeps the dataset's speeches as they are."""
     reserved: tuple[Role, ...] = ()
     begin: Pieces = ()
     end: Pieces = ()
     eos_token_id: int | tuple[int, ...] | None = None
     messages: tuple[FrozenDict, ...] = ()
-    """Messages that the model side adds in front (a meta template given as a list of messages)."""
+    """Messages to add in front (a meta template given as a list of messages)."""
     roles: Mapping[str, Role] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,13 +62,13 @@ class MetaTemplate:
 
     @classmethod
     def read(cls, written: Any) -> MetaTemplate:
-        """Read a meta template in the documents' syntax; everything that is wrong is reported at once."""
+        """Parse a meta template; all problems are reported at once."""
         problems = ProblemCollector()
         if isinstance(written, MetaTemplate):
             return written
         match written:
             case (Mapping() as alone,) if isinstance(written, tuple) and 'role' not in alone:
-                written = alone  # a stray comma behind `dict(…)`, as the documents print it
+                written = alone  # a stray comma after `dict(…)`, as in the published examples
         if isinstance(written, Mapping):
             meta = _read_mapping(written, problems)
         elif isinstance(written, (list, tuple)):
@@ -81,7 +81,7 @@ class MetaTemplate:
 
     @property
     def order(self) -> dict[str, int]:
-        """The place of each role in the round."""
+        """The position of each role in the round."""
         return {item.name: i for i, item in enumerate(self.round or ()) if isinstance(item, Role)}
 
 

@@ -1,4 +1,4 @@
-"""The model sides: text models with and without a meta template, APIs, and models with a chat template of their own."""
+"""Renderers for text models, with or without a meta template, and for chat APIs."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ API_ROLES = MetaTemplate.read(
         'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}],
     }
 )
-"""How an API is addressed when its config says nothing else."""
+"""The roles of an API whose config defines none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The compiled form of one prompt, and what happened to the dataset's words."""
+    """One compiled prompt, and notes on changes to the dataset's text."""
 
     layout: Layout
     notes: tuple[Note, ...] = ()
 
 
 class Renderer(Protocol):
-    """A model side: turns a script into the layout of a request."""
+    """Turns a script into the layout of a request for one model."""
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
-        """The request for this script. With `prefill`, the words the dataset begins the answer with are sent, too."""
+        """The request for this script. `prefill` also sends the text that begins the answer in the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextRenderer:
-    """A text model: with a meta template, or without (then speeches are joined with line breaks)."""
+    """A text model. Without a meta template, speeches are joined with line breaks."""
 
     meta: MetaTemplate | None = None
     encode: Callable[[str], Sequence[int]] | None = None
@@ -69,20 +69,20 @@ class TextRenderer:
 
     @property
     def has_rounds(self) -> bool:
-        """Whether speeches are wrapped by the model's roles (and not joined with line breaks)."""
+        """Whether speeches are wrapped in the model's role markers, rather than joined with line breaks."""
         return self.meta is not None and self.meta.round is not None
 
     @property
     def writes_text(self) -> bool:
-        """Whether what stands around speeches is text alone, without token ids."""
+        """Whether the role markers are text, without token ids."""
         roles = self.meta.roles.values() if self.has_rounds and self.meta else ()
         return not any(isinstance(piece, Token) for role in roles for piece in (*role.begin, *role.end))
 
     def stands_alone(self, items: Sequence[Item]) -> bool:
-        """Whether the text of some speeches does not depend on those around them.
+        """Whether the text of these speeches is independent of their neighbours.
 
-        It may where a round says something by itself, since neighbours may share a round; but not if the speeches fill
-        theirs from its first role to its last.
+        Neighbours can share a round, which matters if the round has text of its own; speeches that fill a round from
+        its first role to its last do not share it.
         """
         if self.meta is None or self.meta.round is None:
             return True
@@ -93,9 +93,9 @@ class TextRenderer:
         return spoken == [one.name if isinstance(one, Role) else '' for one in ends]
 
     def render_fragment(self, items: Sequence[Item]) -> str:
-        """The text of some speeches on their own, without the words around the whole conversation.
+        """The text of these speeches alone, without the `begin` and `end` of the conversation.
 
-        It is all there is of them only if the model side `writes_text`, and they can stand alone.
+        It is complete only if the renderer `writes_text` and the speeches stand alone.
         """
         if self.meta is None or self.meta.round is None:
             return str(lines_layout([_line_of(item) for item in items]).fill({}))
@@ -131,7 +131,7 @@ class TextRenderer:
 
 @dataclass(frozen=True, slots=True)
 class ApiRenderer:
-    """A chat API: speeches become messages; neighbours of one role are joined; no words are lost."""
+    """A chat API: speeches become messages, neighbours of one role are joined, and no text is lost."""
 
     meta: MetaTemplate = field(default=API_ROLES)
 
@@ -145,7 +145,7 @@ class ApiRenderer:
     def drafts(
         self, script: Script, mode: Mode, *, prefill: bool = False
     ) -> tuple[list[MessageDraft], tuple[Note, ...]]:
-        """The messages with their fields open."""
+        """The messages with unfilled fields."""
         if script.plain:
             return _with_added([MessageDraft('user', _only_text(script))], self.meta), ()
         if script.raw:
@@ -168,7 +168,7 @@ class ApiRenderer:
         return _with_added(drafts, self.meta), tuple(notes)
 
     def _raw_drafts(self, script: Script, mode: Mode, *, prefill: bool) -> tuple[list[MessageDraft], tuple[Note, ...]]:
-        """Raw messages go as they are; only an answer that the dataset hides is not sent."""
+        """Send raw messages unchanged, except for a hidden answer at the end."""
         turns = [item for item in script.items if isinstance(item, Turn)]
         notes: tuple[Note, ...] = ()
         if mode == 'gen' and turns and turns[-1].role == 'assistant' and _hides_answer(turns[-1].content):
@@ -178,15 +178,15 @@ class ApiRenderer:
                 turns = turns[:-1]
         stray = [item for item in script.items if isinstance(item, BareText) and any(map(has_words, item.content))]
         if stray:
-            what = 'the examples are strings, and the messages have no speech to put them in.'
-            raise TemplateError(Problem('ice_template', what, 'Use a RawPromptTemplate for the examples, too.'))
+            what = 'the examples are strings, but the ice_token is not inside a message.'
+            raise TemplateError(Problem('ice_template', what, 'Use a RawPromptTemplate for the examples as well.'))
         drafts = [MessageDraft(turn.role, turn.content, turn.extra, turn.silent) for turn in turns]
         return _with_added(drafts, self.meta), notes
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRenderer:
-    """No model at all: each speech as the dataset has it, bare strings as messages of nobody."""
+    """No model: each speech as the dataset has it, bare text as messages without a role."""
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         if script.plain:
@@ -204,20 +204,22 @@ def _only_text(script: Script) -> Pieces:
 
 
 def _before_answer(arranged: Arrangement) -> tuple[Utterance, ...]:
-    """What is said before the answer."""
+    """The speeches before the answer."""
     return arranged.utterances[:-1] if arranged.answering else arranged.utterances
 
 
 def _note_withheld(answer: Utterance) -> tuple[Note, ...]:
-    """A note about the words that the dataset puts into the model's mouth, if it does."""
+    """A note on dataset text at the start of the answer, if any."""
     text = ''.join(piece.text for piece in content_pieces(answer.content) if isinstance(piece, Text))
     if not text.strip():
         return ()
-    return (Note('not_sent', 'the answer is left to the model, so its first words are not sent (see prefill).', text),)
+    return (
+        Note('not_sent', 'the model writes the whole answer, so this beginning of it is not sent (see prefill).', text),
+    )
 
 
 def _named_roles(script: Script) -> tuple[Item, ...]:
-    """Raw messages under the names that meta templates use."""
+    """Raw messages under the role names of meta templates."""
     if not script.raw:
         return script.items
     return tuple(
@@ -229,7 +231,7 @@ def _named_roles(script: Script) -> tuple[Item, ...]:
 
 
 def _as_texts(script: Script) -> tuple[Script, tuple[Note, ...]]:
-    """Raw messages as a text model can be told them, and a note about each key that it cannot be told."""
+    """Raw messages as text, and a note for each key that a text model cannot take."""
     texts: list[Item] = []
     notes: list[Note] = []
     for item in script.items:
@@ -241,21 +243,19 @@ def _as_texts(script: Script) -> tuple[Script, tuple[Note, ...]]:
 
 
 def _note_unsupported_keys(turn: Turn) -> Iterator[Note]:
-    """What a message has beside its words. One that calls tools says something else than its words: it is refused."""
+    """Note message keys besides the content. Tool calls are an error: dropping them would change the message."""
     for key, value in turn.extra.items():
         if not value:
             continue
         if key in _CALLS:
-            what = f'a message of {turn.role} has {key}, which this model cannot be told: it takes text only.'
-            remedy = 'Use a model with a chat API or a chat template, or write the call into the content.'
+            what = f'the {turn.role} message has {key}, but this model only takes text.'
+            remedy = 'Use a model with a chat API or a chat template, or write the call in the content.'
             raise TemplateError(Problem('prompt_template', what, remedy))
-        yield Note(
-            'not_sent', f'a message of {turn.role} has {key}, which a model that takes text cannot be told.', key
-        )
+        yield Note('not_sent', f'the {turn.role} message has {key}, which a text model cannot take.', key)
 
 
 def _joined_texts(content: Content) -> Content:
-    """The parts of a message as one text, each on a line of its own, if all of them are texts."""
+    """The parts of a message as one text, one line each, if they are all text."""
     if not isinstance(content, RawParts) or not all(entry.is_text for entry in content.entries):
         return content
     lines = [entry.words for entry in content.entries]
@@ -268,8 +268,8 @@ def _text_content(content: Content) -> Pieces:
     raise TemplateError(
         Problem(
             'prompt_template',
-            'the prompt has pictures, sound or film in it; this model takes text only.',
-            'Use a model with a chat API that takes media.',
+            'the prompt has images, audio or video; this model only takes text.',
+            'Use a model with a chat API that accepts media.',
         )
     )
 
@@ -284,7 +284,7 @@ def _line_of(item: Item) -> Pieces:
 
 
 def has_words(piece: Piece) -> bool:
-    """Whether a piece says anything. A value counts even where a row leaves it empty: all rows share a layout."""
+    """Whether a piece has text. Fields count even if a row leaves them empty: all rows share a layout."""
     return not isinstance(piece, Text) or piece.origin.kind in _VALUES or bool(piece.text.strip())
 
 
@@ -293,7 +293,7 @@ def _hides_answer(content: Content) -> bool:
 
 
 def _as_messages(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[Note]) -> list[MessageDraft]:
-    """Messages, with words that no role speaks put into a neighbour that is not the model's own."""
+    """Messages, with bare text moved into a neighbouring message that is not the assistant's."""
     drafts: list[MessageDraft] = []
     waiting: list[Pieces] = []
     for utterance in utterances:
@@ -320,15 +320,15 @@ def _as_messages(utterances: Sequence[Utterance], meta: MetaTemplate, notes: lis
 def _api_role(role: Role) -> str:
     if role.api_role is not None:
         return role.api_role
-    what = f'the role {role.name} has no api_role, so an API cannot be told who speaks.'
-    raise TemplateError(Problem('meta_template', what, "Give it one: api_role='HUMAN', 'BOT' or 'SYSTEM'."))
+    what = f'role {role.name} has no api_role.'
+    raise TemplateError(Problem('meta_template', what, "Set api_role='HUMAN', 'BOT' or 'SYSTEM'."))
 
 
 def _wrap_content(utterance: Utterance) -> Content:
     if not utterance.begin and not utterance.end:
         return utterance.content
     if any(isinstance(piece, Token) for piece in (*utterance.begin, *utterance.end)):
-        what = 'begin or end of a role holds token ids; an API takes text.'
+        what = 'begin or end of a role has token ids; an API takes text.'
         raise TemplateError(Problem('meta_template', what, 'Write them as strings.'))
     if isinstance(utterance.content, tuple):
         return (*utterance.begin, *utterance.content, *utterance.end)
@@ -336,14 +336,14 @@ def _wrap_content(utterance: Utterance) -> Content:
 
 
 def _after(words: Sequence[Pieces], content: Content) -> Content:
-    """Content with words put in front of it, each on a line of its own."""
+    """Put lines of text in front of content."""
     if not isinstance(content, tuple):
         return JoinedParts((*words, content))
     return (*[piece for line in words for piece in (*line, *_line_break(line))], *content)
 
 
 def _line_break(line: Pieces) -> Pieces:
-    """A line break after some words, unless the template itself ends them with one."""
+    """A line break, unless the template text already ends with one."""
     last = line[-1] if line else None
     ends = isinstance(last, Text) and last.origin.kind not in _VALUES and last.text.endswith('\n')
     return () if ends else (_JOINT,)
@@ -351,11 +351,11 @@ def _line_break(line: Pieces) -> Pieces:
 
 def _note_moved(words: Sequence[Pieces], role: str) -> Note:
     text = ''.join(str(getattr(piece, 'text', getattr(piece, 'written', ''))) for line in words for piece in line)
-    return Note('moved', f'words that no role speaks were put into the {role} message next to them.', text)
+    return Note('moved', f'text outside any role was moved into the {role} message next to it.', text)
 
 
 def _append_words(drafts: list[MessageDraft], waiting: list[Pieces], notes: list[Note]) -> None:
-    """Words with no message after them to carry them: into the one before, if that is not the model's."""
+    """Append bare text with no message after it to the message before, unless that is the assistant's."""
     words: Pieces = waiting[0]
     for line in waiting[1:]:
         words = (*words, _JOINT, *line)
@@ -364,11 +364,11 @@ def _append_words(drafts: list[MessageDraft], waiting: list[Pieces], notes: list
         notes.append(_note_moved(waiting, drafts[-1].role))
     else:
         drafts.append(MessageDraft('user', words))
-        notes.append(Note('moved', 'words that no role speaks became a user message of their own.', ''))
+        notes.append(Note('moved', 'text outside any role became a user message.', ''))
 
 
 def join_neighbours(drafts: Sequence[MessageDraft], notes: list[Note]) -> list[MessageDraft]:
-    """Consecutive messages of one role become one, joined with a line break."""
+    """Join consecutive messages of one role with a line break."""
     joined: list[MessageDraft] = []
     for draft in drafts:
         last = joined[-1] if joined else None
@@ -380,12 +380,12 @@ def join_neighbours(drafts: Sequence[MessageDraft], notes: list[Note]) -> list[M
         else:
             content = JoinedParts((last.content, draft.content))
         joined[-1] = replace(last, content=content)
-        notes.append(Note('merged', f'two {draft.role} speeches in a row were joined with a line break.'))
+        notes.append(Note('merged', f'two consecutive {draft.role} speeches were joined with a line break.'))
     return joined
 
 
 def _with_added(drafts: list[MessageDraft], meta: MetaTemplate) -> list[MessageDraft]:
-    """The messages a meta template adds: in front of the first message of their role, or as messages of their own."""
+    """Add the meta template's messages: to the first message of their role, or as new messages in front."""
     drafts = list(drafts)
     alone: list[MessageDraft] = []
     for message in meta.messages:

@@ -1,4 +1,4 @@
-"""The final request, cut into spans that say where each character comes from."""
+"""The final request, and the spans that label every character with its origin."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ['Request', 'Span', 'join_spans', 'texts_of']
 
 Message = Mapping[str, Any]
 Request = str | list[Message] | list[int] | list[int | str]
-"""What a model receives: a text, messages, or token ids (with strings where no tokenizer is at hand)."""
+"""What a model receives: text, messages, or token ids (mixed with strings if there is no tokenizer)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the request and its origin."""
+    """A piece of the request and its origin."""
 
     text: str
     origin: Origin
     message: int | None = None
-    """Which message it stands in; None in a text."""
+    """The index of its message; None in a text."""
     part: int | None = None
-    """Which part of a message of several parts."""
+    """The index of its part, in a message of several parts."""
     token: int | None = None
-    """A token id that the model side gives instead of text."""
+    """A token id from the meta template, in place of text."""
 
 
 Place = tuple[int | None, int | None]
 
 
 def join_spans(spans: Iterable[Span]) -> dict[Place, str]:
-    """The text of each place of a request that has any, put together from its spans."""
+    """Join spans to the text of each place (message, part) that has any."""
     texts: dict[Place, str] = {}
     for span in spans:
         place = (span.message, span.part)
@@ -45,7 +45,7 @@ def join_spans(spans: Iterable[Span]) -> dict[Place, str]:
 
 
 def texts_of(request: Request) -> dict[Place, str]:
-    """The text of each place of a request that has any: what its spans must join to.
+    """The text of each place (message, part) of a request: what its spans must join to.
 
     >>> texts_of([{'role': 'user', 'content': 'Hi'}])
     {(0, None): 'Hi'}
@@ -57,7 +57,7 @@ def _texts(request: Request) -> Iterable[tuple[Place, str]]:
     if isinstance(request, str):
         yield (None, None), request
     elif all(isinstance(entry, Mapping) for entry in request):
-        yield from _message_texts(request)  # type: ignore[arg-type]  # every entry was just seen to be a mapping
+        yield from _message_texts(request)  # type: ignore[arg-type]  # every entry is a mapping
     else:
         yield (None, None), ''.join(f'<{entry}>' if isinstance(entry, int) else str(entry) for entry in request)
 
