@@ -158,7 +158,7 @@ def test_a_row_that_fails_is_a_finding_and_the_others_are_looked_at() -> None:
     }
     fails, unfilled = lint_config(config)
     assert (fails.rule, fails.row, fails.count) == ('row-fails', 0, 1)
-    assert 'equally long' in fails.message
+    assert 'the same length' in fails.message
     assert (unfilled.rule, unfilled.row, unfilled.count, unfilled.seen) == ('unfilled-field', 1, 1, 2)
 
 

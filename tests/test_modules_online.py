@@ -745,7 +745,7 @@ def test_tools_are_given_once(server: Server) -> None:
     module = module_of(server).with_tools([add])
     with pytest.raises(ModuleError, match='already has tools'):
         module('Hi', tools=[TOOL])
-    with pytest.raises(RolecallError, match='cannot be given again'):
+    with pytest.raises(RolecallError, match='cannot be passed again'):
         module.prompt(ChatPrompter('Hi', tools=[TOOL]))('Hi')
 
 
