@@ -23,7 +23,7 @@ from rolecall.models.base import ModelError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator
-from rolecall.scoring.metrics.judging import READINGS
+from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS
 from rolecall.scoring.statistics import wilson
@@ -432,7 +432,7 @@ def test_a_long_verdict_is_read_in_time_that_grows_with_its_length(piece: str) -
         text = (piece * size)[:size]
         began = time.perf_counter()
         for _ in range(3):
-            READINGS['generic_llmjudge_postprocess'](text)
+            READINGS['generic_llmjudge_postprocess'].read(text, Answer(''))
         return time.perf_counter() - began
 
     assert seconds(32_000) < 40 * max(seconds(4_000), 0.002)
@@ -644,7 +644,10 @@ def test_a_reference_to_the_reference_system_means_ours() -> None:
 PAGE = (Path(__file__).parent.parent / 'docs' / 'scoring.md').read_text(encoding='utf-8')
 
 
-@pytest.mark.parametrize(('name', 'function'), [*METRICS.items(), *POSTPROCESSORS.items(), *READINGS.items()])
+@pytest.mark.parametrize(
+    ('name', 'function'),
+    [*METRICS.items(), *POSTPROCESSORS.items(), *((name, one.read) for name, one in READINGS.items())],
+)
 def test_the_page_describes_every_name_as_its_function_does(name: str, function: Any) -> None:
     first = (function.__doc__ or '').strip().splitlines()[0]
     assert f'| `{name}` | {first} |' in PAGE

@@ -74,7 +74,7 @@ def test_the_pronoun_is_no_option_even_where_the_letter_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ('reply', 'found'), [('Perhaps (C)', ''), ('C', 'C'), ('the answer is C', 'C'), ('option C', '')]
+    ('reply', 'found'), [('Perhaps (C)', ''), ('C', 'C'), ('the answer is C', 'C'), ('Option C', 'C')]
 )
 def test_without_cushion_a_letter_merely_mentioned_is_no_choice(reply: str, found: str) -> None:
     assert first_option_postprocess(reply, options='ABCD', cushion=False) == found

@@ -14,7 +14,8 @@ from rolecall.report import StoredRun, report_markdown
 from rolecall.runs import RunSummary, run_config
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.metrics.judging import READINGS
+from rolecall.scoring.metrics.judge_replies import READINGS
+from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.scorecard import Scorecard
 
@@ -299,7 +300,7 @@ RATINGS = [('Score: -3', -3.0), ('Score: .5', 0.5), ('**Score**: **7**', 7.0), (
 
 @pytest.mark.parametrize(('words', 'rating'), RATINGS)
 def test_ratings_are_read_with_sign_and_point(words: str, rating: float | None) -> None:
-    assert READINGS['mtbench_postprocess'](words) == rating
+    assert READINGS['mtbench_postprocess'].read(words, Answer('')) == rating
 
 
 def sure(prediction: Any, gold: Any) -> float:

@@ -71,7 +71,9 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
     factor = 100.0 if percent else 1.0
     estimate = _estimate(metric, counted)
     turns = _turns(counted) if metric.by_turn else {}
-    further = {**_parts(counted), **turns, **_compute_breakdown(metric, counted), **_pass_rates(counted, k)}
+    parts = _parts(counted)
+    derived = metric.derive(parts) if metric.derive and parts else {}
+    further = {**parts, **derived, **turns, **_compute_breakdown(metric, counted), **_pass_rates(counted, k)}
     interval = estimate.interval
     return Summary(
         marks,

@@ -10,8 +10,11 @@ from typing import Any
 from rolecall.errors import needed
 from rolecall.prompts.values import text_of
 
-__all__ = ['alternatives', 'bare_words', 'chinese_words', 'plain_words', 'strip_text']
+__all__ = ['alternatives', 'bare_words', 'chinese_words', 'cut_next_problem', 'plain_words', 'strip_text']
 
+_NEXT_PROBLEM = re.compile(
+    r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)\s*\d*|问题|题目)[*\s]*[:：]'
+)
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
 
@@ -27,6 +30,16 @@ def alternatives(gold: Any) -> list[Any]:
     (['cat', 'a cat'], ['cat'])
     """
     return list(gold) if isinstance(gold, (list, tuple)) else [gold]
+
+
+def cut_next_problem(text: str) -> str:
+    """The reply up to the point where it runs on to a next problem of its own.
+
+    >>> cut_next_problem('The answer is 12.\\n\\nProblem: What is 2+2?\\nThe answer is 4.')
+    'The answer is 12.'
+    """
+    found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip()))
+    return text[: found.start()].rstrip() if found else text
 
 
 def bare_words(value: Any) -> list[str]:

@@ -6,26 +6,16 @@ from the values of a row to the judge's reply.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rolecall.registry import Registry
-from rolecall.scoring.blame import NoOpinionError, describe_error
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Number, make_mark
-from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.naming import find_entry
+from rolecall.scoring.metrics.judge_replies import read_dict_postprocessor
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
-__all__ = ['READINGS', 'Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
+__all__ = ['Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
-Reading = Callable[[str], Number | Mapping[str, float] | None]
-
-_RATING = re.compile(
-    r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)[^\w.-]{0,8}(-?(?:\d+(?:\.\d+)?|\.\d+))',
-    re.IGNORECASE,
-)
 
 
 def judge_accuracy(
@@ -37,8 +27,7 @@ def judge_accuracy(
     keep_predictions: bool = False,
 ) -> Metric:
     """The share of rows the judge marks right (`A` or CORRECT); `dict_postprocessor` reads its replies."""
-    reads = _find_reading(dict_postprocessor or 'generic_llmjudge_postprocess')
-    return _judge_metric('accuracy', reads, unit='%')
+    return _judge_metric(dict_postprocessor or 'generic_llmjudge_postprocess', name='accuracy', unit='%')
 
 
 def judge_rating(
@@ -50,8 +39,7 @@ def judge_rating(
     keep_predictions: bool = False,
 ) -> Metric:
     """The mean of the judge's ratings (`[[7]]`), or of what `dict_postprocessor` reads from its replies."""
-    reads = _find_reading(dict_postprocessor or 'mtbench_postprocess')
-    return _judge_metric('rating', reads, unit='')
+    return _judge_metric(dict_postprocessor or 'mtbench_postprocess', name='rating', unit='')
 
 
 def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:
@@ -72,58 +60,19 @@ def judge_values(answer: Answer) -> dict[str, Any]:
     return {**answer.values, 'prediction': answer.prediction, 'obj_gold': answer.gold}
 
 
-def read_grade(text: str, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
-    """Whether a judge's reply means right: `A`, or CORRECT; any other tag is wrong.
+def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str) -> Metric:
+    reading = read_dict_postprocessor(dict_postprocessor)
 
-    >>> [read_grade(reply) for reply in ('A', 'B: INCORRECT', 'The reply is CORRECT.', "It isn't right.", 'Hm.')]
-    [True, False, True, False, None]
-    """
-    return verdict_in(text, true_tag, false_tag)
-
-
-def read_rating(text: str) -> float | None:
-    """The last rating in a judge's reply.
-
-    >>> read_rating('Fair. Rating: [[7.5]]'), read_rating('Score: 3'), read_rating('good')
-    (7.5, 3.0, None)
-    """
-    found = _RATING.findall(text)
-    return float(''.join(found[-1])) if found else None
-
-
-READINGS: Registry[Callable[..., Any]] = Registry(
-    'dict_postprocessor',
-    {
-        'generic_llmjudge_postprocess': read_grade,
-        'generic_llmjudge_academic_postprocess': read_grade,
-        'mtbench_postprocess': read_rating,
-    },
-)
-"""How a judge's reply is read, by the names configs use (`dict_postprocessor`)."""
-
-
-def _judge_metric(name: str, reads: Reading, *, unit: str) -> Metric:
     def mark(answer: Answer) -> Mark | None:
-        if answer.opinion is None:
-            return None
-        result = reads(answer.opinion)
-        if result is None:
-            raise NoOpinionError(f"no verdict in the judge's reply: {' '.join(answer.opinion.split())!r:.60}.")
-        return make_mark(result)
+        found: Mark | None = None if answer.opinion is None else reading.read(answer.opinion, answer)
+        return found
 
-    return Metric(name, mark, unit=unit, needs_gold=False, needs_judge=lambda answer: True)
-
-
-def _find_reading(entry: Any) -> Reading:
-    read = find_entry(entry, READINGS, where='dict_postprocessor')
-    options = dict(read.options)
-    function: Callable[..., Any] = read.kind
-
-    def reads(text: str) -> Number | Mapping[str, float] | None:
-        try:
-            result: Number | Mapping[str, float] | None = function(text, **options)
-        except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
-            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
-        return result
-
-    return reads
+    return Metric(
+        reading.metric or name,
+        mark,
+        unit=unit if reading.unit is None else reading.unit,
+        needs_gold=False,
+        lower_is_better=reading.lower_is_better,
+        derive=reading.derive,
+        needs_judge=lambda answer: True,
+    )

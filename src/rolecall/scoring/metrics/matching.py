@@ -51,7 +51,12 @@ def bbh_multiple_choice() -> Metric:
 
 def bbh_freeform() -> Metric:
     """The share of rows whose phrase after `the answer is` is the gold one, in any case."""
-    return Metric('accuracy', mark_by(lambda prediction, gold: _final_phrase(prediction) == _final_phrase(gold)))
+
+    def same(prediction: Any, gold: Any) -> bool:
+        phrase = bbh_freeform_postprocess(strip_text(prediction)).casefold()
+        return any(phrase == strip_text(one).rstrip('.').casefold() for one in alternatives(gold))
+
+    return Metric('accuracy', mark_by(same))
 
 
 def contains_an_answer() -> Metric:
@@ -80,10 +85,6 @@ def _phrase(value: Any, ignore_case: bool) -> str:
 
 def _letter(value: Any) -> str:
     return strip_text(value).strip('().').upper()
-
-
-def _final_phrase(value: Any) -> str:
-    return bbh_freeform_postprocess(strip_text(value)).lower()
 
 
 def _within(part: Sequence[str], whole: Sequence[str]) -> bool:

@@ -65,6 +65,8 @@ class Metric:
     """From the summed tallies to the value; without it, the value is the mean of the scores."""
     group: Callable[[Answer], str | None] | None = None
     """The group of a row, where groups are counted: a group is right if all its rows are."""
+    derive: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
+    """Further numbers computed from the means of the marks' parts."""
     breakdown: Callable[[Sequence[tuple[Answer, Mark]]], Mapping[str, float]] | None = None
     """Further numbers that need all rows."""
     needs_judge: Callable[[Answer], bool] | None = None

@@ -30,13 +30,29 @@ def same_expression(version: str = 'v2') -> Metric:
 
 
 def _same(prediction: Any, gold: Any) -> bool:
-    ours, right = strip_text(prediction), strip_text(gold)
+    ours, right = _drop_currency(prediction), _drop_currency(gold)
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
         return False
+    if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
+        return False
     library = needed('math_verify', extra='score', purpose='to compare mathematical answers')
     return bool(library.verify(_read(right), _read(ours), timeout_seconds=_time_limit()))
+
+
+def _drop_currency(value: Any) -> str:
+    return strip_text(value).replace(r'\$', '')
+
+
+def _bracket_of(text: str) -> str:
+    """Whether an expression is written as a set or as a tuple: `\\{1,2\\}` or `(1,2)`."""
+    bare = re.sub(r'\\(?:left|right|boxed)(?![a-zA-Z])|\s', '', text).strip('$')
+    if bare.startswith('{') and bare.endswith('}') and not bare.startswith(r'{\{'):
+        bare = bare[1:-1]
+    if bare.startswith((r'\{', r'\lbrace')):
+        return 'set'
+    return 'tuple' if re.fullmatch(r'[(\[].*,.*[)\]]', bare) else ''
 
 
 @lru_cache(maxsize=10_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rolecall.scoring.postprocess.numbers import last_number
+from rolecall.scoring.texts import cut_next_problem
 
 __all__ = ['last_boxed', 'math_postprocess', 'math_postprocess_v2']
 
@@ -14,6 +15,15 @@ _MATH = re.compile(
     r'\$\$([^$]+)\$\$|(?<!\\)\$((?:[^$\\]|\\.)+)\$|\\\(((?:(?!\\[()]).)+)\\\)|\\\[((?:(?!\\[\[\]]).)+)\\\]', re.DOTALL
 )
 _SENTENCE = re.compile(r'(?:[^.\n。]|\.(?=\S))+')
+_LONGEST_LINE = 200
+_UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
+_NAME = r'\\[a-zA-Z]+'
+_ATOM = rf'(?:\d|{_NAME}|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
+_BARE = re.compile(rf'(?:{_ATOM}|\s)+')
+_TEXT = re.compile(r'\\text\{[^{}]*\}')
+_TOKEN = re.compile(rf'(?<![\w\\])(?:[(\[](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})')
+_TAIL = 2000
+_ASSIGNED = re.compile(r'(?:[^=]*=)+\s*(?P<value>-?[\d.,]+)')
 
 
 def math_postprocess(text: str) -> str:
@@ -22,7 +32,8 @@ def math_postprocess(text: str) -> str:
     >>> math_postprocess('Final Answer: The final answer is $x+1$. I hope it is correct.')
     'x+1'
     """
-    return _find_stated(text) or last_boxed(text) or _find_last(text)
+    own = _cut_own(text)
+    return _find_stated(own) or last_boxed(own) or _find_last(own)
 
 
 def math_postprocess_v2(text: str) -> str:
@@ -31,7 +42,8 @@ def math_postprocess_v2(text: str) -> str:
     >>> math_postprocess_v2(r'The answer is 3, that is, \boxed{\frac{6}{2}}.')
     '\\frac{6}{2}'
     """
-    return last_boxed(text) or _find_stated(text) or _find_last(text)
+    own = _cut_own(text)
+    return last_boxed(own) or _find_stated(own) or _find_last(own)
 
 
 def last_boxed(text: str) -> str:
@@ -72,9 +84,31 @@ def _find_stated(text: str) -> str:
     return ''
 
 
+def _cut_own(text: str) -> str:
+    """The reply without problems the model invents after its answer."""
+    own = cut_next_problem(text)
+    return own if own != text and (_find_stated(own) or last_boxed(own) or _MATH.search(own)) else text
+
+
 def _find_last(text: str) -> str:
     formulas = list(_MATH.finditer(text))
-    return _content_of(formulas[-1]) if formulas else last_number(text)
+    if formulas:
+        return _content_of(formulas[-1])
+    line = text.strip().rpartition('\n')[2].strip()
+    if len(line) <= _LONGEST_LINE and re.search(r'\w', line) and _BARE.fullmatch(_TEXT.sub('', line)):
+        return _right_side(_tidy(line))
+    tokens = [_tidy(token).rstrip('!') for token in _TOKEN.findall(_UNIT.sub('', text[-_TAIL:]))]
+    return _right_side(tokens[-1]) if tokens and not _is_number(tokens[-1]) else last_number(_UNIT.sub('', text))
+
+
+def _right_side(expression: str) -> str:
+    """`x = 5` is the number 5; any other expression is itself."""
+    assigned = _ASSIGNED.fullmatch(expression)
+    return last_number(assigned['value']) if assigned else expression
+
+
+def _is_number(expression: str) -> bool:
+    return re.fullmatch(r'[-+$]?[\d.,]+%?', expression) is not None
 
 
 def _content_of(formula: re.Match[str]) -> str:

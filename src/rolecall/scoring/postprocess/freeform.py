@@ -61,8 +61,10 @@ def bbh_freeform_postprocess(text: str) -> str:
     """
     said = list(_STATED.finditer(text))
     rest = text[said[-1].end() :] if said else text.strip()
-    phrase = re.split(r'\n|\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip().strip('"“”').strip()
-    return phrase.capitalize() if phrase.lower() in ('yes', 'no') else phrase
+    phrase = re.split(r'\n|(?<!\b[A-Z])\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip()
+    phrase = phrase.strip('"“”').strip().removesuffix('.')
+    lead = re.match(r'(yes|no)(?=$|\s*[,;:–—-])', phrase, re.IGNORECASE)
+    return lead[0].capitalize() if lead else phrase
 
 
 def match_answer_pattern(text: str, answer_pattern: str) -> str:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import normalize
 
+from rolecall.scoring.texts import cut_next_problem
+
 __all__ = [
     'bbh_mcq_postprocess',
     'first_capital_postprocess',
@@ -32,7 +34,7 @@ def first_option_postprocess(text: str, options: str | Sequence[str], cushion: b
     'C'
     """
     ways = _ways(''.join(options))
-    guesses = (ways.marked, ways.plain) if cushion else ()
+    guesses = ((*ways.marked, *ways.called), ways.plain) if cushion else (ways.called,)
     return _pick_letter(text, ways, (ways.stated, ways.concluded, ways.leading, ways.alone, *guesses), place=0)
 
 
@@ -44,7 +46,9 @@ def last_option_postprocess(text: str, options: str | Sequence[str]) -> str:
     """
     ways = _ways(''.join(options))
     decided = (*ways.stated, *ways.concluded)
-    return _pick_letter(text, ways, (decided, ways.alone, ways.leading, ways.marked, ways.plain), place=-1)
+    return _pick_letter(
+        text, ways, (decided, ways.alone, ways.leading, (*ways.marked, *ways.called), ways.plain), place=-1
+    )
 
 
 def bbh_mcq_postprocess(text: str) -> str:
@@ -101,6 +105,7 @@ class _Ways:
     concluded: tuple[re.Pattern[str], ...]
     leading: tuple[re.Pattern[str], ...]
     alone: tuple[re.Pattern[str], ...]
+    called: tuple[re.Pattern[str], ...]
     marked: tuple[re.Pattern[str], ...]
     plain: tuple[re.Pattern[str], ...]
     ruled_out: tuple[re.Pattern[str], ...]
@@ -142,9 +147,8 @@ def _ways(options: str) -> _Ways:
         marked=_patterns(
             rf'[(\[{{【*"\'“‘<]\s*{x}\s*[)\]}}】*"\'”’>]',
             rf'{x}\)',
-            rf'\b(?:option|choice)s?\s+{x}',
-            f'选项{x}',
         ),
+        called=_patterns(rf'\b(?:option|choice)s?\s+{_OPEN}{x}', f'选项{x}'),
         plain=_patterns(x),
         ruled_out=_patterns(
             r'(?:\bnot|n[\'’]t|\bneither|\bnor|\bexcept|\bunlike|\brul(?:e|es|ed|ing)\s+out|\beliminat\w+|\brather\s+than'
@@ -162,7 +166,12 @@ def _patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
 def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
     """The most clearly chosen letter; ruled-out options are considered only if nothing else is found."""
     plainly = normalize('NFKC', text)
-    readings = dict.fromkeys((_remove_ruled_out(plainly, ways.ruled_out), plainly, _capitalise_marked(plainly)))
+    own = cut_next_problem(plainly)
+    readings = dict.fromkeys(
+        reading
+        for part in (own, plainly)
+        for reading in (_remove_ruled_out(part, ways.ruled_out), part, _capitalise_marked(part))
+    )
     ranks = tuple(ranks)
     for reading in readings:
         for patterns in ranks:

@@ -1,0 +1,217 @@
+"""How a judge's reply is read, by the names configs use (`dict_postprocessor`): verdicts, grade letters and ratings.
+
+Each function takes the reply and the answer it is about. A part named `category/…` is the mean of the rows of that
+category.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.errors import ConfigError
+from rolecall.prompts.values import text_of
+from rolecall.registry import Registry
+from rolecall.scoring.blame import NoOpinionError, describe_error
+from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
+from rolecall.scoring.metrics.verdicts import verdict_in
+from rolecall.scoring.naming import find_entry, option_problems
+from rolecall.scoring.postprocess.numbers import first_number_postprocess, number_of
+
+__all__ = ['READINGS', 'Reading', 'read_dict_postprocessor']
+
+Reads = Callable[[str, Answer], Mark]
+
+_RATING = re.compile(
+    r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)[^\w.-]{0,8}(-?(?:\d+(?:\.\d+)?|\.\d+))',
+    re.IGNORECASE,
+)
+_TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+)\s*(?:</NUMBER>|\})')
+_DIMENSION = re.compile(r'[\'"](?P<name>[^\'"\n]{1,20})[\'"]\s*[:：]\s*(?P<score>\d+(?:\.\d+)?)')
+_OVERALL = ('综合得分', 'Overall Score')
+_ALIGNBENCH = {
+    '中文推理': ('数学计算', '逻辑推理'),
+    '中文语言': ('基本任务', '中文理解', '综合问答', '文本写作', '角色扮演', '专业能力'),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A function from a judge's reply to a mark, and how the metric it gives is called and shown."""
+
+    read: Callable[..., Any]
+    metric: str = ''
+    unit: str | None = None
+    lower_is_better: bool = False
+    derive: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
+
+
+def read_verdict(reply: str, answer: Answer, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
+    """Whether a judge's reply means right: `A`, or CORRECT; any other tag is wrong.
+
+    >>> replies = ('A', 'B: INCORRECT', 'The reply is CORRECT.', "It isn't right.", 'Hm.')
+    >>> [read_verdict(reply, Answer('')) for reply in replies]
+    [True, False, True, False, None]
+    """
+    return verdict_in(reply, true_tag, false_tag)
+
+
+def read_named_verdict(reply: str, answer: Answer, metric_name: str = 'accuracy') -> bool | None:
+    """Whether a judge's reply means right, reported as `metric_name`."""
+    return verdict_in(reply, 'A', 'B')
+
+
+def read_rating(reply: str, answer: Answer) -> float | None:
+    """The last rating in a judge's reply.
+
+    >>> [read_rating(reply, Answer('')) for reply in ('Fair. Rating: [[7.5]]', 'Score: 3', 'good')]
+    [7.5, 3.0, None]
+    """
+    found = _RATING.findall(reply)
+    return float(''.join(found[-1])) if found else None
+
+
+def read_attempt(reply: str, answer: Answer) -> Mark | None:
+    """Correct (A), incorrect (B) or not attempted (C); also accuracy over attempted answers, and F1.
+
+    >>> read_attempt('C', Answer('')).parts
+    {'correct': 0.0, 'attempted': 0.0}
+    """
+    attempted = not re.search(r'\bC\b|NOT[ _]ATTEMPTED', reply) or bool(re.search(r'\b[AB]\b', reply))
+    right = verdict_in(reply, 'A', 'B') if attempted else False
+    if right is None:
+        return None
+    return Mark(float(right), correct=right, parts={'correct': float(right), 'attempted': float(attempted)})
+
+
+def read_tagged_number(reply: str, answer: Answer) -> float:
+    r"""The last number in `<NUMBER>…</NUMBER>` or `\boxed{…}`, a share of the full score; 0 without one.
+
+    >>> read_tagged_number('<NUMBER>0.5</NUMBER>', Answer('')), read_tagged_number('none', Answer(''))
+    (0.5, 0.0)
+    """
+    found = _TAGGED_NUMBER.findall(reply)
+    return float(found[-1]) if found else 0.0
+
+
+def read_error_of_number(reply: str, answer: Answer) -> float | None:
+    """The distance between the first number in the reply and the gold number; the mean is the MAE.
+
+    >>> read_error_of_number('about 3.5 eV', Answer('', gold=3))
+    0.5
+    """
+    said, gold = first_number_postprocess(reply), number_of(text_of(answer.gold))
+    return None if said is None or gold is None else abs(said - gold)
+
+
+def read_format_check(reply: str, answer: Answer) -> Mark | None:
+    """Whether `format_correctness` is 1 in the judge's JSON, also by domain and by general format."""
+    found = re.search(r'["\']format_correctness["\']\s*:\s*([01])\b', reply)
+    if found is None:
+        return None
+    facts = _facts_of(answer)
+    names = [facts.get('domain'), facts.get('format') if facts.get('format_type') == 'general' else None]
+    return _mark_by_category(found[1] == '1', names)
+
+
+def read_dimensions(reply: str, answer: Answer, judge_type: str = 'general') -> Mark | None:
+    """The overall score of AlignBench's last `{'…': n, '综合得分': n}`; also by dimension and by capability.
+
+    >>> mark = read_dimensions("{'清晰度': 9, '综合得分': 7}", Answer('', values={'capability': '数学计算'}))
+    >>> mark.score, mark.parts
+    (7.0, {'清晰度': 9.0, 'category/数学计算': 7.0})
+    """
+    braces = re.findall(r'\{([^{}]*)\}', reply)
+    scores = {found['name']: float(found['score']) for found in _DIMENSION.finditer(braces[-1] if braces else '')}
+    overall = next((scores[name] for name in _OVERALL if name in scores), None)
+    if overall is None or not all(0 <= score <= 10 for score in scores.values()):
+        return None
+    dimensions = {name: score for name, score in scores.items() if name not in _OVERALL}
+    capability = _facts_of(answer).get('capability')
+    named = {} if capability is None else {f'category/{capability}': overall}
+    return Mark(overall, parts={**dimensions, **named})
+
+
+def read_verdict_by(*columns: str) -> Callable[[str, Answer], Mark | None]:
+    """A reading like `read_verdict` with the accuracy of each category that these columns name."""
+
+    def read(reply: str, answer: Answer) -> Mark | None:
+        right = verdict_in(reply, 'A', 'B')
+        facts = _facts_of(answer)
+        return None if right is None else _mark_by_category(right, [facts.get(column) for column in columns])
+
+    read.__doc__ = f"Whether a judge's reply means right; also by {', '.join(f'`{column}`' for column in columns)}."
+    return read
+
+
+def _derive_attempts(means: Mapping[str, float]) -> Mapping[str, float]:
+    correct, attempted = means['correct'], means['attempted']
+    given = correct / attempted if attempted else 0.0
+    f1 = 2 * given * correct / (given + correct) if correct else 0.0
+    return {'accuracy_given_attempted': given, 'f1': f1}
+
+
+def _derive_alignbench(means: Mapping[str, float]) -> Mapping[str, float]:
+    """AlignBench's totals: the mean of a category's capabilities, and the mean of both categories."""
+    totals = {}
+    for category, capabilities in _ALIGNBENCH.items():
+        found = [means[name] for name in (f'category/{one}' for one in capabilities) if name in means]
+        if found:
+            totals[f'{category}总分'] = sum(found) / len(found)
+    return {**totals, '总分': sum(totals.values()) / len(totals)} if totals else {}
+
+
+_ATTEMPTS = Reading(read_attempt, unit='%', derive=_derive_attempts)
+
+READINGS: Registry[Reading] = Registry(
+    'dict_postprocessor',
+    {
+        'generic_llmjudge_postprocess': Reading(read_verdict),
+        'generic_llmjudge_academic_postprocess': Reading(read_named_verdict),
+        'mtbench_postprocess': Reading(read_rating),
+        'simpleqa_postprocess': _ATTEMPTS,
+        'csimpleqa_postprocess': _ATTEMPTS,
+        'livereasonbench_postprocess': _ATTEMPTS,
+        'chem_exam_score_llmjudge_postprocess': Reading(read_tagged_number, 'final_score', unit='%'),
+        'numerical_llmjudge_postprocess': Reading(read_error_of_number, 'mae', unit='', lower_is_better=True),
+        'medmcqa_llmjudge_postprocess': Reading(read_verdict_by('subject_name', 'topic_name', 'choice_type')),
+        'supergpqa_llmjudge_postprocess': Reading(read_verdict_by('discipline', 'field', 'subfield')),
+        'alignbench_postprocess': Reading(read_dimensions, unit='', derive=_derive_alignbench),
+        'fofo_postprocess': Reading(read_format_check, unit='%'),
+    },
+)
+"""Each is described by the first line of its docstring."""
+
+
+def read_dict_postprocessor(entry: Any) -> Reading:
+    """Resolve a config's `dict_postprocessor`; its `read` takes a reply and an answer, and returns a mark."""
+    read = find_entry(entry, READINGS, where='dict_postprocessor')
+    reading = read.kind if isinstance(read.kind, Reading) else Reading(read.kind)
+    if problems := option_problems(reading.read, read, skip=2 if read.builtin else 1):
+        raise ConfigError(problems)
+    options = dict(read.options)
+
+    def make(reply: str, answer: Answer) -> Mark:
+        try:
+            about = (reply, answer) if read.builtin else (reply,)
+            result = reading.read(*about, **options)
+        except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
+            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
+        if result is None:
+            raise NoOpinionError(f"no verdict in the judge's reply: {' '.join(reply.split())!r:.60}.")
+        return result if isinstance(result, Mark) else make_mark(result)
+
+    name = str(options.get('metric_name') or reading.metric)
+    return Reading(make, name, reading.unit, reading.lower_is_better, reading.derive)
+
+
+def _facts_of(answer: Answer) -> Mapping[str, Any]:
+    """The row's columns, with those that OpenCompass' subjective datasets keep in `judge`."""
+    inner = answer.values.get('judge')
+    return {**answer.values, **inner} if isinstance(inner, Mapping) else answer.values
+
+
+def _mark_by_category(right: bool, names: list[Any]) -> Mark:
+    return Mark(float(right), correct=right, parts={f'category/{name}': float(right) for name in names if name})

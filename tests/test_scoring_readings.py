@@ -1,0 +1,182 @@
+"""Replies a person has judged: what is read from them, and whether they are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rolecall.errors import ConfigError
+from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.postprocessors import read_postprocessor
+
+FEW_SHOT = (
+    'We add. Final Answer: The final answer is $12$. I hope it is correct.\n\n'
+    'Problem:\nWhat is 2+2?\n\nSolution: The sum is \\boxed{4}. Final Answer: The final answer is $4$.'
+)
+READ = [  # postprocessor, reply, what it says
+    ('math_postprocess', '1/2', '1/2'),
+    ('math_postprocess_v2', '1/2', '1/2'),
+    ('math_postprocess', r'2\sqrt{5}', r'2\sqrt{5}'),
+    ('math_postprocess', '(1,2)', '(1,2)'),
+    ('math_postprocess', '(1, 2)', '(1, 2)'),
+    ('math_postprocess', 'So we get 1/2.', '1/2'),
+    ('math_postprocess', 'Therefore (1, 2) solves it', '(1, 2)'),
+    ('math_postprocess', 'x = 5', '5'),
+    ('math_postprocess', 'y = 2x+1', 'y = 2x+1'),
+    ('math_postprocess', 'We have x^2+1', 'x^2+1'),
+    ('math_postprocess', 'They pay 1,200 dollars', '1200'),
+    ('math_postprocess', '$1,200', '1200'),
+    ('math_postprocess', 'It is 12%', '12'),
+    ('math_postprocess', 'It is 3.5m', '3.5'),
+    ('math_postprocess', 'The area is 12 m^2', '12'),
+    ('math_postprocess', 'a ratio of 3:4', '3:4'),
+    ('math_postprocess', 'no idea', ''),
+    ('math_postprocess', FEW_SHOT, '12'),
+    ('math_postprocess_v2', FEW_SHOT, '12'),
+    ('math_postprocess', 'Problem: What is 3+4?\nSolution: The answer is 7', '7'),
+    ('math_postprocess', 'First restate.\nProblem: What is 3+4?\nThe answer is 7', '7'),
+    ('gsm8k', '答案是-3', '-3'),
+    ('gsm8k', '温度是 -3 度', '-3'),
+    ('gsm8k', 'from 5-3', '3'),
+    ('gsm8k', '(5)-3', '3'),
+    ('math_postprocess', '答案是-3', '-3'),
+    ({'type': 'first_option_postprocess', 'options': 'ABCD', 'cushion': False}, 'Option B', 'B'),
+    ({'type': 'first_option_postprocess', 'options': 'ABCD', 'cushion': False}, '选项B', 'B'),
+    ({'type': 'first_option_postprocess', 'options': 'ABCD', 'cushion': False}, 'perhaps B', ''),
+    ({'type': 'first_option_postprocess', 'options': 'ABCD'}, 'B\n\nQuestion: next?\nThe answer is C.', 'B'),
+    ({'type': 'last_option_postprocess', 'options': 'ABCD'}, 'B\n\nQ: next?\nThe answer is C.', 'B'),
+    ({'type': 'last_option_postprocess', 'options': 'ABCD'}, 'Let us see.\nQuestion: which?\nIt is C.', 'C'),
+    ('bbh_freeform', 'No, it is not.', 'No'),
+    ('bbh_freeform', 'So the answer is John F. Kennedy. He was president.', 'John F. Kennedy'),
+    ('bbh_freeform', 'Noah', 'Noah'),
+]
+
+
+@pytest.mark.parametrize(('postprocessor', 'reply', 'found'), READ)
+def test_a_reply_is_read_as_a_person_reads_it(postprocessor: Any, reply: str, found: str) -> None:
+    assert read_postprocessor(postprocessor)(reply) == found
+
+
+def scored(evaluator: Any, prediction: Any, gold: Any, **more: Any) -> ScoredRun:
+    rows = [Scorable(0, 'ok', prediction, gold, more.pop('values', {}))]
+    return build_scorer({'evaluator': evaluator, **more}, judge=lambda values: str(values['prediction'])).score(rows)
+
+
+COMPARED = [  # evaluators, prediction, gold, right
+    ('MATH', r'\boxed{\$18.90}', r'\$18.90', True),
+    ('MATH', '18.90', r'\$18.90', True),
+    ('MATH', r'$\$18.90$', '18.90', True),
+    ('MATH', '19.90', r'\$18.90', False),
+    ('MATH', '(1,2)', r'\{1,2\}', False),
+    ('MATH', r'\left\{1,2\right\}', '[1,2]', False),
+    ('MATH', r'\{2,1\}', r'\{1,2\}', True),
+    ('MATH', '(2,1)', '(1,2)', False),
+    ('MATH', '1,2', r'\{1,2\}', True),
+    ('MATH', r'\boxed{(1,2)}', '(1, 2)', True),
+    ('BBH', 'No, it is not.', 'no', True),
+    ('BBH', 'John F. Smith', 'John F. Kennedy', False),
+    ('BBH', 'The answer is John F. Kennedy.', 'John F. Kennedy', True),
+    ('BBH', 'No one knows', 'no', False),
+]
+
+
+@pytest.mark.parametrize(
+    ('evaluator', 'prediction', 'gold', 'right'),
+    [
+        (f'{kind}{form}', prediction, gold, right)
+        for kind, prediction, gold, right in COMPARED
+        for form in (('Evaluator', 'VerifyEvaluator') if kind == 'MATH' else ('Evaluator',))
+    ],
+)
+def test_two_answers_are_compared_as_a_person_compares_them(
+    evaluator: str, prediction: str, gold: str, right: bool
+) -> None:
+    assert scored(evaluator, prediction, gold).verdicts[0].correct is right
+
+
+JUDGED = [  # dict_postprocessor, judge's reply, row, metric, score, further numbers
+    ({'type': 'generic_llmjudge_academic_postprocess', 'metric_name': 'score'}, 'A', {}, 'score', 1.0, {}),
+    ('generic_llmjudge_academic_postprocess', 'B', {}, 'accuracy', 0.0, {}),
+    ('simpleqa_postprocess', 'A', {}, 'accuracy', 1.0, {'f1': 100.0, 'accuracy_given_attempted': 100.0}),
+    ('simpleqa_postprocess', 'C', {}, 'accuracy', 0.0, {'f1': 0.0, 'attempted': 0.0}),
+    ('livereasonbench_postprocess', 'NOT_ATTEMPTED', {}, 'accuracy', 0.0, {'attempted': 0.0}),
+    ('livereasonbench_postprocess', 'B', {}, 'accuracy', 0.0, {'attempted': 100.0}),
+    ('chem_exam_score_llmjudge_postprocess', '<NUMBER>1</NUMBER> or <NUMBER>0.5</NUMBER>', {}, 'final_score', 0.5, {}),
+    ('chem_exam_score_llmjudge_postprocess', r'\boxed{.25}', {}, 'final_score', 0.25, {}),
+    ('chem_exam_score_llmjudge_postprocess', 'no score', {}, 'final_score', 0.0, {}),
+    ('numerical_llmjudge_postprocess', 'It is 3.5 eV', {}, 'mae', 1.5, {}),
+    (
+        'medmcqa_llmjudge_postprocess',
+        'A',
+        {'subject_name': 'Anatomy', 'topic_name': None, 'choice_type': 'single'},
+        'accuracy',
+        1.0,
+        {'category/Anatomy': 100.0, 'category/single': 100.0},
+    ),
+    (
+        'fofo_postprocess',
+        "{'format_correctness': 1}",
+        {'judge': {'domain': 'Law', 'format': 'JSON', 'format_type': 'general'}},
+        'accuracy',
+        1.0,
+        {'category/Law': 100.0, 'category/JSON': 100.0},
+    ),
+    (
+        'fofo_postprocess',
+        '"format_correctness": 0',
+        {'judge': {'domain': 'Law', 'format': 'JSON', 'format_type': 'special'}},
+        'accuracy',
+        0.0,
+        {'category/Law': 0.0},
+    ),
+    (
+        'alignbench_postprocess',
+        "好 {'事实正确性': 1} … {'事实正确性': 9, '综合得分': 7}",
+        {'judge': {'capability': '数学计算'}},
+        'accuracy',
+        7.0,
+        {'事实正确性': 9.0, 'category/数学计算': 7.0, '中文推理总分': 7.0, '总分': 7.0},
+    ),
+]
+
+
+@pytest.mark.parametrize(('reading', 'reply', 'row', 'metric', 'score', 'further'), JUDGED)
+def test_a_judge_s_reply_is_read_by_its_benchmark_s_rule(
+    reading: Any, reply: str, row: dict[str, Any], metric: str, score: float, further: dict[str, float]
+) -> None:
+    run = scored({'type': 'GenericLLMEvaluator', 'dict_postprocessor': reading}, reply, 2, values=row)
+    found = run.details.get('further', {})
+    assert (run.metric, run.verdicts[0].score) == (metric, score)
+    assert {name: found.get(name) for name in further} == further
+
+
+@pytest.mark.parametrize(
+    ('reading', 'reply'),
+    [
+        ('fofo_postprocess', 'fine'),
+        ('alignbench_postprocess', "{'综合得分': 11}"),
+        ('alignbench_postprocess', "{'清晰度': 9}"),
+        ('numerical_llmjudge_postprocess', 'nothing'),
+    ],
+)
+def test_a_judge_s_reply_without_a_score_is_not_a_mark(reading: str, reply: str) -> None:
+    with pytest.raises(Exception, match="no verdict in the judge's reply"):
+        scored({'type': 'LMEvaluator', 'dict_postprocessor': reading}, reply, 2)
+
+
+def test_f1_of_attempts_is_the_harmonic_mean_of_both_accuracies() -> None:
+    rows = [Scorable(row, 'ok', reply, '') for row, reply in enumerate('AABC')]
+    scorer = build_scorer(
+        {'evaluator': {'type': 'GenericLLMEvaluator', 'dict_postprocessor': 'simpleqa_postprocess'}},
+        judge=lambda values: str(values['prediction']),
+    )
+    further = scorer.score(rows).details['further']
+    assert further['accuracy_given_attempted'] == pytest.approx(200 / 3)
+    assert further['f1'] == pytest.approx(2 * 50 * 200 / 3 / (50 + 200 / 3))
+
+
+def test_an_unknown_option_of_a_judge_s_reading_is_refused_before_the_run() -> None:
+    entry = {'type': 'generic_llmjudge_postprocess', 'metric_nam': 'x'}
+    with pytest.raises(ConfigError, match="has no option 'metric_nam'"):
+        build_scorer({'evaluator': {'type': 'GenericLLMEvaluator', 'dict_postprocessor': entry}}, judge=str)
