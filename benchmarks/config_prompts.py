@@ -193,7 +193,7 @@ def ours(case: dict[str, Any]) -> list[Any]:
     }
     plan = build(config)
     pair = Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
-    return [request for _, row, picked in pair.rows() for _, request in pair.requests(row, picked)]
+    return [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
 
 
 def as_messages(prompt: Any) -> Any:

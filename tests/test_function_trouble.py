@@ -15,9 +15,9 @@ import pytest
 from helpers import human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
-from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling
 from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.function import build
+from rolecall.pairs.sampling import wrong_repeats, wrong_sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy, build_client

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,11 @@ from hypothesis import strategies as st
 
 from helpers import bot, config, human, template
 from rolecall import ConfigError
-from rolecall.inferencers.asking import common_length
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.losses import boundary_by_labels, boundary_by_place, losses
 from rolecall.models.base import Reply, Scored
-from rolecall.runs.prepare import make_ready
+from rolecall.pairs.fitting import common_length
+from rolecall.runs.prepare import prepare
 from toys import ToyAsk, infer_all, loss_of, model, weigh, words_of
 
 TRAIN = [{'question': f't{i} one two', 'answer': f'a{i}'} for i in range(4)]
@@ -73,10 +75,10 @@ def test_self_consistency_takes_what_most_replies_come_to() -> None:
     written = config(
         [{'question': 'q'}], template('{question}'), model=model(), inferencer={'type': 'SCInferencer', 'sc_size': 4}
     )
-    ready = make_ready(written).pairs[0]
+    prepared = prepare(written).pairs[0]
     inferencer = build_inferencer('SCInferencer', {'sc_size': 4}, entry={}, extract=lambda text: text.split()[-1])
-    ((_, row, picked),) = ready.pair.rows()
-    found = asyncio.run(inferencer.infer(ready, row, picked, ToyAsk(lambda _: next(said))))
+    ((_, row, picked),) = prepared.pair.rows()
+    found = asyncio.run(inferencer.infer(prepared.pair, row, picked, ToyAsk(lambda _: next(said))))
     assert found.value == ' so 7'
     assert found.details['votes'] == {'7': 2, '5': 1, '9': 1}
     assert len(found.replies) == 4
@@ -128,11 +130,20 @@ def test_a_prompt_is_cut_where_the_user_says(side: str, sent: str) -> None:
     assert found.details['truncated']['side'] == side
 
 
-def test_of_messages_the_longest_is_cut() -> None:
+def test_of_messages_the_longest_is_cut(tmp_path: Path) -> None:
     ask = ToyAsk()
+    template = "{% for message in messages %}{{ message.content + ' ' }}{% endfor %}"
+    (tmp_path / 'tokenizer_config.json').write_text(json.dumps({'chat_template': template}))
     meta = {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]}
     prompt = {'round': [human('short'), bot('ok'), human('{question}'), bot('{answer}')]}
-    asked([{'question': 'w ' * 30}], prompt, ask=ask, entry={'meta_template': meta}, max_seq_len=10, truncate='left')
+    asked(
+        [{'question': 'w ' * 30}],
+        prompt,
+        ask=ask,
+        entry={'meta_template': meta, 'tokenizer_path': str(tmp_path)},
+        max_seq_len=10,
+        truncate='left',
+    )
     first, _, last = ask.generated[0]
     assert first['content'] == 'short'
     assert 0 < len(words_of(last['content'])) <= 8

@@ -376,8 +376,8 @@ def test_a_label_begins_where_a_token_begins(tokenizer: Path, template: str, lab
     ('room', 'severity', 'said'),
     [
         (4000, None, ''),
-        (120, 'warning', '2 of 3 examples would be dropped'),
-        (20, 'error', 'even without its examples'),
+        (120, 'warning', '2 of 3 examples dropped'),
+        (20, 'error', 'tokens without examples'),
     ],
 )
 def test_a_prompt_that_does_not_fit_says_how_many_examples_must_go(

@@ -114,7 +114,7 @@ def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:
     )
     plan = build(whole)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
-    sent = [request for _, row, picked in pair.rows() for _, request in pair.requests(row, picked)]
+    sent = [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
     assert sent == [one.request for one in preview(whole)] == [[1, '<H>s1', 2, 3, 'A', 4, 1, '<H>2', 2, 3]]
 
 

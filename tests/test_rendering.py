@@ -394,5 +394,6 @@ def test_the_sep_token_says_where_the_answer_begins() -> None:
     whole = config(QA, prompt, inferencer={'type': 'PPLInferencer'}, meta=LM)
     plan = build(whole)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
-    assert dict(pair.requests(QA[0], Picked(()))) == {'x': 'q: x', 'yy': 'Q q: yy'}
-    assert pair.answers_at(QA[0], Picked(())) == {'x': 3, 'yy': 5}
+    step = pair.step(QA[0], Picked(()))
+    assert dict(step.requests) == {'x': 'q: x', 'yy': 'Q q: yy'}
+    assert pair.answers_at(QA[0], step) == {'x': 3, 'yy': 5}

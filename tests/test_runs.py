@@ -28,7 +28,7 @@ from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy, build_client
 from rolecall.runs.engine import Engine, Job
 from rolecall.runs.listener import NullListener
-from rolecall.runs.prepare import make_ready
+from rolecall.runs.prepare import prepare
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Store
@@ -355,9 +355,9 @@ class Local:
 
 def run_local(model: Local, written: dict[str, Any], out: Path) -> list[Result]:
     store = Store(out)
-    ready = replace(make_ready(written).pairs[0], model=model)  # type: ignore[type-var]
+    ready = replace(prepare(written).pairs[0], model=model)  # type: ignore[type-var]
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
-    job = Job('demo', client, ready, ready.inferencer, ready.pair.rows, ready.gold)
+    job = Job('demo', client, ready.pair, ready.inferencer, ready.pair.rows, ready.gold)
     try:
         asyncio.run(Engine(store).run([job]))
         return list(store.results('demo', 'local'))
@@ -404,7 +404,7 @@ def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:
     taken: list[int] = []
     model = Local(batch=4)
     store = Store(tmp_path)
-    ready = make_ready(config(toys.model(), dataset(questions(500), '{question}'))).pairs[0]
+    ready = prepare(config(toys.model(), dataset(questions(500), '{question}'))).pairs[0]
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
 
     def rows() -> Any:
@@ -412,7 +412,7 @@ def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:
             taken.append(number - sum(map(len, model.batches)))
             yield number, row, picked
 
-    asyncio.run(Engine(store).run([Job('demo', client, ready, ready.inferencer, rows, ready.gold)]))
+    asyncio.run(Engine(store).run([Job('demo', client, ready.pair, ready.inferencer, rows, ready.gold)]))
     store.close()
     assert max(taken) <= client.window + model.batch
 
@@ -497,21 +497,6 @@ class _Words:
 
     def count(self, text: str) -> int:
         return len(text.split())
-
-
-def test_what_is_sent_is_held_against_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rolecall.pairs.pair import Pair
-
-    sends = Pair.requests
-
-    def otherwise(self: Pair, row: Any, picked: Any) -> Any:
-        for label, request in sends(self, row, picked):
-            yield label, [*request, {'role': 'user', 'content': 'and more'}]  # type: ignore[misc]
-
-    monkeypatch.setattr(Pair, 'requests', otherwise)
-    with serve() as server, pytest.raises(RunError, match='what would be sent is not what is shown'):
-        run_config(config(api(server.url), dataset(questions(3))), out=tmp_path)
-    assert server.calls == []
 
 
 def test_a_row_that_cannot_be_worded_fails_alone(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 
 import toys
-from rolecall.inferencers.build import build_inferencer
 from rolecall.models.base import ModelError, Sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.model_client import BatchClient, ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy
+from rolecall.runs.prepare import prepare
 from servers import prompt_of, serve
 from test_runs import Local, api, config, dataset, questions, rows_of, run_local
 
@@ -45,8 +45,9 @@ def test_a_local_model_that_fails_at_everything_is_given_up_once_all_that_wait_a
 
 @pytest.mark.parametrize(('dataset_says', 'model_says', 'limit'), [(4096, 128, 128), (64, 128, 64), (None, 128, 128)])
 def test_the_smaller_limit_holds(dataset_says: int | None, model_says: int, limit: int) -> None:
-    options = {} if dataset_says is None else {'max_seq_len': dataset_says}
-    assert build_inferencer('PPLInferencer', options, entry={}, max_seq_len=model_says).room.tokens == limit
+    entry = toys.model(max_seq_len=model_says)
+    written = config(entry, dataset([{'question': 'q'}], '{question}', max_seq_len=dataset_says))
+    assert prepare(written).pairs[0].pair.budget.tokens == limit
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------

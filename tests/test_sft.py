@@ -500,7 +500,7 @@ def test_examples_that_vary_by_row_are_those_of_the_request(side: dict[str, Any]
     train = [{'question': f'{n}+1=?', 'answer': n + 1} for n in range(6)]
     picks = {'type': 'RandomRetriever', 'ice_num': 2}
     pair = pair_of(config(ROWS, prompt, template(ASKED), train, retriever=picks, **side))
-    sent = [request for _, row, picked in pair.rows() for _, request in pair.requests(row, picked)]
+    sent = [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
     made = [teach() for _, teach in pair_examples(pair, form='text')]
     assert [example.asked for example in made] == sent
     assert len(set(sent)) == len(ROWS)

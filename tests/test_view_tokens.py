@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -95,17 +96,25 @@ def test_a_bos_that_is_there_is_not_put_twice(tokenizer):
 @pytest.mark.parametrize(
     ('max_seq_len', 'kept', 'words'),
     [
-        (100, None, '100 − 10 = 90 tokens: fits, 48 left'),
-        (45, 3, '45 − 10 = 35 tokens: 7 too many; 1 of 4 shots would be dropped'),
-        (26, 1, '26 − 10 = 16 tokens: 26 too many; 3 of 4 shots would be dropped'),
-        (12, None, '12 − 10 = 2 tokens: 40 too many, even without shots'),
+        (100, 4, '100 − 10 = 90 tokens: fits, 48 left'),
+        (45, 3, '45 − 10 = 35 tokens: fits after 1 shot dropped, 2 left'),
+        (26, 1, '26 − 10 = 16 tokens: fits after 3 shots dropped, 1 left'),
+        (12, 0, '12 − 10 = 2 tokens: 5 too many after 4 shots dropped'),
     ],
 )
 def test_whole_shots_are_dropped_until_the_prompt_fits(tokenizer, max_seq_len, kept, words):
-    _, count = counted(pair({**TEXT, 'max_seq_len': max_seq_len, 'max_out_len': 10}, shots=4), tokenizer)
-    assert count.total == 42
-    assert count.fitting_shots == kept
-    assert dict(count.facts())['room'] == words
+    own = {**TEXT, 'tokenizer_path': str(Path(tokenizer.name).parent), 'max_out_len': 10}
+    shown, count = counted(pair({**own, 'max_seq_len': max_seq_len}, shots=4), tokenizer)
+    assert count.counted == count.total
+    assert (len(shown.shots), shown.shots_dropped) == (kept, 4 - kept)
+    assert dict(count.facts())['budget'] == words
+
+
+def test_without_the_models_own_tokenizer_it_is_not_known_what_fits(tokenizer):
+    shown, count = counted(pair({**TEXT, 'max_seq_len': 26}, shots=4), tokenizer)
+    assert len(shown.shots) == 4
+    assert 'not known here' in dict(count.facts())['budget']
+    assert [note.kind for note in shown.notes] == ['not_counted']
 
 
 def test_token_ids_that_the_model_side_gives_are_tokens(tokenizer):
@@ -124,7 +133,7 @@ def test_plain_lines_and_json_list_every_token(tokenizer):
     assert lines[1] == "-- boundaries: 1 token across two origins: ' 1'"
     assert lines[-3].endswith('text      *│·1')
     shown = count.as_json()
-    assert (shown['total'], shown['room'], len(shown['tokens'])) == (6, None, 6)
+    assert (shown['total'], shown['budget'], len(shown['tokens'])) == (6, None, 6)
 
 
 def test_the_terminal_shows_ids_and_counts(tokenizer):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from rolecall.inferencers.fitting import TooLong
-from rolecall.inferencers.prediction import Prediction
+from rolecall.inferencers.inferencer import Prediction
 from rolecall.models.base import Reply, Sampling, Scored
-from rolecall.runs.prepare import make_ready
+from rolecall.runs.engine import infer_row
+from rolecall.runs.prepare import prepare
 
 WORD = re.compile(r'\s*\S+|\s+$')
 
@@ -45,7 +46,7 @@ def score(requests: Sequence[Any]) -> list[Scored]:
 
 
 class ToyAsk:
-    """An `Ask` without a run around it. It remembers what it was asked."""
+    """An `Asker` without a run around it. It remembers what it was asked."""
 
     def __init__(self, say: Callable[..., Any] = lambda request: 'yes', **weighing: bool) -> None:
         self._say = say
@@ -53,6 +54,7 @@ class ToyAsk:
         self.generated: list[Any] = []
         self.scored: list[Any] = []
         self.sampled: list[int] = []
+        self.said: list[str] = []
 
     async def generate(self, request: Any, sampling: Sampling, *, sample: int = 0) -> Reply:
         self.generated.append(request)
@@ -60,16 +62,38 @@ class ToyAsk:
         said = self._say(request)
         return said if isinstance(said, Reply) else Reply(said)
 
-    async def score(self, requests: Sequence[Any]) -> list[Scored]:
+    async def score(self, requests: Sequence[Any], *, shown: bool = True) -> list[Scored]:
         self.scored += requests
         return [weigh(request, **self._weighing) for request in requests]
 
-    def count(self, request: Any) -> int:
-        return len(words_of(text_of(request)))
+
+class WordTokenizer:
+    """Words are tokens."""
+
+    name = 'words'
+    bos_id = eos_id = None
+    adds_bos = False
+    special_tokens: Mapping[str, int] = {}
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        return [zlib.crc32(word.encode()) % 10_000 for word in words_of(text)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise NotImplementedError
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [str(number) for number in ids]
+
+    def offsets(self, text: str) -> list[tuple[int, int, int]]:
+        ends = list(accumulate(map(len, words_of(text))))
+        return list(zip(self.encode(text), [0, *ends], ends, strict=False))
+
+    def count(self, text: str) -> int:
+        return len(words_of(text))
 
 
 def model(**options: Any) -> dict[str, Any]:
-    return {'abbr': 'm', 'type': _answer, 'score': score, **options}
+    return {'abbr': 'm', 'type': _answer, 'score': score, 'tokenizer': WordTokenizer(), **options}
 
 
 def _answer(request: Any) -> str:
@@ -80,13 +104,10 @@ def infer_all(config: dict[str, Any], ask: Any | None = None) -> list[Prediction
     """What the config's inferencer concludes for each row."""
 
     async def conclude() -> list[Prediction]:
-        concluded = []
-        for ready in make_ready(config).pairs:
-            for _, row, picked in ready.pair.rows():
-                try:
-                    concluded.append(await ready.inferencer.infer(ready, row, picked, ask or ToyAsk()))
-                except TooLong as found:
-                    concluded.append(Prediction(None, 'too_long', found.reason, shots_dropped=found.dropped))
-        return concluded
+        return [
+            await infer_row(one.inferencer, one.pair, row, picked, ask or ToyAsk())
+            for one in prepare(config).pairs
+            for _, row, picked in one.pair.rows()
+        ]
 
     return asyncio.run(conclude())

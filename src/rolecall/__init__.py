@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         RunError,
         TemplateError,
     )
-    from rolecall.inferencers.dialogues import MultiTurnGenInferencer
-    from rolecall.inferencers.generation import GenInferencer, SCInferencer
+    from rolecall.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
     from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
     from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.lint.finding import Finding
@@ -107,8 +106,8 @@ _HOMES = {
     'rolecall.runs.store.results': ('Result',),
     'rolecall.scoring.scorecard': ('Scorecard',),
     'rolecall.lint.finding': ('Finding',),
-    'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
     'rolecall.inferencers.generation': (
+        'MultiTurnGenInferencer',
         'GenInferencer',
         'SCInferencer',
     ),

@@ -62,7 +62,7 @@ def show_previews(
             for preview in query.previews(pair):
                 counted = None
                 if tokenizers is not None:
-                    counted = count_tokens(pair, preview, tokenizers.find(pair), replies=query.replies)
+                    counted = count_tokens(pair, preview, tokenizers.find(pair))
                 shape.show(preview, counted)
         except RolecallError as error:
             complaints(str(error))

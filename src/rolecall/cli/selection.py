@@ -13,7 +13,7 @@ from rolecall.datasets.rows import count_skipped
 from rolecall.errors import DataError, RolecallError
 from rolecall.pairs.build import Plan
 from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair, Picking, Preview, fitting
+from rolecall.pairs.pair import Pair, Picking, Preview, match_abbr
 from rolecall.pairs.tasks import Task
 from rolecall.strings import count_noun, printable
 
@@ -43,8 +43,8 @@ class Selection:
 
 def select(plan: Plan, *, dataset: str | None = None, model: str | None = None) -> Selection:
     """The datasets and models whose abbr matches. Without models, prompts are shown as the dataset words them."""
-    tasks = fitting(plan.tasks, dataset, 'dataset')
-    model_entries: Sequence[ModelEntry | None] = fitting(plan.model_entries, model, 'model')
+    tasks = match_abbr(plan.tasks, dataset, 'dataset')
+    model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model')
     return Selection(tuple(tasks), tuple(model_entries) or (None,))
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.inferencers.asking import Inferencer, Room
-from rolecall.inferencers.dialogues import MultiTurnGenInferencer
-from rolecall.inferencers.generation import GenInferencer, SCInferencer
+from rolecall.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
+from rolecall.inferencers.inferencer import Inferencer
 from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
 from rolecall.inferencers.losses import DECIDE_BY, DecideBy
 from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
-from rolecall.inferencers.sampling import sampling_of, stated, wrong_sampling, wrong_stops
+from rolecall.pairs.sampling import sampling_of, stated, wrong_sampling, wrong_stops
 
 __all__ = ['build_inferencer']
 
@@ -39,15 +38,14 @@ def build_inferencer(
     options: Mapping[str, Any],
     *,
     entry: Mapping[str, Any],
-    max_seq_len: int | None = None,
     infer_mode: Any = 'every',
     samples: int | None = None,
     extract: Callable[[str], Any] | None = None,
 ) -> Inferencer:
     """The inferencer of a dataset for the model of an entry. Everything wrong with its options is reported at once.
 
-    >>> build_inferencer('GenInferencer', {'max_out_len': 8}, entry={}, max_seq_len=100).room.tokens
-    92
+    >>> build_inferencer('GenInferencer', {'max_out_len': 8}, entry={'max_out_len': 512}).needs
+    ('generate',)
     """
     kind = _BY_NAME.get(name)
     if kind is None:
@@ -58,26 +56,23 @@ def build_inferencer(
         raise ConfigError(problems)
     drawn = sampling_of(options, entry)
     count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
-    asks = kind in ('gen', 'votes', 'turns')
-    limit = min((length for length in (options.get('max_seq_len'), max_seq_len) if length), default=None)
-    room = Room(limit, (drawn.max_out_len or 0) if asks else 0, options.get('truncate'))
     match kind:
         case 'gen':
-            return GenInferencer(drawn, room, count)
+            return GenInferencer(drawn, count)
         case 'votes':
-            return SCInferencer(drawn, room, count, extract or str.strip)
+            return SCInferencer(drawn, count, extract or str.strip)
         case 'turns':
-            return MultiTurnGenInferencer(drawn, room, infer_mode)
+            return MultiTurnGenInferencer(drawn, infer_mode)
         case 'labels':
             before = options.get('normalizing_str')
             decide_by: DecideBy = options.get('decide_by') or ('whole' if before is None else 'normalised')
-            return PPLInferencer(room, decide_by, before)
+            return PPLInferencer(decide_by, before)
         case 'whole':
-            return PPLOnlyInferencer(room)
+            return PPLOnlyInferencer()
         case 'likelihood':
-            return LLInferencer(room)
+            return LLInferencer()
         case _:
-            return CLPInferencer(room, options.get('single_token', True))
+            return CLPInferencer(options.get('single_token', True))
 
 
 def _wrong_options(options: Mapping[str, Any]) -> list[Problem]:

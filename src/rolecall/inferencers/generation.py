@@ -1,21 +1,22 @@
-"""Asking for an answer: once, or several times and by vote."""
+"""Asking for an answer: once, several times, several times by vote, or turn by turn."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rolecall.inferencers.asking import Ask, Room, Words, first_fault, together
-from rolecall.inferencers.fitting import Fitted, fit
-from rolecall.inferencers.prediction import Prediction
+from rolecall.inferencers.inferencer import Asker, Prediction, find_fault, next_step, only_step, wait_for_all
 from rolecall.models.base import Reply, Sampling
+from rolecall.pairs.fitting import Step
+from rolecall.pairs.pair import Pair
+from rolecall.program import InferMode
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
 
-__all__ = ['GenInferencer', 'SCInferencer']
+__all__ = ['ChatInferencer', 'GenInferencer', 'MultiTurnGenInferencer', 'SCInferencer']
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +25,21 @@ class GenInferencer:
 
     needs: ClassVar[tuple[str, ...]] = ('generate',)
     sampling: Sampling = field(default_factory=Sampling)
-    room: Room = field(default_factory=Room)
     samples: int = 1
 
-    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude."""
-        fitted, replies = await drawn(self, words, row, picked, ask)
-        texts = [reply.text for reply in replies]
-        return concluded(texts[0] if self.samples == 1 else texts, fitted, replies)
+        step = only_step(pair, row, picked)
+        if self.samples == 1:
+            reply = await ask.generate(step.requests[0][1], self.sampling)
+            return _conclude(reply.text, step, [reply])
+        replies = await _draw(step, self.sampling, self.samples, ask)
+        return _conclude([reply.text for reply in replies], step, replies)
 
 
 @dataclass(frozen=True, slots=True)
 class SCInferencer:
-    """Self-consistency: several answers are drawn, and what most of them come to wins (of equals, the first).
+    """Self-consistency: several answers are drawn, and the most frequent one wins (of equals, the first).
 
     `extract` takes the answer out of a reply, so that different ways to one answer are one vote. A reply in which it
     finds none does not vote.
@@ -44,55 +47,88 @@ class SCInferencer:
 
     needs: ClassVar[tuple[str, ...]] = ('generate',)
     sampling: Sampling = field(default_factory=Sampling)
-    room: Room = field(default_factory=Room)
     samples: int = 1
     extract: Callable[[str], Any] = str.strip
 
-    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude."""
-        fitted, replies = await drawn(self, words, row, picked, ask)
+        step = only_step(pair, row, picked)
+        replies = await _draw(step, self.sampling, self.samples, ask)
         voting = [reply for reply in replies if reply.outcome == 'ok']
         answers = [_as_key(self.extract(reply.text)) for reply in voting]
         votes = Counter(answer for answer in answers if answer)
         if not votes:
-            return concluded(voting[0].text if voting else None, fitted, replies, of=voting or replies)
+            return _conclude(voting[0].text if voting else None, step, replies, of=voting or replies)
         winner, _ = votes.most_common(1)[0]
         chosen = voting[answers.index(winner)].text
-        return concluded(chosen, fitted, replies, of=voting, votes=dict(votes.most_common()))
+        return _conclude(chosen, step, replies, of=voting, votes=dict(votes.most_common()))
 
 
-async def drawn(
-    how: GenInferencer | SCInferencer, words: Words, row: Row, picked: Picked, ask: Ask
-) -> tuple[Fitted, list[Reply]]:
-    """The row's request, made to fit, and the replies drawn for it."""
-    fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, how.room)
-    request = fitted.requests[0][1]
-    if how.samples == 1:
-        return fitted, [await ask.generate(request, how.sampling)]
-    asked = (ask.generate(request, how.sampling, sample=k) for k in range(how.samples))
-    return fitted, await together(asked)
+@dataclass(frozen=True, slots=True)
+class MultiTurnGenInferencer:
+    """The model's reply to every turn that it is asked for, as a list; with `last`, the one reply.
+
+    Where the model's own replies are carried on (`every`), a turn without an answer ends the dialogue.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ('generate',)
+    sampling: Sampling = field(default_factory=Sampling)
+    infer_mode: InferMode = 'every'
+
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
+        """Ask about one row and conclude."""
+        replies: list[Reply] = []
+        texts: list[str] = []
+        steps: list[Step] = []
+        while (step := next_step(pair, row, picked, texts)) is not None:
+            steps.append(step)
+            replies.append(await ask.generate(step.requests[0][1], self.sampling))
+            texts.append(replies[-1].text)
+            if replies[-1].outcome != 'ok' and pair.waits:
+                break
+        details = {f'turn {step.turn}': step.details for step in steps if step.details}
+        value = texts[-1] if self.infer_mode == 'last' else texts
+        return _conclude(value, max(steps, key=lambda step: step.shots_dropped), replies, details=details)
 
 
-def concluded(
-    value: Any, fitted: Fitted, replies: list[Reply], *, of: list[Reply] | None = None, **details: Any
+ChatInferencer = MultiTurnGenInferencer
+"""The same under OpenCompass' name, where `last` is the default."""
+
+
+async def _draw(step: Step, sampling: Sampling, samples: int, ask: Asker) -> list[Reply]:
+    request = step.requests[0][1]
+    return await wait_for_all(ask.generate(request, sampling, sample=k) for k in range(samples))
+
+
+def _conclude(
+    value: Any,
+    step: Step,
+    replies: Sequence[Reply],
+    *,
+    of: Sequence[Reply] | None = None,
+    details: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Prediction:
-    """The prediction, with everything that was said. Its outcome is that of the replies it rests on."""
+    """The prediction with all replies. Its outcome is that of the replies it rests on."""
     thoughts = tuple(reply.reasoning for reply in replies)
     ended = [reply.reason for reply in replies]
-    more = {'ended': ended} if any(reason not in ('', 'stop') for reason in ended) else {}
+    if any(reason not in ('', 'stop') for reason in ended):
+        more['ended'] = ended
     calls = [list(reply.tool_calls) for reply in replies]
+    if any(calls):
+        more['tool_calls'] = calls
     return Prediction(
         value,
         replies=tuple(reply.text for reply in replies),
         reasoning=thoughts if any(thoughts) else (),
-        details={**fitted.details, **more, **({'tool_calls': calls} if any(calls) else {}), **details},
-        shots_dropped=fitted.dropped,
-        **first_fault(replies if of is None else of),
+        details={**(step.details if details is None else details), **more},
+        shots_dropped=step.shots_dropped,
+        **find_fault(replies if of is None else of),
     )
 
 
 def _as_key(answer: Any) -> str:
-    """An answer as a key that can be counted and stored, whatever space is around it; empty if there is none."""
+    """An answer as a key that can be counted and stored, without space around it; empty if there is none."""
     if answer is None:
         return ''
     return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)

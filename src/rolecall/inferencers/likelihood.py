@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from rolecall.errors import RenderError
-from rolecall.inferencers.asking import Ask, Room, Words, text_of_request
-from rolecall.inferencers.fitting import Fitted, fit
+from rolecall.inferencers.inferencer import Asker, Prediction, only_step, requests_of, text_of_request
 from rolecall.inferencers.losses import (
     Boundary,
     best,
@@ -18,8 +17,8 @@ from rolecall.inferencers.losses import (
     boundary_by_place,
     losses,
 )
-from rolecall.inferencers.prediction import Prediction
 from rolecall.models.base import Scored
+from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.retrievers import Picked
@@ -35,13 +34,12 @@ class LLInferencer:
     """
 
     needs: ClassVar[tuple[str, ...]] = ('score',)
-    room: Room = field(default_factory=Room)
     column: str = 'cont'
 
-    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude."""
-        fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, self.room)
-        requests = [request for _, request in fitted.requests]
+        step = only_step(pair, row, picked)
+        requests = requests_of(step)
         texts = [text_of_request(request) for request in requests]
         scored = await ask.score(requests)
         boundaries = self._boundaries(row, scored, texts)
@@ -53,10 +51,10 @@ class LLInferencer:
                 **each.as_dict(),
                 'boundary': at.as_dict(one, text),
             }
-            for (label, _), each, at, one, text in zip(fitted.requests, weighed, boundaries, scored, texts, strict=True)
+            for (label, _), each, at, one, text in zip(step.requests, weighed, boundaries, scored, texts, strict=True)
         ]
-        chosen = best({label: each.sum for (label, _), each in zip(fitted.requests, weighed, strict=True)})
-        return Prediction(chosen, details={**fitted.details, 'labels': shown}, shots_dropped=fitted.dropped)
+        chosen = best({label: each.sum for (label, _), each in zip(step.requests, weighed, strict=True)})
+        return Prediction(chosen, details={**step.details, 'labels': shown}, shots_dropped=step.shots_dropped)
 
     def _boundaries(self, row: Row, scored: Sequence[Scored], texts: Sequence[str | None]) -> list[Boundary]:
         if self.column not in row:
@@ -80,16 +78,13 @@ class CLPInferencer:
     """
 
     needs: ClassVar[tuple[str, ...]] = ('score',)
-    room: Room = field(default_factory=Room)
     single_token: bool = True
-    column: str = 'choices'
 
-    async def infer(self, words: Words, row: Row, picked: Picked, ask: Ask) -> Prediction:
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude."""
-        choices = self._choices(row)
-        fitted = fit(lambda shots: words.requests(row, shots), picked, ask.count, self.room)
-        texts = self.texts(row, fitted)
-        scored = await ask.score(texts)
+        step = only_step(pair, row, picked)
+        texts = [str(request) for _, request in step.requests]
+        scored = await ask.score(requests_of(step))
         boundaries = boundary_by_labels(scored, texts)
         ends = [at.token + 1 if self.single_token else None for at in boundaries]
         logs = [
@@ -97,25 +92,10 @@ class CLPInferencer:
             for one, at, end in zip(scored, boundaries, ends, strict=True)
         ]
         shown = [
-            {'choice': text_of(choice), 'log_probability': log, 'boundary': at.as_dict(one, whole)}
-            for choice, log, at, one, whole in zip(choices, logs, boundaries, scored, texts, strict=True)
+            {'choice': choice, 'log_probability': log, 'boundary': at.as_dict(one, whole)}
+            for (choice, _), log, at, one, whole in zip(step.requests, logs, boundaries, scored, texts, strict=True)
         ]
-        return Prediction(_shares(logs), details={**fitted.details, 'choices': shown}, shots_dropped=fitted.dropped)
-
-    def texts(self, row: Row, fitted: Fitted) -> list[str]:
-        """What is weighed: the row's prompt with each of its choices."""
-        text = text_of_request(fitted.requests[0][1])
-        if text is None:
-            raise RenderError('CLPInferencer appends each choice to the prompt, so the prompt must be a text.')
-        return [text + text_of(choice) for choice in self._choices(row)]
-
-    def _choices(self, row: Row) -> Sequence[Any]:
-        choices = row.get(self.column)
-        if not isinstance(choices, (list, tuple)) or not choices:
-            raise RenderError(
-                f'CLPInferencer needs a list of choices in column {self.column!r}; found {choices!r:.60}.'
-            )
-        return choices
+        return Prediction(_shares(logs), details={**step.details, 'choices': shown}, shots_dropped=step.shots_dropped)
 
 
 def _shares(logs: list[float]) -> list[float]:

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rolecall.inferencers.asking import common_length
 from rolecall.models.base import Scored
+from rolecall.pairs.fitting import common_length
 
 __all__ = [
     'DECIDE_BY',

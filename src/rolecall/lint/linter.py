@@ -16,23 +16,22 @@ from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES, collect_rules
 from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
-from rolecall.pairs.build import build
+from rolecall.pairs.build import Plan, build
 from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair, Preview, fitting
+from rolecall.pairs.pair import Pair, Preview, match_abbr
+from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
 
-__all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config']
+__all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config', 'lint_plan']
 
 Progress = Callable[[int, 'int | None'], None]
 """Told how many rows have been looked at, of how many (None while that is not known)."""
 
 Data = Mapping[str, str] | Mapping[str, Mapping[str, str]]
 """Files of rows by split; for all datasets, or by the dataset's abbr."""
-
-_REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
 
 
 def lint_config(
@@ -61,18 +60,46 @@ def lint_config(
     """
     config = load_config(config) if isinstance(config, (str, Path)) else config
     plan = build(config)
-    tasks = fitting(plan.tasks, dataset, 'dataset')
-    model_entries = fitting(plan.model_entries, model, 'model')
-    rules = _rules(config)
-    silenced = _Silence.read(config, tasks, model_entries, {silence} if isinstance(silence, str) else silence, rules)
+    picked = Plan(
+        tuple(match_abbr(plan.tasks, dataset, 'dataset')), tuple(match_abbr(plan.model_entries, model, 'model'))
+    )
     base = config.path.parent if isinstance(config, Config) else None
+    return lint_plan(
+        config,
+        plan,
+        picked,
+        open_task=lambda task: _open(task, base, data or {}),
+        limit=limit,
+        silence={silence} if isinstance(silence, str) else silence,
+        progress=progress,
+    )
+
+
+def lint_plan(
+    config: Mapping[str, Any],
+    plan: Plan,
+    picked: Plan,
+    *,
+    open_task: Callable[[Task], Dataset | str],
+    build_pair: Callable[[Task, ModelEntry | None, Dataset], Pair] = Pair,
+    limit: int | None = 200,
+    silence: Collection[str] = (),
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """The same for a config that is understood already, of which these tasks and models were picked.
+
+    `open_task` gives a dataset, or why it cannot be opened; `build_pair` the pairs whose requests are looked at.
+    """
+    tasks, model_entries = picked.tasks, picked.model_entries
+    rules = _rules(config)
+    silenced = _Silence.read(config, tasks, model_entries, silence, rules)
     models = [_model_subject(model_entry, _namesakes(model_entry, plan.model_entries)) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
         findings += _without_rows(Tally.of(subject, rules.values(), silence=silenced.of(model_entry)))
     count = _Count(progress)
     for task in tasks:
-        opened = _open(task, base, data or {})
+        opened = open_task(task)
         subject = _dataset_subject(task, opened, _namesakes(task, plan.tasks))
         tally = Tally.of(subject, rules.values(), silence=silenced.of(task))
         pairs = [
@@ -85,7 +112,8 @@ def lint_config(
             one.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
-            tally.look_back(_look_at_rows(tally, pairs, task, model_entries, opened, limit, count))
+            sent = [build_pair(task, model_entry, opened) for model_entry in model_entries]
+            tally.look_back(_look_at_rows(tally, pairs, build_pair(task, None, opened), sent, limit, count))
         for one in (tally, *pairs):
             findings += one.findings()
     return worst_first(findings)
@@ -99,9 +127,8 @@ def _without_rows(tally: Tally) -> Iterator[Finding]:
 def _look_at_rows(
     tally: Tally,
     pairs: Sequence[Tally],
-    task: Task,
-    model_entries: Sequence[ModelEntry],
-    data: Dataset,
+    spoken: Pair,
+    sent: Sequence[Pair],
     limit: int | None,
     count: _Count,
 ) -> Looked:
@@ -109,11 +136,9 @@ def _look_at_rows(
     columns: dict[str, None] = {}
     unpicked = ''
     try:
-        spoken = Pair(task, None, data)
-        sent = [Pair(task, model_entry, data) for model_entry in model_entries]
         for number, row, picked in spoken.rows(limit):
             columns |= dict.fromkeys(row)
-            shots = tuple(data.train[i] for i in picked.ids)
+            shots = tuple(spoken.data.train[i] for i in picked.ids)
             asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
             tally.look_at(number, asked)
             for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
@@ -124,7 +149,7 @@ def _look_at_rows(
     except (ConfigError, MissingExtraError) as error:
         unpicked = str(error)
     empty = limit != 0 and not tally.seen and not unpicked
-    return Looked(empty=empty, columns=tuple(columns), unpicked=unpicked, left_out=_left_out(task, data))
+    return Looked(empty=empty, columns=tuple(columns), unpicked=unpicked, left_out=_left_out(spoken.task, spoken.data))
 
 
 def _left_out(task: Task, data: Dataset) -> dict[str, int]:
@@ -141,20 +166,17 @@ def _left_out(task: Task, data: Dataset) -> dict[str, int]:
 def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:
     """The row with its prompts: those of the dataset, or those for a model."""
 
-    def prompts(picked: Picked) -> tuple[Prompt, ...]:
-        return tuple(map(_prompt, pair.previews(number, asked.values, picked)))
-
     try:
-        found = prompts(picked)
+        found = tuple(map(_prompt, pair.previews(number, asked.values, picked)))
     except (ConfigError, DataError, RenderError) as error:
         return replace(asked, failed=str(error))
     if pair.model_entry is None:
         return replace(asked, spoken=found)
-    return replace(asked, sent=found, with_shots=lambda n: prompts(Picked(picked.ids[:n])))
+    return replace(asked, sent=found)
 
 
 def _prompt(preview: Preview) -> Prompt:
-    return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes)
+    return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes, preview.shots_dropped)
 
 
 class _Count:
@@ -305,7 +327,6 @@ def _model_subject(model_entry: ModelEntry, namesakes: tuple[str, ...]) -> Subje
 
 def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: ModelEntry) -> Subject:
     """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
-    options = task.inferencer.options
     return replace(
         dataset,
         level='pair',
@@ -314,17 +335,8 @@ def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: Mod
         meta=model.meta,
         chat_template=model.chat_template,
         tokenizer=model.tokenizer,
-        max_seq_len=_number(options, ('max_seq_len',)) or _number(model_entry.entry, ('max_seq_len',)),
-        max_out_len=_number(options, _REPLY_LENGTHS) or _number(model_entry.entry, _REPLY_LENGTHS),
+        max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
     )
-
-
-def _number(entry: Mapping[str, Any], keys: Sequence[str]) -> int | None:
-    """The first of the keys that holds a whole number, in the entry or in its generation settings."""
-    places = (entry, *(entry.get(key) for key in ('generation_kwargs', 'gen_config', 'query_kwargs')))
-    found = [place.get(key) for place in places if isinstance(place, Mapping) for key in keys]
-    lengths = [max(value) if isinstance(value, (list, tuple)) and value else value for value in found]
-    return next((value for value in lengths if isinstance(value, int)), None)
 
 
 def _postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:

@@ -6,7 +6,7 @@ Everything here is handed in: rules read no files and ask no model.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -67,7 +67,7 @@ class Subject:
 
     wording: Wording | None = None
     input_columns: tuple[str, ...] = ()
-    asks: Literal['gen', 'label', 'whole', 'dialogue'] = 'gen'
+    asks: Literal['gen', 'choices', 'label', 'whole', 'dialogue'] = 'gen'
     labels: tuple[Hashable, ...] = ()
     shots: int = 0
     """How many examples each row asks for."""
@@ -85,7 +85,6 @@ class Subject:
     tokenizer: Tokenizer | None = None
     tokenizer_missing: str = ''
     """Why there is no tokenizer."""
-    max_seq_len: int | None = None
     max_out_len: int | None = None
 
     @property
@@ -151,6 +150,7 @@ class Prompt:
     label: Hashable = None
     turn: int | None = None
     notes: tuple[Note, ...] = ()
+    shots_dropped: int = 0
 
     @property
     def text(self) -> str:
@@ -187,8 +187,6 @@ class Asked:
     """Its prompts as the model receives them; nothing where no model is looked at."""
     failed: str = ''
     """Why there is no prompt for this row."""
-    with_shots: Callable[[int], Sequence[Prompt]] = field(default=lambda _: (), repr=False)
-    """The prompts as they would be sent with only so many examples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

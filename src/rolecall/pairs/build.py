@@ -10,8 +10,7 @@ from rolecall.config.files import Config, misspelt_lists
 from rolecall.errors import Problem
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Problems, Task, build_task, collect
-from rolecall.program import compile, compile_labels
-from rolecall.prompts.wording import Mode
+from rolecall.program import compile
 
 __all__ = ['Plan', 'build']
 
@@ -65,8 +64,5 @@ def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
 
 def _check_pair(task: Task, model_entry: ModelEntry) -> None:
     """Compile without examples: roles without a home, media for a text model, and the like show here."""
-    if task.inferencer.kind == 'label':
-        compile_labels(task.wording, model_entry.renderer, labels=task.labels)
-    else:
-        mode: Mode = 'ppl' if task.inferencer.kind == 'whole' else 'gen'
-        compile(task.wording, model_entry.renderer, mode=mode, label=task.whole_label)
+    for label in task.prompt_labels:
+        compile(task.wording, model_entry.renderer, mode=task.mode, label=label)

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.inferencers.sampling import SAMPLING_OPTIONS
+from rolecall.pairs.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
 
 __all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'Inferencer']
 
-Kind = Literal['gen', 'label', 'whole', 'dialogue']
-"""How rows are asked: generate, weigh labels, weigh the whole text, or turn by turn."""
+Kind = Literal['gen', 'choices', 'label', 'whole', 'dialogue']
+"""How rows are asked: generate, weigh choices, weigh labels, weigh the whole text, or turn by turn."""
 
 INFERENCERS: dict[str, Kind] = {
     'GenInferencer': 'gen',
     'ParallelGenInferencer': 'gen',
     'LMMGenInferencer': 'gen',
     'SCInferencer': 'gen',
-    'CLPInferencer': 'gen',
+    'CLPInferencer': 'choices',
     'ToTInferencer': 'gen',
     'AgentInferencer': 'gen',
     'AttackInferencer': 'gen',
@@ -59,6 +59,16 @@ class Inferencer:
     infer_mode: InferMode = 'last'
     prefill: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def asks_last_turn(self) -> bool:
+        """Whether only the last turn of a dialogue is asked for."""
+        return self.kind == 'dialogue' and self.infer_mode == 'last'
+
+    @property
+    def asks_every_turn(self) -> bool:
+        """Whether every turn of a dialogue is asked for, and has a prediction of its own."""
+        return self.kind == 'dialogue' and self.infer_mode != 'last'
 
     @classmethod
     def read(cls, name: str, options: Mapping[str, Any]) -> Inferencer:

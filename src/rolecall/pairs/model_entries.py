@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import DataError, RenderError
-from rolecall.models.backends import ModelKind, model_kind
+from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
+from rolecall.models.backends import ModelKind, build_model, model_kind
+from rolecall.models.base import Model
+from rolecall.models.counting import Counter
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.pairs.tasks import Problems
 from rolecall.registry import part_name
@@ -17,8 +20,10 @@ from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import find_meta_template
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
+from rolecall.render.spans import Request
 from rolecall.tokenizers.folder import tokenizer_settings
 from rolecall.tokenizers.gguf_file import chat_settings
+from rolecall.tokenizers.tokenizer import model_folder
 
 __all__ = ['ModelEntry', 'build_model_entry']
 
@@ -26,9 +31,9 @@ _OTHERS = ('fastchat_template',)
 """Keys of other systems that look like a slip of one of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelEntry:
-    """One model of a config: how it is addressed."""
+    """One model of a config: how it is addressed, and how much it can take."""
 
     abbr: str
     entry: Mapping[str, Any]
@@ -36,6 +41,43 @@ class ModelEntry:
     kind: ModelKind
     renderer: Renderer
     meta: MetaTemplate | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        """The model itself, without weights or connections until it is asked. Raises what is wrong with the entry."""
+        return build_model(self.entry, name=self.abbr)
+
+    @cached_property
+    def max_seq_len(self) -> int | None:
+        """The context limit in tokens, where it is known: stated in the entry, or found in the model's files."""
+        stated = self.entry.get('max_seq_len')
+        if self._has_files:
+            try:
+                return self.model.max_seq_len
+            except _NOT_BUILT:
+                pass
+        return stated if isinstance(stated, int) and not isinstance(stated, bool) and stated > 0 else None
+
+    def count(self, request: Request) -> int | None:
+        """The number of input tokens, by the model's own tokenizer and chat template; None if it is not at hand."""
+        return self._count(request)
+
+    @cached_property
+    def _count(self) -> Callable[[Request], int | None]:
+        try:
+            return self.model.count
+        except _NOT_BUILT:  # a model that cannot be run here can still be previewed
+            return Counter(self.entry).count
+
+    @property
+    def _has_files(self) -> bool:
+        path = self.entry.get('path')
+        return isinstance(path, str) and (
+            path in PACKAGED or kept_path(path) is not None or model_folder(path) is not None
+        )
+
+
+_NOT_BUILT = (ConfigError, MissingExtraError, DataError)
 
 
 def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:

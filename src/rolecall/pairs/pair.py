@@ -1,10 +1,14 @@
-"""What every model will receive, row by row, before anything is sent."""
+"""One dataset × one model: what the model receives, row by row, fitted to its context.
+
+The viewer, the linter, the plan, the exports, the run and the report all take requests from a `Pair`.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import tee
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,17 +17,19 @@ from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.pairs.build import build
+from rolecall.pairs.fitting import Step, TokenBudget, fit
 from rolecall.pairs.model_entries import ModelEntry
+from rolecall.pairs.programs import build_program
+from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Task, placed
-from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile, compile_labels
 from rolecall.prompts.script import PromptList
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Note
-from rolecall.render.renderers import DatasetRenderer, Renderer
+from rolecall.render.renderers import DatasetRenderer
 from rolecall.render.spans import Request, Span
 from rolecall.retrievers import Picked
 
-__all__ = ['Pair', 'Picking', 'Preview', 'fitting', 'preview']
+__all__ = ['Pair', 'Picking', 'Preview', 'match_abbr', 'preview', 'stand_in_reply']
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,12 @@ class Preview:
     notes: tuple[Note, ...] = ()
     shots: tuple[int, ...] = ()
     """The training rows shown as examples."""
+    shots_dropped: int = 0
+    """How many further examples were picked and do not fit the context."""
     skipped: tuple[int, ...] = ()
     """Training rows passed over because they are, or equal, the row being asked about."""
+    sent: bool = True
+    """False if the request does not fit the context: then the run sends nothing, and a note says why."""
     values: Row = field(default_factory=dict, repr=False)
     """The row itself."""
 
@@ -79,8 +89,8 @@ def preview(
     loaded = _loaded(config)
     base = loaded.path.parent if isinstance(loaded, Config) else None
     plan = build(loaded)
-    model_entries: Sequence[ModelEntry | None] = fitting(plan.model_entries, model, 'model') or [None]
-    for task in fitting(plan.tasks, dataset, 'dataset'):
+    model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model') or [None]
+    for task in match_abbr(plan.tasks, dataset, 'dataset'):
         rows = task.open(base=base, data=data)
         picking = Picking(task, rows, keeps=len(model_entries) > 1)
         for model_entry in model_entries:
@@ -119,7 +129,7 @@ class Picking:
 
 
 class Pair:
-    """One dataset × one model, compiled. Whoever shows, exports or sends requests takes them from here."""
+    """One dataset × one model, compiled. Everything that shows, exports or sends requests takes them from here."""
 
     def __init__(
         self, task: Task, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
@@ -128,15 +138,28 @@ class Pair:
         self.model_entry = model_entry
         self.data = data
         self._picking = picking or Picking(task, data, keeps=False)
-        self._renderer: Renderer = model_entry.renderer if model_entry else DatasetRenderer()
-        self._compiled: dict[tuple[int, ...], dict[Hashable, Program] | DialogueProgram] = {}
-        self._varying = self._compile_varying() if self._examples_vary else {}
+        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data.train)
         self._needed = self._needed_columns()
 
     @property
     def mode(self) -> Mode:
-        """`ppl` where prompts are weighed, `gen` where an answer is asked for."""
-        return 'ppl' if self.task.inferencer.kind in ('label', 'whole') else 'gen'
+        """`ppl` where complete prompts are scored, `gen` where an answer follows."""
+        return self.task.mode
+
+    @property
+    def weighs(self) -> bool:
+        """Whether requests are scored rather than answered."""
+        return self._program.weighs
+
+    @property
+    def waits(self) -> bool:
+        """Whether later requests of a row depend on the replies to earlier ones."""
+        return self._program.waits
+
+    @cached_property
+    def budget(self) -> TokenBudget:
+        """How long a request may be."""
+        return TokenBudget() if self.model_entry is None else _find_budget(self.task, self.model_entry, self.weighs)
 
     def rows(self, limit: int | None = None) -> Iterator[tuple[int, Row, Picked]]:
         """The rows being asked about, with the examples picked for each."""
@@ -144,96 +167,77 @@ class Pair:
             self._check_row(number, row)
             yield number, row, picked
 
-    def requests(self, row: Row, picked: Picked) -> Iterator[tuple[Hashable, Request]]:
-        """What is sent for one row: one request, or one for each label. (Dialogues go turn by turn: `dialogue`.)"""
-        if self._varying and picked.ids:
-            for label, varying in self._varying.items():
-                yield label, varying(row, picked.ids)
-            return
-        for label, program in self._programs(picked.ids).items():
-            yield label, program(row)
+    def turns(self, row: Row) -> int:
+        """How many times the model is asked about a row, one reply after the other."""
+        return len(self._program.turns(row))
 
-    def answers_at(self, row: Row, picked: Picked) -> dict[Hashable, int]:
+    def step(self, row: Row, picked: Picked, replies: Sequence[str] = ()) -> Step | None:
+        """What is sent for a row after these replies, made to fit the context; None if nothing is left to ask."""
+        program, turns = self._program, self._program.turns(row)
+        if len(replies) >= len(turns):
+            return None
+        turn = turns[len(replies)]
+        if self.budget.max_seq_len is None or self.model_entry is None:
+            return Step(program.requests(row, picked.ids, turn, replies), picked.ids, turn)
+        fitted = fit(
+            lambda shots: program.requests(row, shots, turn, replies), picked.ids, self.model_entry.count, self.budget
+        )
+        return fitted if turn is None else replace(fitted, turn=turn)
+
+    def answers_at(self, row: Row, step: Step) -> dict[Hashable, int]:
         """The character at which each label's answer begins, where the template says so with its sep_token."""
-        if self.task.wording.prompt.sep_token is None:
+        if getattr(self.task.wording.prompt, 'sep_token', None) is None:
             return {}
         found: dict[Hashable, int] = {}
-        for label, program in self._programs(picked.ids).items():
+        for label, trace, _ in self._program.traces(row, step.shots, step.turn, ()):
             at = 0
-            for span in program.trace(row).spans:
-                if span.origin.kind == 'sep':
-                    found[label] = at
+            for span in trace.spans if isinstance(trace.request, str) else ():
+                if span.origin.kind == 'sep' and span.origin.shot is None:
+                    found[label] = at if step.cut is None else step.cut.place(at)
+                    break
                 at += len(span.text)
         return found
 
     def previews(
         self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
     ) -> Iterator[Preview]:
-        """Everything that is sent for one row, with origins."""
+        """Everything that is sent for one row, with origins. `replies` stand for what the model says in between."""
         try:
-            if self.task.inferencer.kind == 'dialogue':
-                dialogue = self.dialogue(picked)
-                for turn in dialogue.asked(row):
-                    said = [_reply(replies, t) for t in range(turn)]
-                    trace = dialogue.trace(row, turn, said)
-                    yield self._preview(number, row, picked, trace, dialogue.prompt(row, turn, said), turn=turn)
-                return
-            for label, program in self._programs(picked.ids).items():
-                yield self._preview(number, row, picked, program.trace(row), program.prompt(row), label=label)
+            said: list[str] = []
+            while (step := self._step_to_show(row, picked, said)) is not None:
+                yield from self._show(number, row, picked, step, said)
+                if step.too_long:
+                    return
+                said.append(stand_in_reply(replies, len(said)))
         except RenderError as error:
             raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
 
-    def dialogue(self, picked: Picked) -> DialogueProgram:
-        """The program of a dialogue with these examples."""
-        compiled = self._compile(picked.ids)
-        if not isinstance(compiled, DialogueProgram):
-            raise TypeError(f'{self.task.abbr} is not asked turn by turn')
-        return compiled
+    def _step_to_show(self, row: Row, picked: Picked, replies: Sequence[str]) -> Step | None:
+        if self.model_entry is not None:
+            return self.step(row, picked, replies)
+        turns = self._program.turns(row)
+        return Step((), picked.ids, turns[len(replies)]) if len(replies) < len(turns) else None
 
-    def _programs(self, shots: tuple[int, ...]) -> dict[Hashable, Program]:
-        compiled = self._compile(shots)
-        if isinstance(compiled, DialogueProgram):
-            raise TypeError(f'{self.task.abbr} is asked turn by turn')
-        return compiled
-
-    def _compile(self, shots: tuple[int, ...]) -> dict[Hashable, Program] | DialogueProgram:
-        """The programs with these examples, kept for the next row that gets the same."""
-        if shots not in self._compiled:
-            if len(self._compiled) >= _KEPT:
-                self._compiled.clear()
-            self._compiled[shots] = self._compile_anew([self.data.train[i] for i in shots])
-        return self._compiled[shots]
-
-    def _compile_anew(self, shots: Sequence[Row]) -> dict[Hashable, Program] | DialogueProgram:
-        task, asks = self.task, self.task.inferencer
-        if asks.kind == 'dialogue':
-            return DialogueProgram(
-                task.wording, self._renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill
-            )
-        if asks.kind == 'label':
-            return compile_labels(task.wording, self._renderer, labels=task.labels, shots=shots)
-        label = task.whole_label
-        return {
-            label: compile(task.wording, self._renderer, mode=self.mode, shots=shots, label=label, prefill=asks.prefill)
-        }
-
-    @property
-    def _examples_vary(self) -> bool:
-        return not self.task.retriever.fixed and self.task.inferencer.kind != 'dialogue'
-
-    def _compile_varying(self) -> dict[Hashable, VaryingProgram]:
-        asks = self.task.inferencer
-        return {
-            label: VaryingProgram(
-                self.task.wording,
-                self._renderer,
-                train=self.data.train,
+    def _show(self, number: int, row: Row, picked: Picked, step: Step, replies: Sequence[str]) -> Iterator[Preview]:
+        for label, trace, prompt in self._program.traces(row, step.shots, step.turn, replies):
+            cut = step.cut
+            yield Preview(
+                dataset=self.task.abbr,
+                model=self.model_entry.abbr if self.model_entry else None,
+                row=number,
                 mode=self.mode,
                 label=label,
-                prefill=asks.prefill,
+                turn=step.turn,
+                prompt=prompt,
+                request=(trace.request if cut is None else cut.apply(trace.request)) if self.model_entry else None,
+                spans=trace.spans if cut is None else tuple(cut.apply_to_spans(trace.spans)),
+                notes=(*trace.notes, *step.notes),
+                shots=step.shots,
+                shots_dropped=step.shots_dropped,
+                skipped=picked.skipped,
+                sent=not step.too_long,
+                values=row,
             )
-            for label in (self.task.labels if asks.kind == 'label' else (self.task.whole_label,))
-        }
 
     def _needed_columns(self) -> list[str]:
         """The input columns that the wording mentions: a row without them cannot be asked about."""
@@ -250,40 +254,22 @@ class Pair:
                 f'reader_cfg.input_columns names and the template uses. The row has: {has}. Correct one of them.'
             )
 
-    def _preview(
-        self,
-        number: int,
-        row: Row,
-        picked: Picked,
-        trace: Trace,
-        prompt: str | PromptList,
-        *,
-        label: Hashable = None,
-        turn: int | None = None,
-    ) -> Preview:
-        return Preview(
-            dataset=self.task.abbr,
-            model=self.model_entry.abbr if self.model_entry else None,
-            row=number,
-            mode=self.mode,
-            label=label,
-            turn=turn,
-            prompt=prompt,
-            request=trace.request if self.model_entry else None,
-            spans=trace.spans,
-            notes=trace.notes,
-            shots=picked.ids,
-            skipped=picked.skipped,
-            values=row,
-        )
 
-
-_KEPT = 64
 _Named = TypeVar('_Named', Task, ModelEntry)
 
 
-def _reply(replies: Sequence[str] | None, turn: int) -> str:
-    """The canned reply of a turn; `answer1`, `answer2`, … where none is given."""
+def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
+    """The shorter of the dataset's and the model's context limit, less the length of the answer."""
+    options = task.inferencer.options
+    stated = options.get('max_seq_len')
+    own = model_entry.max_seq_len
+    limit = min((length for length in (stated, own) if isinstance(length, int) and length > 0), default=None)
+    reserved = 0 if weighs else sampling_of(options, model_entry.entry).max_out_len
+    return TokenBudget(limit, reserved if isinstance(reserved, int) else 0, options.get('truncate'))
+
+
+def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:
+    """The reply that stands for the model's in a preview: `answer1`, `answer2`, … where none is given."""
     return replies[turn] if replies is not None and turn < len(replies) else f'answer{turn + 1}'
 
 
@@ -291,7 +277,7 @@ def _loaded(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     return load_config(config) if isinstance(config, (str, Path)) else config
 
 
-def fitting(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Named]:
+def match_abbr(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Named]:
     """Those whose abbr fits the pattern; a pattern that fits none is an error."""
     fits = [one for one in named if pattern is None or fnmatch.fnmatchcase(one.abbr, pattern)]
     if pattern is not None and not fits:

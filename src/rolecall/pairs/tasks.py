@@ -14,7 +14,7 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, Inferencer
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
-from rolecall.prompts.wording import Wording
+from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
@@ -96,10 +96,17 @@ class Task:
             return open_dataset(self.entry, base=base, data=data)
 
     @property
-    def whole_label(self) -> Hashable:
-        """The only label of a template whose whole text is weighed; None if there are no labels, or several."""
+    def mode(self) -> Mode:
+        """`ppl` where complete prompts are scored, `gen` where an answer follows."""
+        return 'ppl' if self.inferencer.kind in ('label', 'whole') else 'gen'
+
+    @property
+    def prompt_labels(self) -> tuple[Hashable, ...]:
+        """The labels that have a prompt each: those weighed against each other, or the one of a whole text."""
+        if self.inferencer.kind == 'label':
+            return self.labels
         labels = self.wording.prompt.labels
-        return labels[0] if self.inferencer.kind == 'whole' and len(labels) == 1 else None
+        return labels if self.inferencer.kind == 'whole' and len(labels) == 1 else (None,)
 
 
 def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task | None:
@@ -175,7 +182,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
             if label not in template.labels:
                 remedy = did_you_mean(label, template.labels)
                 problems.add(f'{at}.inferencer.labels', f'no prompt for the label {label!r}.', remedy)
-    if asks.kind != 'label' and template.labels and task.whole_label is None:
+    if template.labels and task.prompt_labels == (None,):
         what = f'the template has a prompt for each label, but {asks.name} asks with one prompt.'
         problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
         return
@@ -186,7 +193,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
         problems.add(at, what, 'Add an ice_template, or use ZeroRetriever.')
         return
     with problems.inside(at):
-        for label in task.labels if asks.kind == 'label' else (task.whole_label,):
+        for label in task.prompt_labels:
             task.wording.check_place(template.script(label))
 
 

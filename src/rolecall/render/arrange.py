@@ -26,7 +26,7 @@ __all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'note_late_speeches', 
 class Note:
     """A change to the dataset's text on the way to the model."""
 
-    kind: Literal['fallback', 'not_sent', 'moved', 'merged', 'shots_dropped', 'truncated']
+    kind: Literal['fallback', 'not_sent', 'moved', 'merged', 'shots_dropped', 'truncated', 'too_long', 'not_counted']
     message: str
     text: str = ''
 

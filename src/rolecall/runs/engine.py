@@ -7,17 +7,18 @@ with a run is running it again: what is known is not sent, and what changed is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rolecall.errors import RenderError, RunError
-from rolecall.inferencers.asking import Inferencer, Words
-from rolecall.inferencers.fitting import TooLong
-from rolecall.inferencers.prediction import Prediction
+from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong
 from rolecall.models.base import ModelError
+from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
+from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import CachedClient, RowClient
 from rolecall.runs.client.model_client import ModelClient, ModelUnavailableError
@@ -26,8 +27,9 @@ from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 
-__all__ = ['Engine', 'Job']
+__all__ = ['Engine', 'Job', 'infer_row', 'run_blocking']
 
+T = TypeVar('T')
 _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
 
 
@@ -37,7 +39,7 @@ class Job:
 
     dataset: str
     client: ModelClient
-    words: Words
+    pair: Pair
     inferencer: Inferencer
     rows: Callable[[], Iterable[tuple[int, Row, Picked]]]
     gold: Callable[[Row], Any]
@@ -118,7 +120,12 @@ class Engine:
                 await places.acquire()
                 if self._stopping or job.model in self.broken:
                     break
-                ask = RowClient(cached, retry_failed=number in again, retry_all=again.get(number) in _ALL_AGAIN)
+                ask = RowClient(
+                    cached,
+                    retry_failed=number in again,
+                    retry_all=again.get(number) in _ALL_AGAIN,
+                    check=_find_check(job, number, row, picked),
+                )
                 task = asyncio.get_running_loop().create_task(self._row(job, ask, number, row, picked))
                 for tasks in (own, self._rows):
                     tasks.add(task)
@@ -165,16 +172,12 @@ class Engine:
 
     async def _row(self, job: Job, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
         try:
-            prediction = await job.inferencer.infer(job.words, row, picked, ask)
-        except TooLong as found:
-            prediction = Prediction(None, 'too_long', found.reason, shots_dropped=found.dropped)
+            prediction = await infer_row(job.inferencer, job.pair, row, picked, ask)
         except ModelUnavailableError as error:
             if job.model not in self.broken:
                 self.broken[job.model] = str(error)
                 self._listener.on_message(str(error))
             return
-        except (ModelError, RenderError) as error:
-            prediction = Prediction(None, 'failed', str(error), replies=tuple(ask.said))
         result = _result(job, ask, number, row, picked, prediction)
         known = None if ask.sent else self._store.result(job.dataset, job.model, number)
         if known is not None and _says_the_same(known, result):
@@ -182,6 +185,32 @@ class Engine:
             return
         told = partial(self._listener.on_row, result, asked=ask.sent > 0, concurrency=job.client.concurrency)
         self._store.add_result(result, then=told)
+
+
+async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
+    """The conclusion for a row; where it cannot be asked about, the outcome says why."""
+    try:
+        return await inferencer.infer(pair, row, picked, ask)
+    except TooLong as found:
+        return Prediction(None, 'too_long', found.step.too_long, shots_dropped=found.step.shots_dropped)
+    except ModelUnavailableError:
+        raise
+    except (ModelError, RenderError) as error:
+        return Prediction(None, 'failed', str(error), replies=tuple(ask.said))
+
+
+def _find_check(job: Job, number: int, row: Row, picked: Picked) -> Callable[[Request, Sequence[str]], None] | None:
+    """Rows 0, 1, 2, 4, 8, … are compared with their previews as they are handed to the model."""
+    return partial(_check_shown, job, number, row, picked) if number & (number - 1) == 0 else None
+
+
+def _check_shown(job: Job, number: int, row: Row, picked: Picked, request: Request, replies: Sequence[str]) -> None:
+    previews = job.pair.previews(number, row, picked, replies=replies)
+    if not any(preview.sent and preview.request == request for preview in previews):
+        raise RunError(
+            f'{job.dataset} × {job.model}, row {number}: the request to send is not the one that a preview shows.\n'
+            'This is a bug in rolecall, so the run stops here. Please report it with the config.'
+        )
 
 
 def _says_the_same(known: Result, result: Result) -> bool:
@@ -216,3 +245,26 @@ def _result(job: Job, ask: RowClient, number: int, row: Row, picked: Picked, pre
         output_tokens=ask.output_tokens,
         seconds=ask.seconds,
     )
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work to its end; in a thread of its own where a loop is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    came: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            came.append(asyncio.run(work))
+        except BaseException as error:  # handed on to the caller below
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name='rolecall-run')
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return came[0]

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
-from rolecall.inferencers.sampling import sampling_of
 from rolecall.models.backends import build_model
 from rolecall.models.base import Model, ModelError
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
+from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Problems
 from rolecall.program import compile  # noqa: A004  # the word for it
 from rolecall.prompts.template import Template, build_template

@@ -1,32 +1,34 @@
-"""Planning: how many requests a run will send, what they weigh, and what of them is known already."""
+"""Planning: a run whose client only counts what it would send, how long that is, and what is known already."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rolecall.datasets import first
 from rolecall.datasets.rows import count_skipped
 from rolecall.errors import RenderError
-from rolecall.inferencers.asking import Inferencer
-from rolecall.inferencers.fitting import Fitted, TooLong, fit
-from rolecall.inferencers.likelihood import CLPInferencer
-from rolecall.inferencers.perplexity import PPLInferencer
-from rolecall.models.base import Sampling
-from rolecall.program import DialogueProgram
-from rolecall.prompts.pieces import Row
+from rolecall.inferencers.inferencer import Prediction
+from rolecall.models.base import Reply, Sampling, Scored
+from rolecall.pairs.pair import stand_in_reply
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import request_key
+from rolecall.runs.engine import infer_row, run_blocking
 from rolecall.runs.plan import PlannedPair, RunPlan
-from rolecall.runs.prepare import Readied, Ready, make_ready
+from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.run_reader import FILE, RunReader
 
-__all__ = ['plan_of', 'plan_run']
+__all__ = ['make_plan', 'plan_run']
+
+_UNSCORED = Scored((0, 0), (None, 0.0))
+"""Stands for the scores of a request: two tokens, which say nothing."""
 
 
 def plan_run(
@@ -43,152 +45,187 @@ def plan_run(
 
     `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.
     """
-    readied = make_ready(config, dataset=dataset, model=model, limit=limit, data=data)
-    with known_requests(out) as known:
-        return plan_of(readied, known=known, rerun=rerun)
+    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
+    return make_plan(prepared, out=out, rerun=rerun)
 
 
 @contextmanager
-def known_requests(out: str | Path | None) -> Iterator[RunReader | None]:
-    """The requests that are finished in a run directory; None if there is no run."""
+def _open_known(out: str | Path | None) -> Iterator[RunReader | None]:
+    """The run in a directory, whose requests are known; None if there is none."""
     if out is None or not (Path(out) / FILE).is_file():
         yield None
         return
-    with RunReader(out) as archive:
-        yield archive
+    with RunReader(out) as reader:
+        yield reader
 
 
-def plan_of(
-    readied: Readied, *, known: RunReader | None, rerun: Collection[str] = (), seconds: float | None = None
+def make_plan(
+    prepared: Prepared, *, out: str | Path | None, rerun: Collection[str] = (), seconds: float | None = None
 ) -> RunPlan:
     """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
+    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, out, rerun, seconds))))
+
+
+async def _plan_pairs(
+    prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None
+) -> list[PlannedPair]:
     deadline = None if seconds is None else time.monotonic() + seconds
     sent: set[str] = set()
-    return RunPlan(
-        tuple(
-            _planned(ready, _Tally(ready, _Memory(ready, known, rerun), sent), readied.limit, deadline)
-            for ready in readied.pairs
-        )
-    )
+    with _open_known(out) as known:
+        return [
+            await _plan_pair(one, _CountingClient(one, _Memory(one, known, rerun), sent), prepared.limit, deadline)
+            for one in prepared.pairs
+        ]
 
 
-def _planned(ready: Ready, tally: _Tally, limit: int | None, deadline: float | None) -> PlannedPair:
-    plan = _counted(ready, tally, limit, deadline)
-    return _priced(
-        ready, replace(plan, left_out=count_skipped(ready.pair.data.test), to_judge=_to_judge(ready, plan.rows))
-    )
+async def _plan_pair(
+    prepared: PreparedPair, client: _CountingClient, limit: int | None, deadline: float | None
+) -> PlannedPair:
+    total = len(prepared.pair.data.test)
+    total = total if limit is None else min(total, limit)
+    if deadline is not None and not prepared.pair.task.retriever.fixed:
+        plan = _estimate(prepared, total)
+    else:
+        for number, row, picked in prepared.pair.rows(limit):
+            client.begin_row(number)
+            client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
+            if deadline is not None and time.monotonic() > deadline:
+                break
+            if number % 64 == 0:
+                await asyncio.sleep(0)  # so that Ctrl-C is heard
+        plan = client.plan(total)
+    left_out = count_skipped(prepared.pair.data.test)
+    return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total)))
 
 
-def _to_judge(ready: Ready, rows: int) -> int:
-    """At most so many questions to a judge: one for each answer."""
-    if ready.scores.judge is None or not ready.scores.scorer.needs_judge:
+def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
+    """The plan by the first row alone: picking examples for every row would take too long."""
+    requests = 0
+    for row in islice(prepared.pair.data.test, 1):
+        try:
+            step = prepared.pair.step(row, Picked(()))
+            requests = (len(step.requests) if step is not None else 0) * prepared.pair.turns(row)
+        except RenderError:
+            pass
+    times = _samples(prepared) * (2 if _normalises(prepared) else 1)
+    return PlannedPair(prepared.dataset, prepared.model.name, rows, rows * requests * times, exact=False)
+
+
+def _count_questions(prepared: PreparedPair, rows: int) -> int:
+    """How many questions a judge is asked at most: one for each answer."""
+    if prepared.scores.judge is None or not prepared.scores.scorer.needs_judge:
         return 0
-    if ready.pair.task.inferencer.kind == 'dialogue':
-        dialogue = ready.dialogue(Picked(()))
-        return sum(_turns_asked(dialogue, row) for row in first(ready.pair.data.test, rows))
-    samples: int = getattr(ready.inferencer, 'samples', 1)
-    return rows * samples
+    return _samples(prepared) * sum(_count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
 
 
-def _turns_asked(dialogue: DialogueProgram, row: Row) -> int:
+def _count_turns(prepared: PreparedPair, row: Mapping[str, Any]) -> int:
     """How many turns of a row a model answers; none if the row cannot be worded, for then it fails."""
     try:
-        return len(dialogue.asked(row))
+        return prepared.pair.turns(row)
     except RenderError:
         return 0
 
 
-def _counted(ready: Ready, tally: _Tally, limit: int | None, deadline: float | None) -> PlannedPair:
-    rows = len(ready.pair.data.test)
-    rows = rows if limit is None else min(rows, limit)
-    slow = deadline is not None and not ready.pair.task.retriever.fixed
-    if slow:
-        times = 2 if _weighs_answers_alone(ready.inferencer) else 1
-        requests = rows * _requests_per_row(ready) * times
-        return PlannedPair(ready.dataset, ready.model.name, rows, requests, exact=False)
-    for number, row, picked in ready.pair.rows(limit):
-        tally.add(number, row, picked)
-        if deadline is not None and time.monotonic() > deadline:
-            break
-    return tally.plan(rows)
+def _samples(prepared: PreparedPair) -> int:
+    samples: int = getattr(prepared.inferencer, 'samples', 1)
+    return samples
+
+
+def _normalises(prepared: PreparedPair) -> bool:
+    """Whether each answer is scored once more, without its context. Where it begins shows in the first scores."""
+    return getattr(prepared.inferencer, 'normalizing_str', None) is not None
 
 
 class _Memory:
     """What is known of the requests of a pair, less what is asked again."""
 
-    def __init__(self, ready: Ready, known: RunReader | None, rerun: Collection[str]) -> None:
+    def __init__(self, prepared: PreparedPair, known: RunReader | None, rerun: Collection[str]) -> None:
         self._known = known if known is not None and known.anything else None
-        ended = self._known.outcomes(ready.dataset, ready.model.name) if self._known is not None and rerun else {}
+        ended = self._known.outcomes(prepared.dataset, prepared.model.name) if self._known and rerun else {}
         self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
 
     def knows(self, key: str, row: int) -> bool:
-        """Whether a request of this row is not sent: of a failed row only what failed is, of the others everything."""
+        """Whether a stored reply is reused. Failed rows send only their failed requests again, others send all."""
         if self._known is None or not self._known.knows(key):
             return False
         if row not in self._again:
             return True
         return self._again[row] == 'failed' and not self._known.failed(key)
 
+    def find_reply(self, key: str) -> Reply | Scored | None:
+        """The stored reply to a request."""
+        reply = None if self._known is None else self._known.reply(key)
+        return None if isinstance(reply, str) else reply
 
-class _Tally:
-    """Adds up what the rows of a pair ask."""
 
-    def __init__(self, ready: Ready, memory: _Memory, sent: set[str]) -> None:
-        self._ready = ready
+class _CountingClient:
+    """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
+
+    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[str]) -> None:
+        self._prepared = prepared
         self._memory = memory
         self._sent = sent
         """What was asked by rows before, of all pairs: equal requests are sent once."""
-        self._identity = dict(ready.model.identity)
-        self._sampling: Sampling | None = getattr(ready.inferencer, 'sampling', None)
-        self._samples: int = getattr(ready.inferencer, 'samples', 1)
-        self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
+        self._identity = dict(prepared.model.identity)
+        self._goes_on = prepared.pair.waits or _normalises(prepared)
+        """Whether what is asked later depends on the replies."""
+        self._row = self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
         self._countable = self._exact = True
+        self.said: list[str] = []
+        self._made_up = False
 
-    def add(self, number: int, row: Row, picked: Picked) -> None:
-        ready = self._ready
+    def begin_row(self, number: int) -> None:
+        self._row = number
         self._rows += 1
-        try:
-            fitted = fit(lambda shots: _first(ready, row, shots), picked, ready.model.count, ready.inferencer.room)
-            requests = _sent_first(ready.inferencer, row, fitted)
-            later = len(requests) if _weighs_answers_alone(ready.inferencer) else _later_turns(ready, row)
-        except TooLong as found:
-            self._too_long += 1
-            self._dropped += found.dropped
-            return
-        except RenderError:
-            return
-        self._dropped += fitted.dropped
-        self._exact = self._exact and not later
-        unknown = 0
-        for request in requests:
-            keys = self._new_keys(request)
-            cached = sum(self._memory.knows(key, number) for key in keys)
-            self._requests += len(keys)
-            self._cached += cached
-            unknown += len(keys) - cached
-            if keys:
-                self._weigh(request, len(keys))
-        self._requests += later
-        self._cached += later if not unknown else 0
+        self.said = []
+        self._made_up = False
 
-    def _new_keys(self, request: Request) -> list[str]:
-        """The keys of the request's samples that no row before has asked for."""
-        keys = [request_key(request, self._sampling, self._identity, k) for k in range(self._samples)]
-        new = [key for key in keys if key not in self._sent]
-        self._sent.update(new)
-        return new
+    def end_row(self, prediction: Prediction) -> None:
+        self._dropped += prediction.shots_dropped
+        self._too_long += prediction.outcome == 'too_long'
 
-    def _weigh(self, request: Request, times: int) -> None:
-        tokens = self._ready.model.count(request) if self._countable else None
+    async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
+        """The reply to a request: the stored one where later requests depend on it."""
+        reply = self._find(request_key(request, sampling, self._identity, sample), request)
+        if not isinstance(reply, Reply):
+            reply = Reply(stand_in_reply(None, len(self.said)))
+        self.said.append(reply.text)
+        return reply
+
+    async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
+        """The scores of requests: the stored ones where later requests depend on them."""
+        found = [self._find(request_key(request, None, self._identity), request) for request in requests]
+        return [scored if isinstance(scored, Scored) else _UNSCORED for scored in found]
+
+    def _find(self, key: str, request: Request) -> Reply | Scored | None:
+        """Count a request. The stored reply to it, where that matters for what is asked next."""
+        self._exact = self._exact and not self._made_up
+        known = self._count(key, request)
+        if not self._goes_on:
+            return None
+        reply = self._memory.find_reply(key) if known else None
+        self._made_up = self._made_up or reply is None
+        return reply
+
+    def _count(self, key: str, request: Request) -> bool:
+        """Add up one request; whether a stored reply is reused."""
+        known = self._memory.knows(key, self._row)
+        if key in self._sent:
+            return known
+        self._sent.add(key)
+        self._requests += 1
+        self._cached += known
+        tokens = self._prepared.model.count(request) if self._countable else None
         self._countable = tokens is not None
-        self._tokens += times * (tokens or 0)
+        self._tokens += tokens or 0
+        return known
 
     def plan(self, rows: int) -> PlannedPair:
         """The plan for so many rows; where not all were looked at, what they showed is taken for all."""
         share = rows / max(1, self._rows)
         return PlannedPair(
-            self._ready.dataset,
-            self._ready.model.name,
+            self._prepared.dataset,
+            self._prepared.model.name,
             rows,
             round(self._requests * share),
             cached=round(self._cached * share),
@@ -199,50 +236,12 @@ class _Tally:
         )
 
 
-def _first(ready: Ready, row: Row, picked: Picked) -> Iterator[tuple[Hashable, Request]]:
-    """What is asked about a row before any reply is known."""
-    if ready.pair.task.inferencer.kind != 'dialogue':
-        yield from ready.requests(row, picked)
-        return
-    dialogue = ready.dialogue(picked)
-    waits = ready.pair.task.inferencer.infer_mode == 'every'
-    for turn in [0] if waits else dialogue.asked(row):
-        yield turn, dialogue(row, turn)
-
-
-def _sent_first(inferencer: Inferencer, row: Row, fitted: Fitted) -> list[Request]:
-    """What is sent before any reply is known: the row's requests, or its one request with each choice."""
-    if isinstance(inferencer, CLPInferencer):
-        return [*inferencer.texts(row, fitted)]
-    return [request for _, request in fitted.requests]
-
-
-def _weighs_answers_alone(inferencer: Inferencer) -> bool:
-    """Whether each answer is weighed once more, without its context; where it begins shows in the first weighing."""
-    return isinstance(inferencer, PPLInferencer) and inferencer.normalizing_str is not None
-
-
-def _later_turns(ready: Ready, row: Row) -> int:
-    """Turns whose requests depend on replies."""
-    asks = ready.pair.task.inferencer
-    if asks.kind != 'dialogue' or asks.infer_mode != 'every':
-        return 0
-    return len(ready.dialogue(Picked(())).asked(row)) - 1
-
-
-def _requests_per_row(ready: Ready) -> int:
-    asks = ready.pair.task
-    labels = len(asks.labels) if asks.inferencer.kind == 'label' else 1
-    samples: int = getattr(ready.inferencer, 'samples', 1)
-    return labels * samples
-
-
-def _priced(ready: Ready, plan: PlannedPair) -> PlannedPair:
+def _price(prepared: PreparedPair, plan: PlannedPair) -> PlannedPair:
     """The plan with what it costs at most, where the entry has a `price` for a million tokens."""
-    sampling: Sampling | None = getattr(ready.inferencer, 'sampling', None)
+    sampling: Sampling | None = getattr(prepared.inferencer, 'sampling', None)
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
     plan = replace(plan, output_tokens=out)
-    price = ready.model_entry.entry.get('price')
+    price = prepared.model_entry.entry.get('price')
     if not isinstance(price, Mapping) or plan.input_tokens is None:
         return plan
     left = 1 - plan.cached / plan.requests if plan.requests else 0.0

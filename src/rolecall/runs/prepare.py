@@ -1,8 +1,8 @@
-"""A config, made ready to run: models built, datasets opened, and everything that could not work refused at once."""
+"""A config, prepared for a run: models built, datasets opened, and everything that could not work refused at once."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -11,16 +11,14 @@ from typing import Any
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, open_dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
-from rolecall.inferencers.asking import Inferencer
 from rolecall.inferencers.build import build_inferencer
-from rolecall.inferencers.sampling import wrong_repeats, wrong_sampling, wrong_stops
-from rolecall.models.backends import build_model
+from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.base import Capabilities, Model
-from rolecall.pairs.build import build
+from rolecall.pairs.build import Plan, build
 from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair, Picking, fitting
+from rolecall.pairs.pair import Pair, Picking, match_abbr
+from rolecall.pairs.sampling import wrong_repeats, wrong_sampling, wrong_stops
 from rolecall.pairs.tasks import Task
-from rolecall.program import DialogueProgram
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Request
@@ -28,15 +26,15 @@ from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.scores import Scores, build_scores
 
-__all__ = ['Readied', 'Ready', 'make_ready']
+__all__ = ['Prepared', 'PreparedPair', 'prepare']
 
 _LOOKED_AT = 1000
 _MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """One dataset × model, ready to be asked."""
+class PreparedPair:
+    """One dataset × model with everything a run needs to ask and score it."""
 
     pair: Pair
     model_entry: ModelEntry
@@ -48,33 +46,11 @@ class Ready:
     def dataset(self) -> str:
         return self.pair.task.abbr
 
-    def requests(self, row: Row, picked: Picked) -> Iterable[tuple[Hashable, Request]]:
-        """One request, or one for each label."""
-        return self.pair.requests(row, picked)
-
-    def dialogue(self, picked: Picked) -> DialogueProgram:
-        """The requests of a dialogue."""
-        return self.pair.dialogue(picked)
-
-    def answers_at(self, row: Row, picked: Picked) -> Mapping[Hashable, int]:
-        """The character at which each label's answer begins, where the template has a sep_token."""
-        if not getattr(self.pair.task.wording.prompt, 'sep_token', None):
-            return {}
-        found: dict[Hashable, int] = {}
-        for preview in self.pair.previews(0, row, picked):
-            at = 0
-            for span in preview.spans if isinstance(preview.request, str) else ():
-                if span.origin.kind == 'sep' and span.origin.shot is None:
-                    found[preview.label] = at
-                    break
-                at += len(span.text)
-        return found
-
     def gold(self, row: Row) -> Any:
         """The row's own answer; of a dialogue that is asked for its last turn only, that turn's."""
-        asks, column = self.pair.task.inferencer, self.pair.task.wording.output_column
+        column = self.pair.task.wording.output_column
         answer = row.get(column) if column is not None else None
-        only_last = asks.kind == 'dialogue' and asks.infer_mode == 'last'
+        only_last = self.pair.task.inferencer.asks_last_turn
         return answer[-1] if only_last and isinstance(answer, (list, tuple)) and answer else answer
 
     def cluster(self, row: Row) -> str | None:
@@ -85,48 +61,51 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Readied:
-    """A config, ready: every dataset × model that was picked."""
+class Prepared:
+    """A config, prepared: every dataset × model that was picked."""
 
     config: Mapping[str, Any]
-    pairs: tuple[Ready, ...]
+    plan: Plan
+    picked: Plan
+    """The tasks and models of the plan that were picked."""
+    pairs: tuple[PreparedPair, ...]
     limit: int | None
 
     @property
     def models(self) -> dict[str, Model]:
-        return {ready.model.name: ready.model for ready in self.pairs}
+        return {pair.model.name: pair.model for pair in self.pairs}
 
 
-def make_ready(
+def prepare(
     config: Mapping[str, Any] | str | Path,
     *,
     dataset: str | None = None,
     model: str | None = None,
     limit: int | None = None,
     data: Mapping[str, str] | None = None,
-) -> Readied:
+) -> Prepared:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together."""
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
     plan = build(loaded)
     problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
     if not plan.model_entries:
         problems.append(Problem('models', 'the config has no models, so nobody can be asked.', 'Add models=[dict(…)].'))
-    tasks, model_entries = fitting(plan.tasks, dataset, 'dataset'), fitting(plan.model_entries, model, 'model')
+    tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
-    models = {model_entry.abbr: _built(model_entry, problems) for model_entry in model_entries}
+    models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     problems += [problem.inside(task.where) for task in tasks for problem in wrong_repeats(task.entry)]
-    opened = {task.abbr: _opened(task, base, data, problems) for task in tasks}
+    opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
-    pairs: list[Ready] = []
+    pairs: list[PreparedPair] = []
     for model_entry in model_entries:
         for task in tasks:
             who, rows = models[model_entry.abbr], opened[task.abbr]
             if who is not None and rows is not None:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
-                pairs += _ready(pair, model_entry, who, problems, plan.model_entries, models)
+                pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries, models)
     if problems:
         raise ConfigError(problems)
-    return Readied(loaded, tuple(pairs), limit)
+    return Prepared(loaded, plan, Plan(tuple(tasks), tuple(model_entries)), tuple(pairs), limit)
 
 
 def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
@@ -138,11 +117,11 @@ def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> It
         seen.setdefault(entry.abbr, entry.where)
 
 
-def _built(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
+def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     told: list[Problem] = []
     model = None
     try:
-        model = build_model(model_entry.entry, name=model_entry.abbr)
+        model = model_entry.model
     except ConfigError as error:
         told = [_at(model_entry.where, problem) for problem in error.problems]
     except (MissingExtraError, DataError) as error:
@@ -160,7 +139,7 @@ def _at(where: str, problem: Problem) -> Problem:
     return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
 
 
-def _opened(task: Task, base: Path | None, data: Mapping[str, str] | None, problems: list[Problem]) -> Dataset | None:
+def _open(task: Task, base: Path | None, data: Mapping[str, str] | None, problems: list[Problem]) -> Dataset | None:
     entry = {key: value for key, value in task.entry.items() if key != 'lint'}
     try:
         return open_dataset(entry, base=base, data=data)
@@ -171,15 +150,15 @@ def _opened(task: Task, base: Path | None, data: Mapping[str, str] | None, probl
     return None
 
 
-def _ready(
+def _prepare_pair(
     pair: Pair,
     model_entry: ModelEntry,
     model: Model,
     problems: list[Problem],
     model_entries: Sequence[ModelEntry],
     models: Mapping[str, Model | None],
-) -> Iterator[Ready]:
-    """The pair, ready; nothing where it could not work."""
+) -> Iterator[PreparedPair]:
+    """The pair, prepared; nothing where it could not work."""
     task = pair.task
     where = f'{task.where} × {model_entry.where}'
     try:
@@ -188,7 +167,6 @@ def _ready(
             task.inferencer.name,
             task.inferencer.options,
             entry=model_entry.entry,
-            max_seq_len=model.max_seq_len,
             infer_mode=task.inferencer.infer_mode,
             samples=_repeats(task),
             extract=scores.extract,
@@ -208,7 +186,7 @@ def _ready(
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if not lacking:
-        yield Ready(pair, model_entry, model, inferencer, scores)
+        yield PreparedPair(pair, model_entry, model, inferencer, scores)
 
 
 def _wrong_cluster(pair: Pair) -> Iterator[Problem]:
@@ -278,13 +256,10 @@ def _has_media(message: Mapping[str, Any]) -> bool:
 
 def _first_request(pair: Pair) -> Request | None:
     """The first row's request without examples; None where that row cannot be worded or read."""
-    none = Picked(())
     try:
         for row in islice(pair.data.test, 1):
-            if pair.task.inferencer.kind == 'dialogue':
-                dialogue = pair.dialogue(none)
-                return dialogue(row, dialogue.asked(row)[0], [''] * len(dialogue.asked(row)))
-            return next((request for _, request in pair.requests(row, none)), None)
+            step = pair.step(row, Picked(()))
+            return step.requests[0][1] if step is not None else None
     except (RenderError, DataError):
         pass
     return None

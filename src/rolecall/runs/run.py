@@ -7,29 +7,31 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rolecall.config.printing import format_config
-from rolecall.errors import ConfigError, Problem, RenderError, RunError, did_you_mean
-from rolecall.lint.linter import Finding, lint_config
+from rolecall.datasets import Dataset
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.lint.linter import Finding, lint_plan
 from rolecall.models.base import Model
+from rolecall.pairs.model_entries import ModelEntry
+from rolecall.pairs.pair import Pair
+from rolecall.pairs.tasks import Task
 from rolecall.program import fingerprint
-from rolecall.prompts.pieces import Row
-from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.model_client import ModelClient, build_client
-from rolecall.runs.engine import Engine, Job
+from rolecall.runs.engine import Engine, Job, run_blocking
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan
-from rolecall.runs.planning import known_requests, plan_of
-from rolecall.runs.prepare import Readied, Ready, make_ready
+from rolecall.runs.planning import make_plan
+from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
@@ -40,7 +42,6 @@ _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _LINTED_ROWS = 20
 _PLANNING_SECONDS = 2.0
 _REASONS = 20
-T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +97,21 @@ def run_config(
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
     listener = progress or NullListener()
-    readied = make_ready(config, dataset=dataset, model=model, limit=limit, data=data)
-    findings = tuple(_errors(config, dataset, model, data)) if lint else ()
+    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
+    findings = tuple(_find_errors(prepared)) if lint else ()
     if dry_run:
-        with known_requests(out) as known:
-            plan = plan_of(readied, known=known, rerun=rerun)
+        plan = make_plan(prepared, out=out, rerun=rerun)
         listener.on_plan(plan, findings)
         listener.on_end()
         return RunSummary(Path(out), plan, findings=findings, dry=True)
     with closing(Store(out)) as store:
-        with known_requests(out) as known:
-            plan = plan_of(readied, known=known, rerun=rerun, seconds=_PLANNING_SECONDS)
+        plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, findings)
-        store.record_start(_manifest(readied), format_config(hide_secrets(readied.config), style='json'))
-        run = _Run(readied, store, listener, rerun)
+        store.record_start(_manifest(prepared), format_config(hide_secrets(prepared.config), style='json'))
+        run = _Run(prepared, store, listener, rerun)
         began = time.monotonic()
         try:
-            _in_a_loop(run.main())
+            run_blocking(run.main())
         finally:
             listener.on_end()
         return RunSummary(
@@ -131,12 +130,12 @@ def run_config(
 class _Run:
     """What one run has at hand while it goes on."""
 
-    def __init__(self, readied: Readied, store: Store, listener: RunListener, rerun: Collection[str]) -> None:
-        self._readied = readied
+    def __init__(self, prepared: Prepared, store: Store, listener: RunListener, rerun: Collection[str]) -> None:
+        self._prepared = prepared
         self._store = store
         self._listener = listener
         self._rerun = rerun
-        self._ready = {(ready.dataset, ready.model.name): ready for ready in readied.pairs}
+        self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
         self.outcomes: Counter[str] = Counter()
         self.cards: list[Scorecard] = []
         self.broken_judges: dict[str, str] = {}
@@ -144,22 +143,22 @@ class _Run:
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score)
 
     async def main(self) -> None:
-        entries = {ready.model.name: ready.model_entry.entry for ready in self._readied.pairs}
-        clients = {name: _client(model, entries[name]) for name, model in self._readied.models.items()}
+        entries = {one.model.name: one.model_entry.entry for one in self._prepared.pairs}
+        clients = {name: _client(model, entries[name]) for name, model in self._prepared.models.items()}
         judges = self._seat_judges(clients)
         try:
             with _stopped_by_signal(self.engine):
-                await self.engine.run([self._job(ready, clients[ready.model.name]) for ready in self._readied.pairs])
+                await self.engine.run([self._job(one, clients[one.model.name]) for one in self._prepared.pairs])
         finally:
             for client in judges:
                 await client.close()
-            for who in {id(one): one for one in (*self._readied.models.values(), *(j.model for j in judges))}.values():
+            for who in {id(one): one for one in (*self._prepared.models.values(), *(j.model for j in judges))}.values():
                 await who.close()
 
     def _seat_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
         """Give every judge its way to its model: that of the run, where the model is one of the run's."""
         own: dict[str, ModelClient] = {}
-        for judge in (ready.scores.judge for ready in self._readied.pairs):
+        for judge in (one.scores.judge for one in self._prepared.pairs):
             if judge is None:
                 continue
             client = next((client for client in clients.values() if client.model is judge.model), None)
@@ -168,29 +167,29 @@ class _Run:
             judge.client, judge.rerun = CachedClient(client, self._store), self._rerun
         return list(own.values())
 
-    def _job(self, ready: Ready, client: ModelClient) -> Job:
-        total = len(ready.pair.data.test)
-        limit = self._readied.limit
+    def _job(self, one: PreparedPair, client: ModelClient) -> Job:
+        total = len(one.pair.data.test)
+        limit = self._prepared.limit
         return Job(
-            dataset=ready.dataset,
+            dataset=one.dataset,
             client=client,
-            words=ready,
-            inferencer=ready.inferencer,
-            rows=partial(_rows_as_shown, ready, limit),
-            gold=ready.gold,
-            cluster=ready.cluster,
+            pair=one.pair,
+            inferencer=one.inferencer,
+            rows=partial(one.pair.rows, limit),
+            gold=one.gold,
+            cluster=one.cluster,
             total=total if limit is None else min(total, limit),
         )
 
     async def _score(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
         results = list(self._store.results(job.dataset, job.model))
-        ready = self._ready[job.dataset, job.model]
+        one = self._pairs[job.dataset, job.model]
         if results:
-            scored, card = await ready.scores.of(results, ready.pair.data.test)
+            scored, card = await one.scores.of(results, one.pair.data.test)
         else:
-            scored, card = [], ready.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
-        card = self._with_silences(card, ready.scores.judge)
+            scored, card = [], one.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
+        card = self._with_silences(card, one.scores.judge)
         await self._store.wait_until_saved()
         self._store.record_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
         self.outcomes.update(result.outcome for result in scored)
@@ -214,58 +213,40 @@ class _Run:
         return replace(card, details={**card.details, 'not_judged': silences})
 
 
-def _rows_as_shown(ready: Ready, limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
-    """The rows of a pair. Now and then one is held against its preview: what is sent is what is shown."""
-    for number, row, picked in ready.pair.rows(limit):
-        if number & (number - 1) == 0:
-            _hold_against_preview(ready, number, row, picked)
-        yield number, row, picked
-
-
-def _hold_against_preview(ready: Ready, number: int, row: Row, picked: Picked) -> None:
-    replies: list[str] = []
-    try:
-        shown = [fingerprint(one.request or '') for one in ready.pair.previews(number, row, picked, replies=replies)]
-        if ready.pair.task.inferencer.kind == 'dialogue':
-            dialogue = ready.dialogue(picked)
-            turns = dialogue.asked(row)
-            said = [f'answer{turn + 1}' for turn in range(max(turns))]
-            sent = [fingerprint(dialogue(row, turn, said[:turn])) for turn in turns]
-        else:
-            sent = [fingerprint(request) for _, request in ready.requests(row, picked)]
-    except RenderError:
-        return  # the row will fail, and say so
-    if shown != sent:
-        raise RunError(
-            f'{ready.dataset} × {ready.model.name}, row {number}: what would be sent is not what is shown.\n'
-            'This is an error in rolecall; nothing more is sent. Please report it with the config.'
-        )
-
-
 def _client(model: Model, entry: Mapping[str, Any]) -> ModelClient:
     return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
 
 
-def _manifest(readied: Readied) -> dict[str, Any]:
-    models = {name: hide_secrets(dict(model.identity)) for name, model in readied.models.items()}
+def _manifest(prepared: Prepared) -> dict[str, Any]:
+    models = {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()}
     pairs = [
         {
-            'dataset': ready.dataset,
-            'model': ready.model.name,
-            'template': fingerprint(format_config(hide_secrets(ready.pair.task.entry['infer_cfg']), style='json')),
+            'dataset': one.dataset,
+            'model': one.model.name,
+            'template': fingerprint(format_config(hide_secrets(one.pair.task.entry['infer_cfg']), style='json')),
         }
-        for ready in readied.pairs
+        for one in prepared.pairs
     ]
     return describe_run(models, pairs)
 
 
-def _errors(
-    config: Mapping[str, Any] | str | Path, dataset: str | None, model: str | None, data: Mapping[str, str] | None
-) -> Iterator[Finding]:
-    given = {'*': dict(data)} if data else None
-    for finding in lint_config(config, dataset=dataset, model=model, limit=_LINTED_ROWS, data=given):
-        if finding.severity == 'error':
-            yield finding
+def _find_errors(prepared: Prepared) -> Iterator[Finding]:
+    """What the linter calls an error, found on the pairs that the run is about to ask."""
+    pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
+    datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
+
+    def find_pair(task: Task, model_entry: ModelEntry | None, data: Dataset) -> Pair:
+        return Pair(task, None, data) if model_entry is None else pairs[task.where, model_entry.where]
+
+    found = lint_plan(
+        prepared.config,
+        prepared.plan,
+        prepared.picked,
+        open_task=lambda task: datasets[task.where],
+        build_pair=find_pair,
+        limit=_LINTED_ROWS,
+    )
+    return (finding for finding in found if finding.severity == 'error')
 
 
 def _check_outcomes(rerun: Collection[str]) -> None:
@@ -301,26 +282,3 @@ def _stopped_by_signal(engine: Engine) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
-
-
-def _in_a_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work to its end; in a thread of its own where a loop is running already (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    came: list[T] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            came.append(asyncio.run(work))
-        except BaseException as error:  # handed on to the caller below
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name='rolecall-run')
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return came[0]

@@ -70,7 +70,7 @@ def build_scores(
             evaluation,
             output_column=task.wording.output_column,
             judge=judge,
-            turns=task.inferencer.kind == 'dialogue' and task.inferencer.infer_mode != 'last',
+            turns=task.inferencer.asks_every_turn,
             role_marks=_role_marks(model_entry, evaluation.get('pred_role')),
         )
     except ConfigError as error:

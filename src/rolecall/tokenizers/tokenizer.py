@@ -17,7 +17,15 @@ from rolecall.tokenizers.fast import FastTokenizer
 from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_at_hand
 from rolecall.tokenizers.text import Offset
 
-__all__ = ['FastTokenizer', 'Offset', 'TiktokenTokenizer', 'Tokenizer', 'find_tokenizer', 'load_tokenizer']
+__all__ = [
+    'FastTokenizer',
+    'Offset',
+    'TiktokenTokenizer',
+    'Tokenizer',
+    'find_tokenizer',
+    'load_tokenizer',
+    'model_folder',
+]
 
 _TIKTOKEN = 'tiktoken:'
 _LOCAL_KEYS = ('tokenizer_path', 'tokenizer', 'path', 'model')
@@ -145,11 +153,17 @@ def _tokenizer_file(name: str) -> Path | None:
     path = os.path.expanduser(name)
     if os.path.isfile(path):
         return Path(path) if path.endswith(('.json', '.gguf')) else None
-    folder = Path(path) if os.path.isdir(path) else _hub_snapshot(name)
+    folder = model_folder(name)
     if folder is None:
         return None
     file = folder / 'tokenizer.json'
     return file if file.is_file() else _gguf_in(folder)
+
+
+def model_folder(name: str) -> Path | None:
+    """The folder of a model on this machine: the one that is named, or that of a hub model in the local cache."""
+    path = os.path.expanduser(name)
+    return Path(path) if os.path.isdir(path) else _hub_snapshot(name)
 
 
 def _gguf_in(folder: Path) -> Path | None:

@@ -19,6 +19,8 @@ _HAPPENED = {
     'merged': 'merged',
     'shots_dropped': 'dropped',
     'truncated': 'truncated',
+    'too_long': 'not sent',
+    'not_counted': 'context',
 }
 
 

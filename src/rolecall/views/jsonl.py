@@ -28,6 +28,8 @@ def as_json(preview: Preview) -> dict[str, Any]:
         'spans': [span_as_json(span) for span in preview.spans],
         'notes': [{'kind': note.kind, 'message': note.message, 'text': note.text} for note in preview.notes],
         'shots': preview.shots,
+        'shots_dropped': preview.shots_dropped,
+        'sent': preview.sent,
         'skipped': preview.skipped,
         'fingerprint': None if preview.request is None else fingerprint(preview.request),
     }

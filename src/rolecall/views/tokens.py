@@ -6,17 +6,15 @@ Each token belongs to the origin of its first character. Nothing is sent or down
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rolecall.pairs.model_entries import ModelEntry
+from rolecall.pairs.fitting import TokenBudget
 from rolecall.pairs.pair import Pair, Preview
-from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
-from rolecall.retrievers import Picked
 from rolecall.strings import count_noun, printable
 from rolecall.views.blocks import is_messages
 from rolecall.views.looks import LOOKS, group_of, label_of
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['Counted', 'TokenAt', 'TokenBudget', 'count_tokens', 'token_budget_of', 'tokens_of']
+__all__ = ['Counted', 'TokenAt', 'count_tokens', 'tokens_of']
 
 _BOS = Origin('marker', 'BOS')
 
@@ -52,27 +50,15 @@ class TokenAt:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenBudget:
-    """How many tokens a prompt may have: the context less what is kept for the answer."""
-
-    max_seq_len: int
-    max_out_len: int
-
-    @property
-    def tokens(self) -> int:
-        return self.max_seq_len - self.max_out_len
-
-
-@dataclass(frozen=True, slots=True)
 class Counted:
     """The tokens of one request."""
 
     tokenizer: str
     tokens: tuple[TokenAt, ...]
-    room: TokenBudget | None = None
-    shots: int = 0
-    fitting_shots: int | None = None
-    """How many of the shots fit; None if not even the prompt without any does, or nothing limits it."""
+    budget: TokenBudget = field(default_factory=TokenBudget)
+    counted: int | None = None
+    """The number of tokens by the model's own tokenizer and chat template; None if that is not known here."""
+    preview: Preview | None = None
     contents_only: bool = False
     """Messages: the server's own words around them are not counted."""
 
@@ -95,17 +81,18 @@ class Counted:
             examples = ', '.join(repr(token.piece) for token in crossing[:3])
             yield 'boundaries', f'{count_noun(len(crossing), "token")} across two origins: {examples}'
         yield 'tokenizer', self.tokenizer
-        if self.room is not None:
-            yield 'room', self._room_words(self.room)
+        if (limit := self.budget.tokens) is not None:
+            yield 'budget', self._describe_budget(limit)
 
-    def _room_words(self, room: TokenBudget) -> str:
-        sum_ = f'{room.max_seq_len:,} − {room.max_out_len:,} = {room.tokens:,} tokens'
-        if self.total <= room.tokens:
-            return f'{sum_}: fits, {room.tokens - self.total:,} left'
-        over = f'{sum_}: {self.total - room.tokens:,} too many'
-        if self.fitting_shots is None:
-            return f'{over}, even without shots' if self.shots else over
-        return f'{over}; {self.shots - self.fitting_shots} of {self.shots} shots would be dropped'
+    def _describe_budget(self, limit: int) -> str:
+        less = f'{self.budget.max_seq_len:,} − {self.budget.reserved:,} = {limit:,} tokens'
+        if self.counted is None:
+            return f"{less}: not known here whether it fits, because the model's own tokenizer was not found"
+        dropped = self.preview.shots_dropped if self.preview is not None else 0
+        without = f' after {count_noun(dropped, "shot")} dropped' if dropped else ''
+        if self.counted > limit:
+            return f'{less}: {self.counted - limit:,} too many{without}'
+        return f'{less}: fits{without}, {limit - self.counted:,} left'
 
     def as_json(self) -> dict[str, Any]:
         """The count in plain values."""
@@ -114,9 +101,8 @@ class Counted:
             'total': self.total,
             'by_origin': self.by_origin,
             'contents_only': self.contents_only,
-            'room': self.room.tokens if self.room else None,
-            'shots': self.shots,
-            'fitting_shots': self.fitting_shots,
+            'budget': self.budget.tokens,
+            'counted': self.counted,
             'tokens': [
                 {
                     'id': token.id,
@@ -141,41 +127,22 @@ class Counted:
             yield f'{number:>6} {token.id:>7} {label_of(token.origin).ljust(width)}{mark}│{token.as_line()}'
 
 
-def token_budget_of(task: Task, model_entry: ModelEntry) -> TokenBudget | None:
-    """The limit that a config sets; the dataset's `max_out_len` goes before the model's."""
-    context = model_entry.entry.get('max_seq_len')
-    answer = task.inferencer.options.get('max_out_len', model_entry.entry.get('max_out_len', 0))
-    return TokenBudget(context, answer) if isinstance(context, int) and isinstance(answer, int) else None
-
-
-def count_tokens(
-    pair: Pair, preview: Preview, tokenizer: Tokenizer, *, replies: Sequence[str] | None = None
-) -> Counted:
-    """The tokens of a request, and how many of its shots fit into the context."""
+def count_tokens(pair: Pair, preview: Preview, tokenizer: Tokenizer) -> Counted:
+    """The tokens of a request as a tokenizer cuts it, and how the pair counted it when it made it fit."""
     model_entry = pair.model_entry
-    room = token_budget_of(pair.task, model_entry) if model_entry else None
     begins = model_entry is not None and model_entry.kind == 'text'
     tokens = tuple(tokens_of(preview.spans, tokenizer, with_bos=begins))
-
-    def count(shots: int) -> int:
-        fewer = _with_shots(pair, preview, shots, replies)
-        return sum(1 for _ in tokens_of(fewer.spans, tokenizer, with_bos=begins))
-
-    over = room is not None and len(tokens) > room.tokens
-    fitting = _fitting(count, len(preview.shots), room.tokens) if room is not None and over else None
-    shots = len(preview.shots)
-    return Counted(tokenizer.name, tokens, room, shots, fitting, contents_only=is_messages(preview))
-
-
-def _fitting(count: Callable[[int], int], shots: int, room: int) -> int | None:
-    """The largest number of shots that fit, taken from the front; None if none is still too long."""
-    return next((kept for kept in range(shots - 1, -1, -1) if count(kept) <= room), None)
-
-
-def _with_shots(pair: Pair, preview: Preview, shots: int, replies: Sequence[str] | None) -> Preview:
-    picked = Picked(preview.shots[:shots], preview.skipped)
-    previews = pair.previews(preview.row, preview.values, picked, replies=replies)
-    return next(one for one in previews if (one.label, one.turn) == (preview.label, preview.turn))
+    own = None
+    if model_entry is not None and preview.request is not None and pair.budget.tokens is not None:
+        own = model_entry.count(preview.request)
+    return Counted(
+        tokenizer.name,
+        tokens,
+        pair.budget,
+        own,
+        preview,
+        contents_only=is_messages(preview),
+    )
 
 
 def tokens_of(spans: Iterable[Span], tokenizer: Tokenizer, *, with_bos: bool) -> Iterator[TokenAt]:

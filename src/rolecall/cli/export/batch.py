@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import RenderError
-from rolecall.inferencers.sampling import sampling_of, stated
 from rolecall.models.backends import MODELS
 from rolecall.models.entries import EntryReader
 from rolecall.models.openai.messages import written
 from rolecall.models.openai.settings import Settings, read_settings
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
+from rolecall.pairs.sampling import sampling_of, stated
 from rolecall.pairs.tasks import Task
 from rolecall.render.spans import Request
+from rolecall.retrievers import Picked
 
 __all__ = ['batch_entries', 'batch_notes', 'make_custom_id']
 
@@ -25,12 +26,11 @@ _PASSED_ON = ('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_pena
 def batch_entries(pair: Pair, model_entry: ModelEntry, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """The batch entries of one dataset × model."""
     body, settings = _body_of(pair.task, model_entry)
-    scores = pair.mode == 'ppl'
     for number, row, picked in pair.rows(limit):
         try:
             for part, request in _requests(pair, row, picked):
                 name = make_custom_id(pair.task.abbr, model_entry.abbr, number, part)
-                entry = _entry(name, request, body, scores=scores, finished=model_entry.kind == 'chat')
+                entry = _entry(name, request, body, scores=pair.weighs, finished=model_entry.kind == 'chat')
                 yield entry if settings is None else {**entry, 'body': _encode_messages(entry['body'], settings)}
         except RenderError as error:
             raise RenderError(f'{pair.task.abbr}, row {number}: {error}') from error
@@ -39,7 +39,7 @@ def batch_entries(pair: Pair, model_entry: ModelEntry, *, limit: int | None = No
 def batch_notes(pair: Pair) -> Iterator[str]:
     """Limitations of the batch file for this pair."""
     asks = pair.task.inferencer
-    if asks.kind == 'dialogue' and asks.infer_mode == 'every':
+    if pair.waits:
         yield f"{pair.task.abbr}: first turns only; with infer_mode='every', later turns need the model's replies."
     if (
         asks.prefill
@@ -49,7 +49,7 @@ def batch_notes(pair: Pair) -> Iterator[str]:
     ):
         what = 'prefill=True starts the answer, but the model entry does not say that its server continues one.'
         yield f'{pair.task.abbr} × {pair.model_entry.abbr}: {what}'
-    if pair.mode == 'ppl' and pair.model_entry is not None and pair.model_entry.kind == 'api':
+    if pair.weighs and pair.model_entry is not None and pair.model_entry.kind == 'api':
         what = 'scoring prompts needs a server that echoes them with logprobs.'
         yield f'{pair.task.abbr} × {pair.model_entry.abbr}: {what}'
 
@@ -93,24 +93,25 @@ def _encode_messages(body: dict[str, Any], settings: Settings) -> dict[str, Any]
     return settings.with_messages(body, written(messages, inline_files=settings.inline_files))
 
 
-def _requests(pair: Pair, row: Mapping[str, Any], picked: Any) -> Iterator[tuple[str, Request]]:
-    """Each request of a row, with the part of its id that tells it from the row's other requests."""
-    asks = pair.task.inferencer
-    if asks.kind != 'dialogue':
-        for label, request in pair.requests(row, picked):
-            yield _label_name(label, pair.task.labels), request
-        return
-    dialogue = pair.dialogue(picked)
-    for turn in [0] if asks.infer_mode == 'every' else dialogue.asked(row):
-        yield f'turn{turn}', dialogue(row, turn)
+def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked) -> Iterator[tuple[str, Request]]:
+    """Each request of a row that does not depend on a reply, with a name of its own. Nothing if the row is too long."""
+    said: list[str] = []
+    while (step := pair.step(row, picked, said)) is not None and not step.too_long:
+        labels = [label for label, _ in step.requests]
+        for i, (label, request) in enumerate(step.requests):
+            yield f'turn{step.turn}' if step.turn is not None else _name_label(label, i, labels), request
+        if pair.waits:
+            return
+        said.append('')
 
 
-def _label_name(label: Hashable, labels: Iterable[Hashable]) -> str:
-    """The label as text; with quotes where another label has the same text (1 and '1')."""
+def _name_label(label: Hashable, number: int, labels: Sequence[Hashable]) -> str:
+    """The label as text; with quotes or its number where another label has the same text (1 and '1')."""
     if label is None:
         return ''
-    alike = [one for one in labels if str(one) == str(label)]
-    return str(label) if len(alike) < 2 else repr(label)
+    if [str(one) for one in labels].count(str(label)) < 2:
+        return str(label)
+    return repr(label) if [repr(one) for one in labels].count(repr(label)) < 2 else f'{label}#{number}'
 
 
 def _entry(name: str, request: Request, body: Mapping[str, Any], *, scores: bool, finished: bool) -> dict[str, Any]:

@@ -60,7 +60,7 @@ SENDING_RULES = (
         description='Words of the dataset do not reach the model.',
         remedy='Put them before the place where the model answers.',
         levels=('pair',),
-        each=_noted(lambda note: note.kind in ('not_sent', 'truncated') and not _is_answer_start(note)),
+        each=_noted(lambda note: note.kind == 'not_sent' and not _is_answer_start(note)),
     ),
     Rule(
         name='answer-start-not-sent',

@@ -175,31 +175,15 @@ def _token_boundaries(
 
 
 def overflowing(subject: Subject, asked: Asked) -> Iterator[Hit]:
-    """Prompts that do not fit, with the number of examples that would have to go."""
-    tokenizer, limit = subject.tokenizer, subject.max_seq_len
-    if tokenizer is None or limit is None:
-        return
-    room = limit - (subject.max_out_len or 0 if subject.mode == 'gen' else 0)
-    size = _size(asked.sent, tokenizer)
-    if size <= room:
-        return
-    said = f'a prompt of {size:,} tokens does not fit into {room:,} (max_seq_len {limit:,}'
-    said += f' less max_out_len {limit - room:,})' if room < limit else ')'
-    have = len(asked.shot_ids)
-    kept = next((n for n in range(have - 1, -1, -1) if _size(asked.with_shots(n), tokenizer) <= room), None)
-    start = excerpt(asked.sent[0].text)
-    if kept is None:
-        rest = ', even without its examples' if have else ''
-        yield Hit(f'{said}{rest}.', about='row', example=start, severity='error', weight=size)
-    else:
-        yield Hit(
-            f'{said}: {have - kept} of {have} examples would be dropped.', about='shots', example=start, weight=size
-        )
-
-
-def _size(prompts: Sequence[Prompt], tokenizer: Tokenizer) -> int:
-    """The tokens of the longest prompt."""
-    return max((sum(len(tokenizer.encode(text)) for text in prompt.sent_texts) for prompt in prompts), default=0)
+    """Prompts that do not fit, with what is left out to make them fit."""
+    for prompt in asked.sent:
+        for note in prompt.notes:
+            if note.kind == 'too_long':
+                yield Hit(note.message, about='row', example=excerpt(prompt.text), severity='error')
+            elif note.kind in ('shots_dropped', 'truncated'):
+                yield Hit(note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped)
+            elif note.kind == 'not_counted':
+                yield Hit(note.message, about=note.kind, severity='info')
 
 
 TOKEN_RULES = (
@@ -238,7 +222,7 @@ TOKEN_RULES = (
     Rule(
         name='context-overflow',
         severity='warning',
-        description='A prompt and its reply do not fit into the context; examples would be dropped, or the row fails.',
+        description='A prompt and its reply do not fit into the context; examples are dropped, or the row fails.',
         remedy='Ask for fewer examples, a shorter max_out_len, or a longer max_seq_len.',
         levels=('pair',),
         each=overflowing,

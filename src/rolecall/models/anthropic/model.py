@@ -48,9 +48,7 @@ _VERSION = '2023-06-01'
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
-    """A model behind Anthropic's Messages API.
-
-    Nothing is connected and no key is looked up before the first request.
+    """The model of an entry. Nothing is connected and no key is looked up before the first request.
 
     >>> build({'type': 'Claude', 'path': 'claude-sonnet-4-5', 'max_out_len': 100}, name='claude').identity['max_tokens']
     100

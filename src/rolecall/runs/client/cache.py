@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from rolecall.inferencers.asking import together
+from rolecall.inferencers.inferencer import wait_for_all
 from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.program import fingerprint
 from rolecall.render.spans import Request
@@ -69,6 +69,8 @@ class CachedClient:
 
     async def _sent(self, call: ModelCall) -> tuple[Came, bool]:
         """What a call comes to, and whether that is worth keeping: the server's or the key's trouble is not."""
+        if call.check is not None:
+            call.check(call.request)
         try:
             answer = await self.client.send(call)
         except ModelError as error:
@@ -77,12 +79,33 @@ class CachedClient:
 
 
 class RowClient:
-    """The `Ask` of one row. It takes down what was asked, and what it cost."""
+    """The `Asker` of one row. It takes down what was asked, and what it cost.
 
-    __slots__ = ('_again', '_client', 'fingerprints', 'input_tokens', 'output_tokens', 'said', 'seconds', 'sent')
+    `check` is given each request on its way to the model, and the replies before it.
+    """
 
-    def __init__(self, client: CachedClient, *, retry_failed: bool = False, retry_all: bool = False) -> None:
+    __slots__ = (
+        '_again',
+        '_check',
+        '_client',
+        'fingerprints',
+        'input_tokens',
+        'output_tokens',
+        'said',
+        'seconds',
+        'sent',
+    )
+
+    def __init__(
+        self,
+        client: CachedClient,
+        *,
+        retry_failed: bool = False,
+        retry_all: bool = False,
+        check: Callable[[Request, Sequence[str]], None] | None = None,
+    ) -> None:
         self._client = client
+        self._check = check
         self._again = {'retry_failed': retry_failed, 'retry_all': retry_all}
         self.fingerprints: list[str] = []
         self.said: list[str] = []
@@ -93,26 +116,29 @@ class RowClient:
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
-        came = await self._answer(ModelCall('generate', request, sampling), sampling, sample)
+        came = await self._answer(ModelCall('generate', request, sampling, self._checked()), sampling, sample)
         if not isinstance(came, Reply):
             raise ModelError(str(came))
         self.said.append(came.text)
         return came
 
-    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+    async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
-        drawn = Sampling()
-        calls = [self._answer(ModelCall('score', request, drawn), None, 0) for request in requests]
+        drawn, check = Sampling(), self._checked() if shown else None
+        calls = [self._answer(ModelCall('score', request, drawn, check), None, 0) for request in requests]
         scored = []
-        for came in await together(calls):
+        for came in await wait_for_all(calls):
             if not isinstance(came, Scored):
                 raise ModelError(str(came))
             scored.append(came)
         return scored
 
-    def count(self, request: Request) -> int | None:
-        """The number of tokens of a request, if a tokenizer is at hand."""
-        return self._client.client.model.count(request)
+    def _checked(self) -> Callable[[Request], None] | None:
+        """The check of a call, with the replies that come before it."""
+        if self._check is None:
+            return None
+        check, said = self._check, tuple(self.said)
+        return lambda request: check(request, said)
 
     async def _answer(self, call: ModelCall, sampling: Sampling | None, sample: int) -> Came:
         key = request_key(call.request, sampling, self._client.identity, sample)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
 from rolecall.errors import RolecallError
@@ -35,6 +35,8 @@ class ModelCall:
     kind: Literal['generate', 'score']
     request: Request
     sampling: Sampling
+    check: Callable[[Request], None] | None = field(default=None, compare=False, repr=False)
+    """Given the request when it is handed to the model; raises if it is not the one that was shown."""
 
 
 class ModelClient(Protocol):

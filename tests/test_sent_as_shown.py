@@ -1,0 +1,247 @@
+"""What a server receives is what `preview`, `view --json` and `export requests` show, also when it has to fit."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rolecall import preview, run_config
+from rolecall.cli.main import main
+from rolecall.errors import RunError
+from rolecall.pairs.pair import Pair
+from rolecall.runs.store.run_reader import RunReader
+from servers import Server, serve
+
+tokenizers = pytest.importorskip('tokenizers')
+
+REPLIES = ['r1', 'r2', 'r3']
+TRAIN = [{'q': f'train {n} ' + 'word ' * n, 'a': f'a{n}', 'choices': ['x', 'y']} for n in range(6)]
+ROWS = [
+    {'q': 'short?', 'a': 'one', 'choices': ['alpha', 'be ta']},
+    {'q': 'a longer question, with several words?', 'a': 'two', 'choices': ['alpha', 'gamma', 'delta']},
+    {'q': 'the longest question of all ' * 3, 'a': 'three', 'choices': ['one', 'two']},
+]
+TURNS = [{column: [f'{row[column]} {n}' for n in range(3)] for column in ('q', 'a')} for row in ROWS]
+ROUND = [{'role': 'HUMAN', 'prompt': 'Q: {q}'}, {'role': 'BOT', 'prompt': 'A: {a}'}]
+LM = {
+    'round': [
+        {'role': 'HUMAN', 'begin': '<H> ', 'end': ' </H>\n'},
+        {'role': 'BOT', 'begin': '<B> ', 'end': ' </B>\n', 'generate': True},
+    ]
+}
+CHAT = (
+    '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[bot] {% endif %}'
+)
+SIDES: dict[str, dict[str, Any]] = {
+    'text': {'type': 'OpenAICompletions'},
+    'meta': {'type': 'OpenAICompletions', 'meta_template': LM},
+    'chat_template': {'type': 'OpenAICompletions', 'chat_template': CHAT},
+    'messages': {'type': 'OpenAI'},
+}
+TEXT, DIALOGUE = '</E>Q: {q}\nA: {a}', {'begin': ['</E>'], 'round': ROUND}
+LABELS = {label: f'</E>Q: {{q}}\nA: {label}' for label in ('yes', 'certainly not')}
+MODES: dict[str, tuple[Any, dict[str, Any]]] = {
+    'gen': (TEXT, {'type': 'GenInferencer'}),
+    'gen, dialogue': (DIALOGUE, {'type': 'GenInferencer'}),
+    'samples': (DIALOGUE, {'type': 'GenInferencer', 'num_return_sequences': 2}),
+    'labels': (LABELS, {'type': 'PPLInferencer'}),
+    'labels of a dialogue': (DIALOGUE, {'type': 'PPLInferencer', 'labels': ['yes', 'no']}),
+    'whole': (TEXT, {'type': 'PPLOnlyInferencer'}),
+    'choices': (TEXT, {'type': 'CLPInferencer'}),
+    'every turn': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'every'}),
+    'gold turns': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'every_with_gt'}),
+    'last turn': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'last'}),
+}
+WEIGHED = ('labels', 'labels of a dialogue', 'whole', 'choices')
+
+
+@pytest.fixture(scope='module')
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer for which bytes are tokens, and a chat template for messages."""
+    folder = tmp_path_factory.mktemp('tokenizer')
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({token: n for n, token in enumerate(alphabet)}, []))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.save(str(folder / 'tokenizer.json'))
+    (folder / 'tokenizer_config.json').write_text(json.dumps({'chat_template': CHAT}))
+    return folder
+
+
+def answer(body: Mapping[str, Any]) -> str:
+    """The next of the canned replies: as many as there are in the request already are not it."""
+    said = json.dumps(body.get('messages', body.get('prompt')))
+    return REPLIES[sum(f'{reply}' in said for reply in REPLIES) % len(REPLIES)]
+
+
+@pytest.fixture(scope='module')
+def server() -> Iterator[Server]:
+    with serve(answer) as server:
+        yield server
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> dict[str, Any]:
+    mode = draw(st.sampled_from(sorted(MODES)))
+    side = draw(st.sampled_from(sorted(SIDES)))
+    if mode in ('choices', 'labels') and side == 'messages':
+        side = 'meta'
+    prompt, inferencer = MODES[mode]
+    shots = draw(st.integers(0, 4))
+    fixed = {'type': 'FixKRetriever', 'fix_id_list': list(range(shots))}
+    retriever = draw(st.sampled_from([fixed, {'type': 'RandomRetriever', 'ice_num': shots}]))
+    options = {'max_out_len': 4, 'truncate': draw(st.sampled_from([None, 'left', 'middle', 'right']))}
+    if draw(st.booleans()):
+        options['max_seq_len'] = draw(st.integers(20, 400))
+    return {
+        'models': [{'abbr': 'm', 'path': 'toy', **SIDES[side], 'max_seq_len': draw(st.integers(30, 500))}],
+        'datasets': [
+            {
+                'abbr': 'demo',
+                'type': 'Rows',
+                'train': TRAIN,
+                'test': TURNS if 'turn' in mode else ROWS,
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {
+                    'ice_template': {'type': 'PromptTemplate', 'template': 'Q: {q}\nA: {a}'}
+                    if isinstance(prompt, str) or mode == 'labels'
+                    else {'type': 'PromptTemplate', 'template': {'round': ROUND}},
+                    'prompt_template': {'type': 'PromptTemplate', 'template': prompt, 'ice_token': '</E>'},
+                    'retriever': retriever if shots else {'type': 'ZeroRetriever'},
+                    'inferencer': {**inferencer, **options},
+                },
+            }
+        ],
+    }
+
+
+def command(*words: str) -> list[dict[str, Any]]:
+    """The JSON lines that a command prints."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        assert main([*words]) == 0
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def canonical(requests: Any) -> set[str]:
+    return {json.dumps(request, sort_keys=True) for request in requests}
+
+
+@pytest.mark.parametrize('at_hand', [True, False], ids=['tokenizer', 'no tokenizer'])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(config=configs())
+def test_what_a_server_receives_is_what_is_shown(
+    server: Server,
+    tokenizer: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    at_hand: bool,
+    config: dict[str, Any],
+) -> None:
+    folder = tmp_path_factory.mktemp('run')
+    entry = config['models'][0] | {'base_url': server.url, 'key': 'k', 'score': 'prompt_logprobs'}
+    entry |= {'tokenizer_path': str(tokenizer)} if at_hand else {}
+    config = {**config, 'models': [entry]}
+    file = folder / 'config.py'
+    file.write_text('\n'.join(f'{name} = {value!r}' for name, value in config.items()))
+    (folder / 'replies.json').write_text(json.dumps(REPLIES))
+
+    shown = list(preview(config, replies=REPLIES))
+    viewed = command('view', str(file), '--all', '-n', '3', '--json', '--replies', str(folder / 'replies.json'))
+    exported = [entry['body'] for entry in command('export', 'requests', str(file))]
+    server.calls.clear()
+    summary = run_config(str(file), out=folder / 'run')
+    received = [body.get('messages', body.get('prompt')) for body in server.bodies]
+
+    expected = canonical(one.request for one in shown if one.sent)
+    assert canonical(received) == expected
+    assert canonical(one['request'] for one in viewed if one['sent']) == expected
+    waits = config['datasets'][0]['infer_cfg']['inferencer'].get('infer_mode') == 'every'
+    first = canonical(one.request for one in shown if one.sent and not (waits and one.turn))
+    assert canonical(body.get('messages', body.get('prompt')) for body in exported) == first
+    with RunReader(folder / 'run') as run:
+        rows = list(run.results())
+    notes = [{note.kind for one in shown if one.row == row.row for note in one.notes} for row in rows]
+    assert [row.outcome == 'too_long' for row in rows] == ['too_long' in kinds for kinds in notes]
+    dropped = [max(one.shots_dropped for one in shown if one.row == row.row) for row in rows]
+    assert [row.shots_dropped for row in rows] == dropped
+    assert summary.plan.pairs[0].too_long == sum('too_long' in kinds for kinds in notes) or not summary.plan.exact
+    if not at_hand:
+        assert not any(dropped)
+
+
+def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: Path, tmp_path: Path) -> None:
+    config = {
+        'models': [
+            {
+                'abbr': 'm',
+                'path': 'toy',
+                'type': 'OpenAICompletions',
+                'base_url': server.url,
+                'key': 'k',
+                'tokenizer_path': str(tokenizer),
+                'max_seq_len': 70,
+                'max_out_len': 10,
+            }
+        ],
+        'datasets': [
+            {
+                'abbr': 'demo',
+                'type': 'Rows',
+                'train': TRAIN,
+                'test': ROWS[:1],
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {
+                    'ice_template': {'type': 'PromptTemplate', 'template': 'Q: {q}\nA: {a}'},
+                    'prompt_template': {'type': 'PromptTemplate', 'template': TEXT, 'ice_token': '</E>'},
+                    'retriever': {'type': 'FixKRetriever', 'fix_id_list': [0, 1, 2, 3]},
+                    'inferencer': {'type': 'GenInferencer'},
+                },
+            }
+        ],
+    }
+    (shown,) = preview(config)
+    assert (shown.shots, shown.shots_dropped) == ((0, 1), 2)
+    assert [note.kind for note in shown.notes] == ['shots_dropped']
+    server.calls.clear()
+    run_config(config, out=tmp_path / 'run')
+    assert [body['prompt'] for body in server.bodies] == [shown.request]
+
+
+def test_a_run_stops_when_it_would_send_what_is_not_shown(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run compares what is handed to the model with the preview, so an error in either shows at once."""
+    config = {
+        'models': [{'abbr': 'm', 'path': 'toy', 'type': 'OpenAICompletions', 'base_url': server.url, 'key': 'k'}],
+        'datasets': [
+            {
+                'abbr': 'demo',
+                'type': 'Rows',
+                'test': ROWS,
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': 'Q: {q}'}},
+            }
+        ],
+    }
+    right = Pair.step
+
+    def wrong(self: Pair, row: Any, picked: Any, replies: Any = ()) -> Any:
+        step = right(self, row, picked, replies)
+        if step is not None:
+            object.__setattr__(step, 'requests', [(label, f'{request} ') for label, request in step.requests])
+        return step
+
+    monkeypatch.setattr(Pair, 'step', wrong)
+    server.calls.clear()
+    with pytest.raises(RunError, match='not the one that a preview shows'):
+        run_config(config, out=tmp_path / 'run', lint=False)
+    assert server.bodies == []
