@@ -12,6 +12,7 @@ from typing import NoReturn
 from rolecall._version import __version__
 from rolecall.cli import compare, config, lint, models, prompter, report, run, view
 from rolecall.cli.export import add_export
+from rolecall.cli.list import add_list
 from rolecall.cli.options import fail
 from rolecall.errors import RolecallError
 
@@ -90,6 +91,7 @@ def _build_parser() -> argparse.ArgumentParser:
     add_export(commands)
     models.add_models(commands)
     config.add_config(commands)
+    add_list(commands)
     prompter.add_prompter(commands)
     return parser
 

@@ -249,7 +249,7 @@ def _repeat_rows(rows: Rows, times: int) -> Rows:
 
 
 def _open_hub_splits(entry: Entry, base: Path | None) -> Splits:
-    """Local files named through a format (`path='json', data_files=…`) are read here; the rest is the hub's."""
+    """A dataset of the hub, or local files named through a format (`path='json', data_files=…`)."""
     path = entry.get('path')
     if not isinstance(path, str | Path):
         raise ConfigError(Problem('path', f'must be a hub dataset, a folder or a file format, got {path!r}.'))

@@ -28,7 +28,7 @@ _LARGEST = 3.4e38
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
-    """The model of an entry whose `type` (or `function`) is a callable, or names one as 'module.function'.
+    """A Python function as the model: the `type`, or `function`, is a callable or names one as 'module.function'.
 
     `score` may be a second callable: a list of requests in, a `Scored` for each out.
 

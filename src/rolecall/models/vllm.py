@@ -49,7 +49,7 @@ Start = Callable[[Mapping[str, Any]], Engine]
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
-    """The model that an entry of a config means; vLLM is started when it is first asked.
+    """A model on this machine, by vLLM, which is started when it is first asked.
 
     >>> build({'type': 'VLLM', 'path': 'some/model', 'max_seq_len': 4096}, name='some').max_seq_len
     4096

@@ -48,7 +48,9 @@ _VERSION = '2023-06-01'
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
-    """The model of an entry. Nothing is connected and no key is looked up before the first request.
+    """A model behind Anthropic's Messages API.
+
+    Nothing is connected and no key is looked up before the first request.
 
     >>> build({'type': 'Claude', 'path': 'claude-sonnet-4-5', 'max_out_len': 100}, name='claude').identity['max_tokens']
     100

@@ -90,7 +90,9 @@ class Settings:
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
-    """The model that an entry of a config means; its weights are loaded when it is first asked.
+    """A GGUF model on this machine, by llama.cpp.
+
+    Its weights are loaded when it is first asked.
 
     >>> model = build({'type': 'LlamaCpp', 'path': 'smollm2', 'max_seq_len': 2048}, name='small')
     >>> model.max_seq_len, model.capabilities.score, model.capabilities.chat

@@ -29,7 +29,9 @@ _NOT_THE_FORM = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
-    """The model of an entry. Nothing is connected and no key is looked up before the first request.
+    """A model behind an OpenAI-compatible API: chat completions, or completions of texts.
+
+    Nothing is connected and no key is looked up before the first request.
 
     >>> model = build({'type': 'OpenAI', 'path': 'gpt-4o', 'max_seq_len': 4096}, name='gpt')
     >>> model.name, model.capabilities.chat, model.max_seq_len, model.identity['model']

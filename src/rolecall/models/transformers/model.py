@@ -32,7 +32,9 @@ _LONGEST = 4096
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
-    """The model that an entry of a config means; its weights are loaded when it is first asked.
+    """A model on this machine, by Transformers and PyTorch.
+
+    Its weights are loaded when it is first asked.
 
     >>> model = build({'type': 'HuggingFaceBaseModel', 'path': 'some/model', 'batch_size': 4}, name='some')
     >>> model.batch, model.capabilities.score, model.max_seq_len
