@@ -21,7 +21,7 @@ from rolecall import (
     compile,
 )
 from rolecall.pairs.pair import preview
-from rolecall.render.chat_renderer import ChatRenderer
+from rolecall.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import join_spans, texts_of
 
@@ -173,3 +173,36 @@ def test_tools_need_a_place_in_the_chat_template() -> None:
         ChatRenderer(ChatTemplate(LINES), tools=(TOOL,))
     taking = ChatRenderer(ChatTemplate('{{ tools | tojson if tools else "" }}' + LINES), tools=(TOOL,))
     assert 'look' in str(compile(PromptTemplate(ROUND), taking)({'question': 'q', 'answer': ''}))
+
+
+@pytest.mark.parametrize(
+    ('template', 'tools', 'roles'),
+    [
+        ('{% if tools %}{{ tools|tojson }}{% endif %}' + LINES, (TOOL,), ['system', 'user']),
+        (
+            "{% if not tools %}{{ raise_exception('no system') if messages[0].role == 'system' }}{% endif %}"
+            '{{ tools|tojson if tools }}' + LINES,
+            (TOOL,),
+            ['system', 'user'],
+        ),
+        (
+            "{% if not tools %}{{ raise_exception('no system') if messages[0].role == 'system' }}{% endif %}"
+            '{{ tools|tojson if tools }}' + LINES,
+            (),
+            ['user'],
+        ),
+        (
+            "{{ raise_exception('no system') if tools and messages[0].role == 'system' }}"
+            '{{ tools|tojson if tools }}' + LINES,
+            (TOOL,),
+            ['user'],
+        ),
+    ],
+    ids=['always', 'with tools only: given', 'with tools only: none', 'without tools only'],
+)
+def test_whether_a_system_message_is_taken_is_asked_with_the_tools(template: str, tools: Any, roles: list[str]) -> None:
+    written = {'begin': [{'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': 'Be brief.'}], **ROUND}
+    side = ChatRenderer(ChatTemplate(template), tools=tools)
+    layout = side.render(PromptTemplate(written).script(), 'gen').layout
+    assert isinstance(layout, ChatLayout)
+    assert [message['role'] for message in layout.messages.fill({'question': 'q'})] == roles

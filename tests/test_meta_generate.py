@@ -28,10 +28,12 @@ def thoughts(prompt: str, **more: Any) -> dict[str, Any]:
 
 def meta(*generating: str, default: str | None = None, **more: Any) -> dict[str, Any]:
     """A round of HUMAN, THOUGHTS and BOT, of which some generate."""
-    roles = [
-        {'role': name, 'begin': f'<{name[0]}>', 'end': f'</{name[0]}>', 'generate': name in generating}
-        for name in ('HUMAN', 'THOUGHTS', 'BOT')
+    roles: list[dict[str, Any]] = [
+        {'role': name, 'begin': f'<{name[0]}>', 'end': f'</{name[0]}>'} for name in ('HUMAN', 'THOUGHTS', 'BOT')
     ]
+    for role in roles:
+        if role['role'] in generating:
+            role['generate'] = True
     if default is not None:
         roles[1]['prompt'] = default
     return {'round': roles, 'end': '.', **more}
@@ -64,6 +66,17 @@ def text(written: Any, side: Any, **options: Any) -> Any:
             id='earlier rounds are complete',
         ),
         pytest.param([QUESTION, THOUGHT, ANSWER], meta('BOT'), '<H>q</H><T>I think IDEA</T><B>', id='only one'),
+        pytest.param([QUESTION, ANSWER], meta('THOUGHTS'), '<H>q</H><T>', id='the only one is left out'),
+        pytest.param(
+            [QUESTION, ANSWER], meta('THOUGHTS', default='None'), '<H>q</H><T>', id='the only one, with a default'
+        ),
+        pytest.param([ANSWER], meta('THOUGHTS'), '<B>It is </B><T>', id='nothing comes before the only one'),
+        pytest.param(
+            [human('1'), bot('2'), QUESTION, ANSWER],
+            meta('THOUGHTS'),
+            '<H>1</H><B>2</B><H>q</H><T>',
+            id='the only one is left out in every round',
+        ),
     ],
 )
 def test_generation_stops_at_the_first_role_that_generates(said: list[Any], side: Any, expected: str) -> None:
@@ -90,6 +103,63 @@ def test_generation_stops_at_the_first_role_that_generates(said: list[Any], side
 )
 def test_a_speech_says_itself_whether_the_model_gives_it(said: list[Any], side: Any, expected: str) -> None:
     assert text({'round': said}, side) == expected
+
+
+NEVER = {'role': 'THOUGHTS', 'begin': '<T>', 'end': '</T>', 'generate': False}
+
+
+@pytest.mark.parametrize(
+    ('said', 'role', 'expected', 'whole'),
+    [
+        pytest.param([QUESTION, ANSWER], NEVER, '<H>q</H><T></T><B>', '<H>q</H><T></T><B>It is GOLD</B>', id='skipped'),
+        pytest.param([QUESTION], NEVER, '<H>q</H><T></T><B>', '<H>q</H><T></T>', id='at the end'),
+        pytest.param(
+            [human('1'), bot('2'), QUESTION, ANSWER],
+            NEVER,
+            '<H>1</H><T></T><B>2</B><H>q</H><T></T><B>',
+            '<H>1</H><T></T><B>2</B><H>q</H><T></T><B>It is GOLD</B>',
+            id='in every round',
+        ),
+        pytest.param(
+            [QUESTION, THOUGHT, ANSWER],
+            NEVER,
+            '<H>q</H><T>I think IDEA</T><B>',
+            '<H>q</H><T>I think IDEA</T><B>It is GOLD</B>',
+            id='spoken',
+        ),
+        pytest.param(
+            [QUESTION, ANSWER],
+            {**NEVER, 'prompt': 'hm'},
+            '<H>q</H><T>hm</T><B>',
+            '<H>q</H><T>hm</T><B>It is GOLD</B>',
+            id='with a default',
+        ),
+        pytest.param(
+            [QUESTION, ANSWER],
+            {key: value for key, value in NEVER.items() if key != 'generate'},
+            '<H>q</H><B>',
+            '<H>q</H><B>It is GOLD</B>',
+            id='without generate',
+        ),
+    ],
+)
+def test_a_role_that_never_generates_is_written_without_words(
+    said: list[Any], role: Any, expected: str, whole: str
+) -> None:
+    side = {'round': [LM['round'][0], role, LM['round'][1]]}
+    assert text({'round': said}, side) == expected
+    assert text({'round': said}, side, mode='ppl') == whole
+    assert MetaTemplate.read({'round': [{'role': 'X', 'generate': False}]}).roles['X'].default is None
+
+
+def test_a_role_that_never_generates_is_no_message() -> None:
+    never = {'role': 'THOUGHTS', 'api_role': 'BOT', 'generate': False}
+    side = {'round': [API['round'][0], never, API['round'][1]]}
+    program = compile(
+        Wording(PromptTemplate({'round': [QUESTION, ANSWER]}), output_column='answer'),
+        ApiRenderer(MetaTemplate.read(side)),
+    )
+    assert program(ROW) == [{'role': 'user', 'content': 'q'}]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,23 @@ def shown(traced: Any) -> list[str]:
     return [part_text(part) or '' for part in content]
 
 
+@pytest.mark.parametrize(
+    ('value', 'parts'),
+    [
+        (tag('image', 'c.jpg') + '<AIS_TEXT_START>What is it?', ['file://c.jpg', 'What is it?']),
+        (tag('text', 'What is it?') + '<AIS_IMAGE_START>c.jpg', ['What is it?', 'file://c.jpg']),
+        ('<AIS_TEXT_START>What is it?', ['What is it?']),
+        (tag('text', 'Is <AIS_IMAGE_START> a tag?'), ['Is <AIS_IMAGE_START> a tag?']),
+        ('What is <AIS_IMAGE_START>?', ['What is <AIS_IMAGE_START>?']),
+        (tag('text', 'Is') + ' <AIS_IMAGE_START> a tag?', ['Is <AIS_IMAGE_START> a tag?']),
+    ],
+)
+@pytest.mark.parametrize('column', ['question', 'content'])
+def test_the_last_tag_may_stay_open(column: str, value: str, parts: list[str]) -> None:
+    if column == 'question' or value.startswith('<'):
+        assert shown(trace(mm(speech('{question}')), {column: value})) == parts
+
+
 @pytest.mark.parametrize('mode', ['gen', 'ppl'])
 @pytest.mark.parametrize('row', [{'q': 'what?'}, {}, {'q': ''}, {'q': None}])
 def test_the_answer_never_stands_in_for_the_question(mode: Any, row: dict[str, Any]) -> None:

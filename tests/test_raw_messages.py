@@ -104,6 +104,19 @@ def test_a_wrong_content_is_refused_with_its_place(message: dict[str, Any], wher
     assert what in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ('role', 'remedy'),
+    [('usre', "Did you mean 'user'?"), ('asistant', "Did you mean 'assistant'?"), ('HUMAN', "Known: 'system'")],
+)
+def test_an_unknown_role_is_refused_with_a_suggestion(role: str, remedy: str) -> None:
+    with pytest.raises(TemplateError) as refused:
+        RawPromptTemplate([{'role': 'user', 'content': 'Hi'}, {'role': role, 'content': 5}])
+    first, second = refused.value.problems
+    assert (first.where, first.what) == ('messages[1].role', f'unknown role {role!r}.')
+    assert first.remedy.startswith(remedy)
+    assert second.where == 'messages[1].content'
+
+
 @pytest.mark.parametrize('content', [5, ['hi'], [{'type': 'text', 'text': 5}]])
 def test_a_wrong_content_in_a_column_of_messages_is_an_error_that_names_the_column(content: Any) -> None:
     program = compile(RawPromptTemplate([{'expand_column': 'history'}]), ApiRenderer())

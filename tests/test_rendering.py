@@ -83,8 +83,8 @@ def ask(written: Any, meta: Any, *, mode: Any = 'gen', **options: Any) -> Any:
         pytest.param(
             {'round': [human('{question}'), {'role': 'AFTER', 'prompt': 'x'}]},
             {'round': [*LM['round'], {'role': 'AFTER', 'begin': '<A>'}]},
-            '<H>q</H><A>x<B>',
-            id='an answer after a role that comes later opens a new round',
+            '<H>q</H><B>',
+            id='what a role says after the place of the answer is not sent',
         ),
         pytest.param(ROUND, {'begin': '[', 'end': ']'}, '[q]', id='no round: begin and end around the lines'),
         pytest.param(

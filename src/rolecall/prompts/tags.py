@@ -38,17 +38,24 @@ def whole(kind: str, value: str) -> Segment:
 
 
 def segments(value: str) -> list[Segment]:
-    """The stretches of a tagged value in order. Text outside of tags is text; a tag that is never closed is text.
+    """The segments of a tagged value in order. Text outside tags is text.
+
+    AISBench's own loaders leave the last tag unclosed, so a tag at the start of a value, or right after a closing tag,
+    may run to the end. Any other tag that is never closed is text.
 
     >>> [(s.kind, s.text) for s in segments('See <AIS_IMAGE_START>a.jpg<AIS_CONTENT_TAG> here')]
     [('text', 'See '), ('image', 'a.jpg'), ('text', ' here')]
+    >>> [(s.kind, s.text) for s in segments('<AIS_IMAGE_START>a.jpg<AIS_CONTENT_TAG><AIS_TEXT_START>What is it?')]
+    [('image', 'a.jpg'), ('text', 'What is it?')]
     """
     found: list[Segment] = []
     at = 0
     while opened := _ANY_OPEN.search(value, at):
         close = value.find(_CLOSE, opened.end())
-        if close < 0:
+        if close < 0 and opened.start() > at:
             break
+        if close < 0:
+            close = len(value)
         if opened.start() > at:
             found.append(Segment('text', value, at, opened.start()))
         found.append(Segment(_OPEN[opened.group()], value, opened.end(), close))
@@ -59,6 +66,6 @@ def segments(value: str) -> list[Segment]:
 
 
 def is_tagged(value: object) -> bool:
-    """Whether a value holds at least one closed tag."""
+    """Whether a value begins with a tag, or holds a closed one."""
     opened = _ANY_OPEN.search(value) if isinstance(value, str) else None
-    return opened is not None and opened.string.find(_CLOSE, opened.end()) >= 0
+    return opened is not None and (not opened.start() or opened.string.find(_CLOSE, opened.end()) >= 0)

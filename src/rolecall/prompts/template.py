@@ -28,26 +28,29 @@ __all__ = [
     'build_template',
 ]
 
+_MESSAGE_ROLES = ('system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython', 'observation')
+"""The roles of raw messages: those of the APIs, and those that chat templates use for tool results."""
+
 
 @runtime_checkable
 class Template(Protocol):
-    """What the dataset says, for one row or for each label."""
+    """A dataset's template: one prompt, or one per label."""
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The labels that have a prompt each; none if there is one prompt for all."""
+        """The labels, if each has its own prompt; otherwise empty."""
 
     @property
     def ice_token(self) -> str | None:
-        """What marks the place of in-context examples."""
+        """The token that marks the place of in-context examples."""
 
     @property
     def sep_token(self) -> str | None:
-        """What marks where the context ends and the answer begins."""
+        """The token between the context and the answer."""
 
     @property
     def is_dialogue(self) -> bool:
-        """Whether speeches come out (and not a plain string)."""
+        """Whether the prompt consists of speeches, rather than one string."""
 
     def script(self, label: Hashable = None) -> Script:
         """The wording of the prompt, for one label where there are labels."""
@@ -217,6 +220,9 @@ class RawPromptTemplate:
         if not isinstance(entry, Mapping) or not isinstance(entry.get('role'), str):
             problems.add(where, f'expected a message with a role, got {entry!r:.60}.')
             return None
+        if entry['role'] not in _MESSAGE_ROLES:
+            what = f'unknown role {entry["role"]!r}.'
+            problems.add(f'{where}.role', what, did_you_mean(entry['role'], _MESSAGE_ROLES))
         content = entry.get('content')
         troubles = () if content is None and 'tool_calls' in entry else tuple(find_content_problems(content))
         for place, what in troubles:

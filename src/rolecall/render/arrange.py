@@ -85,7 +85,7 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
         reached = _reach_of(rounds[-1], meta)
         start = len(said)
         said += _one_round(rounds[-1], meta, asked)
-        if any(map(_is_answer, rounds[-1])):
+        if _has_answer(rounds[-1], meta, asked):
             answer_at = _answer_in(said, start, asked)
     if answer_at is None and asked is None:
         return Arrangement(tuple(said), notes=tuple(notes))
@@ -167,11 +167,20 @@ def _asked_role(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | Non
     return next((role for role in meta.roles.values() if told.get(role.name, role.generate)), None)
 
 
+def _has_answer(speeches: Sequence[Utterance], meta: MetaTemplate, asked: Role | None) -> bool:
+    """Whether the answer belongs inside these speeches: one is generated, or they go past the role asked."""
+    if any(map(_is_answer, speeches)):
+        return True
+    answer = meta.order.get(asked.name) if asked else None
+    places = [place for speech in speeches if (place := _place(speech, meta)) is not None]
+    return answer is not None and bool(places) and min(places) < answer < max(places)
+
+
 def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int:
     """The position of the answer: at the role being asked, or else at the first generated speech."""
     names = [speech.role.name if speech.role else '' for speech in said[start:]]
-    first = next(name for name, speech in zip(names, said[start:], strict=True) if name and _is_answer(speech))
-    name = asked.name if asked and asked.name in names else first
+    first = (name for name, speech in zip(names, said[start:], strict=True) if name and _is_answer(speech))
+    name = asked.name if asked and asked.name in names else next(first)
     return start + max(i for i, own in enumerate(names) if own == name)
 
 
@@ -196,7 +205,7 @@ def _one_round(
     if not _reach_of(speeches, meta):
         yield from speeches
         return
-    answered = asked if any(map(_is_answer, speeches)) else None
+    answered = asked if _has_answer(speeches, meta, asked) else None
     at = 0
     for speech in speeches:
         place = _place(speech, meta)

@@ -51,12 +51,16 @@ class ChatRenderer:
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         drafts, notes = ApiRenderer(self.meta).drafts(script, mode, prefill=prefill)
-        if any(draft.role == 'system' for draft in drafts) and not self.template.supports_system:
+        if any(draft.role == 'system' for draft in drafts) and not self._takes_system:
             drafts, notes = _without_system(drafts, notes)
         continues = prefill and bool(drafts) and drafts[-1].role == 'assistant'
         asks = mode == 'gen' and not continues
         layout = ChatLayout(MessagesLayout(drafts), self, asks=asks, continues=continues)
         return Rendered(layout, notes)
+
+    @property
+    def _takes_system(self) -> bool:
+        return self.template.supports_system_with_tools if self.tools else self.template.supports_system
 
 
 def _without_system(

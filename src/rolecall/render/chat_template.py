@@ -33,18 +33,19 @@ _LIST_OF_TOKENS = 'additional_special_tokens'
 # The trailing space reveals whether the template strips message content.
 _CONTINUE = 'ROLECALL-CONTINUES-HERE '
 _PROBE = 'ROLECALL-PROBE'
-_PROBE_TOOL = {
-    'type': 'function',
-    'function': {
-        'name': _PROBE,
-        'description': 'Looks something up.',
-        'parameters': {
-            'type': 'object',
-            'properties': {'key': {'type': 'string', 'description': 'What to look up.'}},
-            'required': ['key'],
-        },
-    },
+_TOOL_PARAMETERS = {
+    'type': 'object',
+    'properties': {'key': {'type': 'string', 'description': 'What to look up.'}},
+    'required': ['key'],
 }
+
+
+def _tool(name: str) -> dict[str, Any]:
+    function = {'name': name, 'description': 'Looks something up.', 'parameters': _TOOL_PARAMETERS}
+    return {'type': 'function', 'function': function}
+
+
+_PROBE_TOOL, _OTHER_TOOL = _tool(_PROBE), _tool('look_up')
 _TWO_MOMENTS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2012, 11, 10, 9, 8, 7))
 _DATE_NAME = re.compile(r'date|today|(^|_)now($|_)|(^|_)time($|_)')
 
@@ -150,8 +151,12 @@ class ChatTemplate:
     @cached_property
     def supports_system(self) -> bool:
         """Whether a system message is accepted and its text appears."""
-        system = {'role': 'system', 'content': _PROBE}
-        return self._shows_probe([system, *_PROBE_MESSAGES])
+        return self._shows_probe(_PROBE_SYSTEM)
+
+    @cached_property
+    def supports_system_with_tools(self) -> bool:
+        """The same when tools are given, which may select another template or another branch."""
+        return self._shows_probe(_PROBE_SYSTEM, tools=[_OTHER_TOOL])
 
     @cached_property
     def supports_tools(self) -> bool:
@@ -224,6 +229,7 @@ class ChatTemplate:
 
 
 _PROBE_MESSAGES: list[Message] = [{'role': 'user', 'content': 'Hi'}]
+_PROBE_SYSTEM: list[Message] = [{'role': 'system', 'content': _PROBE}, *_PROBE_MESSAGES]
 _DATED: tuple[list[Message], ...] = (
     _PROBE_MESSAGES,
     [{'role': 'system', 'content': 'Be brief.'}, *_PROBE_MESSAGES],

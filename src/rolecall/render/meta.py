@@ -30,6 +30,7 @@ class Role:
     begin: Pieces = ()
     end: Pieces = ()
     default: Pieces | None = None
+    """Its default prompt. Empty for `generate=False`: the markers are written even if the dataset skips the role."""
     generate: bool = False
     api_role: str | None = None
     """The role in an API's messages (user, assistant, system …), None if it has none."""
@@ -130,14 +131,18 @@ def _read_role(written: Mapping[str, Any], problems: ProblemCollector, where: st
     generate = written.get('generate', False)
     if not isinstance(generate, bool):
         problems.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
-    default = written.get('prompt')
+    begin = _read_affix(written.get('begin'), problems, f'{where}.begin', name)
+    end = _read_affix(written.get('end'), problems, f'{where}.end', name)
+    default: Pieces | None = None
+    if written.get('prompt') is not None:
+        default = (Text(problems.text(f'{where}.prompt', written['prompt']), Origin('default', name, role=name)),)
+    elif written.get('generate') is False and (begin or end):
+        default = ()
     return Role(
         name,
-        begin=_read_affix(written.get('begin'), problems, f'{where}.begin', name),
-        end=_read_affix(written.get('end'), problems, f'{where}.end', name),
-        default=None
-        if default is None
-        else (Text(problems.text(f'{where}.prompt', default), Origin('default', name, role=name)),),
+        begin=begin,
+        end=end,
+        default=default,
         generate=bool(generate),
         api_role=_API_ROLES.get(api_role) if isinstance(api_role, str) else None,
     )
