@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
-from rolecall.errors import ConfigError, Problem
-from rolecall.lint.finding import Rule
+from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall.lint.finding import Hit, Rule
 from rolecall.lint.rules.data import DATA_RULES
 from rolecall.lint.rules.leaks import LEAK_RULES
 from rolecall.lint.rules.scoring import SCORING_RULES
@@ -14,6 +16,7 @@ from rolecall.lint.rules.state import STATE_RULES
 from rolecall.lint.rules.tokens import TOKEN_RULES
 from rolecall.lint.rules.wording import WORDING_RULES
 from rolecall.registry import Part, Registry
+from rolecall.usercode import user_code
 
 __all__ = ['RULES', 'collect_rules']
 
@@ -42,4 +45,20 @@ def collect_rules(named: Iterable[object] = (), *, where: str = 'lint.rules') ->
     if wrong:
         what = '{} is not a lint rule, but a {}.'
         raise ConfigError(Problem(where, what.format(part.name, type(part.value).__name__)) for part in wrong)
-    return {**RULES, **{part.value.name: part.value for part in found}}
+    return {**RULES, **{part.value.name: _guard(part.value) for part in found if not part.builtin}}
+
+
+def _guard(rule: Rule) -> Rule:
+    """The rule of a user, whose exceptions are problems that name it."""
+
+    def guarded(find: Callable[..., Iterator[Hit]] | None) -> Callable[..., Iterator[Hit]] | None:
+        def found(*arguments: Any) -> Iterator[Hit]:
+            try:
+                with user_code(f'the lint rule {rule.name!r}', where='lint.rules'):
+                    return iter(list(find(*arguments)) if find is not None else ())
+            except ConfigError as error:  # of the rule, not of what it looks at
+                raise RolecallError(str(error)) from error
+
+        return None if find is None else found
+
+    return replace(rule, once=guarded(rule.once), each=guarded(rule.each), after=guarded(rule.after))
