@@ -23,10 +23,9 @@ import torch
 import transformers
 
 from gpu_perplexity import SIZES, let_go, questions, random_model, timed, write
-from rolecall.models.transformers.answering import TransformersAnswering
-from rolecall.models.transformers.generation import Generator
-from rolecall.models.transformers.prompts import Prompt
-from rolecall.models.transformers.weights import Loaded
+from rolecall.models.local import TokenPrompt, TransformersDecoding
+from rolecall.models.transformers.decoding import BatchGenerator
+from rolecall.models.transformers.weights import LoadedModel
 
 Ids = Sequence[int]
 
@@ -38,7 +37,7 @@ def numbers(text: str) -> list[int]:
 TOKENIZER = SimpleNamespace(eos_id=None, special_tokens={}, decode=lambda ids: ''.join(f'{number} ' for number in ids))
 
 
-def plainly(loaded: Loaded, rows: int, prompts: Sequence[Prompt], new: int) -> list[list[int]]:
+def plainly(loaded: LoadedModel, rows: int, prompts: Sequence[TokenPrompt], new: int) -> list[list[int]]:
     made: list[list[int]] = []
     for start in range(0, len(prompts), rows):
         batch = [list(prompt.ids) for prompt in prompts[start : start + rows]]
@@ -52,9 +51,9 @@ def plainly(loaded: Loaded, rows: int, prompts: Sequence[Prompt], new: int) -> l
     return made
 
 
-def ours(loaded: Loaded, rows: int, prompts: Sequence[Prompt], new: int, *, shares: bool) -> list[list[int]]:
-    generator = Generator(loaded, rows=rows, shares=shares)
-    return [numbers(reply.text) for reply in generator.generate(prompts, TransformersAnswering(new, eos_ids=()))]
+def ours(loaded: LoadedModel, rows: int, prompts: Sequence[TokenPrompt], new: int, *, shares: bool) -> list[list[int]]:
+    generator = BatchGenerator(loaded, rows=rows, shares=shares)
+    return [numbers(reply.text) for reply in generator.generate(prompts, TransformersDecoding(new, eos_ids=()))]
 
 
 WAYS: dict[str, Callable[..., list[list[int]]]] = {

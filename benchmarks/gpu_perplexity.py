@@ -25,12 +25,12 @@ from typing import Any
 import torch
 import transformers
 
-from rolecall.models.base import Scored
-from rolecall.models.transformers import scoring as transformers_scoring
-from rolecall.models.transformers.prefixes import Branch, grown
-from rolecall.models.transformers.prompts import Prompt
-from rolecall.models.transformers.scoring import Scorer
-from rolecall.models.transformers.weights import Loaded
+from rolecall.models.local import TokenPrompt
+from rolecall.models.protocol import Scored
+from rolecall.models.transformers import logprobs as transformers_scoring
+from rolecall.models.transformers.logprobs import PromptScorer
+from rolecall.models.transformers.prefixes import Branch, build_prefix_tree
+from rolecall.models.transformers.weights import LoadedModel
 
 LABELS = 4
 NO_TOKENIZER = SimpleNamespace(eos_id=None)
@@ -40,7 +40,7 @@ SIZES = {
 }
 
 
-def random_model(size: str, device: str, dtype: torch.dtype, *, tokenizer: Any = NO_TOKENIZER) -> Loaded:
+def random_model(size: str, device: str, dtype: torch.dtype, *, tokenizer: Any = NO_TOKENIZER) -> LoadedModel:
     """A Llama with random weights; spread widely enough that tokens are not all equally likely."""
     config = transformers.LlamaConfig(
         **SIZES[size],
@@ -58,10 +58,10 @@ def random_model(size: str, device: str, dtype: torch.dtype, *, tokenizer: Any =
             model = transformers.LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return Loaded.of(model.eval(), tokenizer)
+    return LoadedModel.of(model.eval(), tokenizer)
 
 
-def questions(count: int, shared: int, vocabulary: int, answers: tuple[int, int]) -> list[list[Prompt]]:
+def questions(count: int, shared: int, vocabulary: int, answers: tuple[int, int]) -> list[list[TokenPrompt]]:
     """For each question its four prompts: the same examples, a question of 120 to 175 tokens, and the answers."""
     chance = random.Random(0)
 
@@ -72,41 +72,41 @@ def questions(count: int, shared: int, vocabulary: int, answers: tuple[int, int]
     made = []
     for _ in range(count):
         asked = (*examples, *tokens(120, 175))
-        made.append([Prompt((*asked, *tokens(*answers))) for _ in range(LABELS)])
+        made.append([TokenPrompt((*asked, *tokens(*answers))) for _ in range(LABELS)])
     return made
 
 
-def full(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
-    scorer = Scorer(loaded, room=room, shares=False)
+def full(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]]) -> tuple[list[Scored], int]:
+    scorer = PromptScorer(loaded, room=room, shares=False)
     return [one for batch in _batches(asked, 2) for one in scorer.score(batch)], scorer.computed
 
 
-def by_question(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
-    scorer = Scorer(loaded, room=room, keeps=False)
+def by_question(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]]) -> tuple[list[Scored], int]:
+    scorer = PromptScorer(loaded, room=room, keeps=False)
     question = {prompt.ids: number for number, prompts in enumerate(asked) for prompt in prompts}
 
     def apart(prompts: Sequence[tuple[int, ...]], *, longest: int) -> list[Branch]:
         groups: dict[int, list[tuple[int, ...]]] = {}
         for ids in prompts:
             groups.setdefault(question[ids], []).append(ids)
-        return [branch for group in groups.values() for branch in grown(group, longest=longest)]
+        return [branch for group in groups.values() for branch in build_prefix_tree(group, longest=longest)]
 
     transformers_scoring.grown = apart  # type: ignore[assignment]  # the same engine, told to share less
     try:
         return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
     finally:
-        transformers_scoring.grown = grown
+        transformers_scoring.grown = build_prefix_tree
 
 
-def shared(loaded: Loaded, room: int, asked: Sequence[Sequence[Prompt]]) -> tuple[list[Scored], int]:
-    scorer = Scorer(loaded, room=room)
+def shared(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]]) -> tuple[list[Scored], int]:
+    scorer = PromptScorer(loaded, room=room)
     return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
 
 
 WAYS: dict[str, Callable[..., tuple[list[Scored], int]]] = {'full': full, 'by question': by_question, 'shared': shared}
 
 
-def _batches(asked: Sequence[Sequence[Prompt]], size: int) -> Iterator[list[Prompt]]:
+def _batches(asked: Sequence[Sequence[TokenPrompt]], size: int) -> Iterator[list[TokenPrompt]]:
     for start in range(0, len(asked), size):
         yield [prompt for prompts in asked[start : start + size] for prompt in prompts]
 
@@ -148,7 +148,7 @@ def choices(values: Sequence[float]) -> list[int]:
 
 
 def compare(
-    loaded: Loaded, asked: Sequence[Sequence[Prompt]], *, context: int, room: int, rounds: int
+    loaded: LoadedModel, asked: Sequence[Sequence[TokenPrompt]], *, context: int, room: int, rounds: int
 ) -> Iterator[dict[str, Any]]:
     expected: list[float] = []
     for name, way in WAYS.items():

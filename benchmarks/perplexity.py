@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.models.base import Scored
+from rolecall.models.protocol import Scored
 
 ITEMS = ['apples', 'pencils', 'tickets', 'loaves of bread', 'litres of milk', 'model trains', 'postcards', 'chairs']
 PEOPLE = ['Amina', 'Bruno', 'Chen', 'Dalia', 'Edgar', 'Farid', 'Greta', 'Hiro', 'Ines', 'Jakob']

@@ -10,7 +10,7 @@ import pytest
 
 from rolecall.errors import ConfigError
 from rolecall.models.anthropic.model import build
-from rolecall.models.base import ModelError, Reply, Sampling
+from rolecall.models.protocol import ModelError, Reply, Sampling
 from servers import in_order, serve
 
 KEY = 'sk-ant-secret-0123456789'

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.base import Sampling, Scored
-from rolecall.models.counting import Counter
 from rolecall.models.openai.logprobs import read_echo
 from rolecall.models.openai.model import build
+from rolecall.models.protocol import Sampling, Scored
+from rolecall.models.token_counter import TokenCounter
 from rolecall.tokenizers.tokenizer import Offset, Tokenizer
 from servers import BOS, logprob_of, pieces_of, serve, token_id
 
@@ -60,18 +60,18 @@ def test_the_tokenizer_of_these_tests_is_one() -> None:
     [('a b c', 3, 4), ([7, 8], 2, 2), ([7, 'a b', 8], 4, 4), ([{'role': 'user', 'content': 'a'}], None, None)],
 )
 def test_requests_of_every_kind_are_counted(request_: Any, count: int | None, with_bos: int | None) -> None:
-    assert Counter({'tokenizer': Words()}).count(request_) == count
-    assert Counter({'tokenizer': Words(adds_bos=True)}).count(request_) == with_bos
+    assert TokenCounter({'tokenizer': Words()}).count(request_) == count
+    assert TokenCounter({'tokenizer': Words(adds_bos=True)}).count(request_) == with_bos
 
 
 def test_messages_are_counted_through_the_chat_template_beside_the_tokenizer(tmp_path: Path) -> None:
     template = '{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}assistant'
     (tmp_path / 'tokenizer_config.json').write_text(json.dumps({'chat_template': template}))
-    counter = Counter({'tokenizer': Words(), 'path': str(tmp_path)})
+    counter = TokenCounter({'tokenizer': Words(), 'path': str(tmp_path)})
     assert counter.count([{'role': 'user', 'content': 'one two'}]) == 4
     assert counter.count([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'x'}}]}]) is None
     (tmp_path / 'chat_template.jinja').write_text('{{ raise_exception("no") }}')
-    assert Counter({'tokenizer': Words(), 'path': str(tmp_path)}).count([{'role': 'user', 'content': 'x'}]) is None
+    assert TokenCounter({'tokenizer': Words(), 'path': str(tmp_path)}).count([{'role': 'user', 'content': 'x'}]) is None
 
 
 def test_ids_and_texts_together_go_out_as_ids() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.function import build
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 
 
 def ask(function: Any, *requests: Any, **entry: Any) -> list[Reply]:

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
-from rolecall.models.base import ModelError, Reply, Sampling
 from rolecall.models.http.address import read_address
-from rolecall.models.http.client import _is_final, together
-from rolecall.models.http.events import EventReader
+from rolecall.models.http.body import EventReader
+from rolecall.models.http.connection import _is_final, run_together
 from rolecall.models.http.failures import retry_after
 from rolecall.models.openai.model import build
+from rolecall.models.protocol import ModelError, Reply, Sampling
 from servers import in_order, serve
 
 KEY = 'sk-very-secret-0123456789'
@@ -375,7 +375,7 @@ def test_when_one_of_several_calls_fails_the_others_are_stopped() -> None:
 
 
 async def together_of(*functions: Any) -> list[Any]:
-    return await together([function() for function in functions])
+    return await run_together([function() for function in functions])
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.models.base import ModelError, Reply, Sampling, Usage
 from rolecall.models.openai.model import build
+from rolecall.models.protocol import ModelError, Reply, Sampling, Usage
 from rolecall.models.reasoning import split_reasoning
 from servers import by_share, in_order, serve
 from test_api_http import HELLO, KEY, ask, failure
@@ -291,9 +291,9 @@ def test_what_the_entry_asks_for_is_part_of_the_identity_and_how_it_is_sent_is_n
         ({'timeout': 'long'}, 'm.timeout', 'number'),
         ({'stream': 'yes'}, 'm.stream', 'True or False'),
         ({'generation_kwargs': [1]}, 'm.generation_kwargs', 'a dict'),
-        ({'score': 'yes'}, 'm.score', 'one of echo, prompt_logprobs'),
+        ({'score': 'yes'}, 'm.score', "one of 'echo', 'prompt_logprobs'"),
         ({'score': 'echo'}, 'm.score', 'endpoint'),
-        ({'endpoint': 'chatty'}, 'm.endpoint', 'one of chat, completions'),
+        ({'endpoint': 'chatty'}, 'm.endpoint', "one of 'chat', 'completions'"),
         ({'temprature': 1}, 'm.temprature', "Did you mean 'temperature'?"),
         ({'openai_api_base': ['http://a', 'http://b']}, 'm.openai_api_base', 'one model entry for each'),
         ({'key': 5}, 'm.key', 'a string'),

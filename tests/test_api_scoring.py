@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.models.base import ModelError, Scored
 from rolecall.models.openai.logprobs import place_tokens, read_echo
 from rolecall.models.openai.model import build
+from rolecall.models.protocol import ModelError, Scored
 from servers import BOS, logprob_of, pieces_of, serve, token_id
 
 PROMPT = 'The answer is forty two'

@@ -28,6 +28,8 @@ def deep(levels: int) -> list[Any]:
         ('texts', ['a', 'b'], {}, ('a', 'b'), None),
         ('texts', ['a', 5], {}, None, 'expected a string or a list of strings, got list.'),
         ('texts', {'secret': 1}, {}, None, 'expected a string or a list of strings, got dict.'),
+        ('texts', '', {}, ('',), None),
+        ('whole', '', {}, None, "expected a whole number, got ''."),
         ('whole', 0, {}, 0, None),
         ('whole', True, {}, None, 'expected a whole number, got True.'),
         ('whole', 2.0, {}, None, 'expected a whole number, got 2.0.'),

@@ -15,8 +15,8 @@ import pytest
 from helpers import human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
-from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.function import build
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.pairs.sampling import wrong_repeats, wrong_sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.limiter import Limits

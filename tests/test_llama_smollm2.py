@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rolecall.models.base import Sampling
 from rolecall.models.llama.model import LlamaModel, build
-from rolecall.models.llama.vocabulary import Vocabulary
+from rolecall.models.llama.vocabulary import LlamaVocabulary
+from rolecall.models.protocol import Sampling
 from rolecall.models.pull import model_path
 from rolecall.tokenizers.tokenizer import load_tokenizer
 
@@ -34,7 +34,7 @@ def model() -> Iterator[LlamaModel]:
 
 
 def test_tokens_are_those_of_the_tokenizer_in_the_file() -> None:
-    ours, theirs = Vocabulary(model_path('smollm2')), load_tokenizer(model_path('smollm2'))
+    ours, theirs = LlamaVocabulary(model_path('smollm2')), load_tokenizer(model_path('smollm2'))
     for text in (SHOTS, CHAT.format('你好 😀 é'), '  12345\n\n\tx', '<|im_end|>', "it's 3.14 — “quoted”"):
         assert ours.offsets(text) == theirs.offsets(text)
 

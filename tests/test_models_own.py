@@ -12,7 +12,7 @@ import pytest
 from rolecall import preview, run_config
 from rolecall.errors import ConfigError
 from rolecall.models.backends import build_model, model_kind
-from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 
 
 class OpenAI:

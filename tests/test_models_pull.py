@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rolecall.models import pull as pulling
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 from rolecall.models.pull import PACKAGED, Packaged, kept_path, model_path, pull
 
 WEIGHTS = b'GGUF' + bytes(range(256)) * 64

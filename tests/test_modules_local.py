@@ -19,8 +19,8 @@ from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.chat.background import result_of
 from rolecall.chat.conversation import Connection, converse
 from rolecall.chat.tools import Toolbox
-from rolecall.models.base import Model, Reply, Sampling
 from rolecall.models.function import build
+from rolecall.models.protocol import Model, Reply, Sampling
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.render.chat_renderer import ChatRenderer

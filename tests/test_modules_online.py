@@ -19,7 +19,7 @@ from rolecall import AlpacaPrompter, ChatPrompter, ConfigError, OnlineChatModule
 from rolecall.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
 from rolecall.chat.sources import ALIASES
 from rolecall.errors import PrompterError
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 from servers import Server, in_order, serve
 
 KEY = 'sk-very-secret-0123456789'

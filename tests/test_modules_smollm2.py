@@ -13,7 +13,7 @@ import pytest
 from llama_servers import free_port, gate, llama_server
 from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
 from rolecall.chat import ChatModule, NotStartedError
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 
 pytestmark = pytest.mark.heavy
 pytest.importorskip('xllamacpp')

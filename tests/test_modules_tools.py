@@ -22,8 +22,8 @@ from rolecall.chat.hints import BadValueError, schema_of, value_of
 from rolecall.chat.streaming import AnswerFilter
 from rolecall.chat.tool_calls import calls_in
 from rolecall.chat.tools import Tool, Toolbox
-from rolecall.models.base import Reply
-from rolecall.models.llama.writing import LlamaAnswering, Writing
+from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
+from rolecall.models.protocol import Reply
 from rolecall.models.reasoning import split_reasoning
 
 
@@ -383,7 +383,7 @@ class Alphabet:
 def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
     told: list[str] = []
     vocabulary: Any = Alphabet()
-    writing = Writing(vocabulary, LlamaAnswering(100, stops=tuple(stops)), room=100, tell=told.append)
+    writing = GrowingAnswer(vocabulary, LlamaDecoding(100, stops=tuple(stops)), room=100, tell=told.append)
     for number in (*text.encode(), 254, 255):
         if not writing.ended:
             writing.add(number)

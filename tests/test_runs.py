@@ -22,7 +22,7 @@ import toys
 from helpers import bot, human, template
 from rolecall import ConfigError, DataError
 from rolecall.errors import RunError
-from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy, build_client

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 import toys
-from rolecall.models.base import ModelError, Sampling
+from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.model_client import BatchClient, ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.base import ModelError, Reply, Sampling
+from rolecall.models.protocol import ModelError, Reply, Sampling
 from rolecall.runs.client.limiter import Limiter, Limits
 from rolecall.runs.client.model_client import (
     ConcurrentClient,

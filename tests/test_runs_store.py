@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.errors import RunError
-from rolecall.models.base import Reply, Scored, Usage
+from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.codec import (
     as_stored,

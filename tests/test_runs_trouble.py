@@ -17,7 +17,7 @@ from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.cli.main import main
 from rolecall.errors import RunError
-from rolecall.models.base import Reply
+from rolecall.models.protocol import Reply
 from rolecall.report import StoredRun, report_csv, report_html, report_markdown
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.result_files import export_results, result_lines

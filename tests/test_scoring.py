@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError, RolecallError
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError
-from rolecall.models.base import ModelError, Sampling
-from rolecall.models.transformers.answering import cut
+from rolecall.models.local import PromptEncoder, cut_at_stop, decode_continuation
+from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.transformers.entry import read_transformers_entry
 from rolecall.models.transformers.model import build
-from rolecall.models.transformers.prefixes import Branch, common, grown
-from rolecall.models.transformers.prompts import Encoder, continuation
-from rolecall.models.transformers.settings import read_settings
-from rolecall.models.transformers.weights import package
+from rolecall.models.transformers.prefixes import Branch, build_prefix_tree, shared_length
+from rolecall.models.transformers.weights import import_hf_package
 from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_models import make_tokenizer
 
@@ -40,8 +39,8 @@ def folder(tmp_path: Path) -> Path:
         ({}, 'path', 'it is missing'),
         ({'path': 7}, 'path', 'expected a string'),
         ({'path': 'm', 'peft_path': 'adapter'}, 'peft_path', 'adapters are not loaded'),
-        ({'path': 'm', 'batch_size': 0}, 'batch_size', 'whole number above 0'),
-        ({'path': 'm', 'max_seq_len': '2048'}, 'max_seq_len', 'whole number above 0'),
+        ({'path': 'm', 'batch_size': 0}, 'batch_size', 'whole number of at least 1'),
+        ({'path': 'm', 'max_seq_len': '2048'}, 'max_seq_len', 'whole number of at least 1'),
         ({'path': 'm', 'device': 'gpu'}, 'device', "unknown device 'gpu'"),
         ({'path': 'm', 'dtype': 'float8'}, 'dtype', "unknown dtype 'float8'"),
         ({'path': 'm', 'model_kwargs': 'fp16'}, 'model_kwargs', 'expected a dict'),
@@ -58,7 +57,7 @@ def test_an_entry_that_cannot_be_used_is_refused(entry: dict[str, Any], where: s
 
 
 def test_an_entry_written_for_opencompass_is_understood() -> None:
-    settings = read_settings(
+    settings = read_transformers_entry(
         {
             'type': Reference('opencompass.models.HuggingFacewithChatTemplate'),
             'abbr': 'qwen',
@@ -94,14 +93,14 @@ def test_an_entry_written_for_opencompass_is_understood() -> None:
 
 
 def test_code_of_strangers_is_not_trusted_unless_said() -> None:
-    assert read_settings({'path': 'm'}, name='m').source.trust_remote_code is False
+    assert read_transformers_entry({'path': 'm'}, name='m').source.trust_remote_code is False
     entry = {'path': 'm', 'trust_remote_code': False, 'model_kwargs': {'trust_remote_code': True}}
-    assert read_settings(entry, name='m').source.trust_remote_code is False
+    assert read_transformers_entry(entry, name='m').source.trust_remote_code is False
 
 
 def test_a_request_goes_before_the_entry() -> None:
     entry = {'path': 'm', 'max_out_len': 50, 'generation_kwargs': {'top_p': 0.5, 'max_new_tokens': 20, 'seed': 1}}
-    settings = read_settings(entry, name='m')
+    settings = read_transformers_entry(entry, name='m')
     assert settings.answering(Sampling()).max_new == 20
     asked = settings.answering(Sampling(max_out_len=5, top_p=0.9, seed=2, stop=('\n',), extra={'min_p': 0.1}))
     assert (asked.max_new, asked.top_p, asked.seed, asked.stops, asked.min_p) == (5, 0.9, 2, ('\n',), 0.1)
@@ -120,7 +119,7 @@ def test_nothing_heavy_is_imported_to_build_and_count(folder: Path) -> None:
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, 'transformers', None)
     with pytest.raises(MissingExtraError, match=r"pip install 'rolecall\[hf\]'"):
-        package('transformers')
+        import_hf_package('transformers')
 
 
 def test_identity_follows_the_weights_and_never_holds_a_key(folder: Path) -> None:
@@ -147,7 +146,7 @@ def test_what_a_chat_template_wrote_is_taken_as_it_is(folder: Path) -> None:
 
 
 def test_special_tokens_in_a_prompt_are_those_tokens(folder: Path) -> None:
-    encoder = Encoder(load_tokenizer(folder))
+    encoder = PromptEncoder(load_tokenizer(folder))
     prompt = encoder.prompt('<|im_start|>é')
     assert prompt.ids[:2] == (0, 2)
     assert prompt.offsets == ((0, 0), (0, 12), (12, 13), (13, 13))
@@ -159,20 +158,20 @@ def test_an_answer_keeps_its_leading_space() -> None:
     """A SentencePiece decoder takes the space off the first word of a text, but an answer is not the first."""
     from tokenizers import Tokenizer, decoders, models
 
-    from rolecall.tokenizers.fast import FastTokenizer
+    from rolecall.tokenizers.huggingface import FastTokenizer
 
     vocab = {'<unk>': 0, '▁the': 1, '▁cat': 2, 's': 3}
     inner = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token='<unk>'))
     inner.decoder = decoders.Sequence([decoders.Replace('▁', ' '), decoders.Fuse(), decoders.Strip(' ', 1, 0)])
     tokenizer = FastTokenizer('toy', inner, 'spaces', None, False, None, {})
     assert tokenizer.decode([2, 3]) == 'cats'
-    assert continuation(tokenizer, [1], [2, 3]) == ' cats'
-    assert continuation(tokenizer, [], [2, 3]) == 'cats'
+    assert decode_continuation(tokenizer, [1], [2, 3]) == ' cats'
+    assert decode_continuation(tokenizer, [], [2, 3]) == 'cats'
 
 
 @given(st.text('ab'), st.lists(st.text('ab', min_size=1, max_size=3), max_size=3))
 def test_a_cut_text_holds_no_stop_and_the_first_one_follows(text: str, stops: list[str]) -> None:
-    found = cut(text, stops)
+    found = cut_at_stop(text, stops)
     if found is None:
         assert not any(stop in text for stop in stops)
     else:
@@ -187,7 +186,7 @@ def paths(branches: list[Branch]) -> list[tuple[int, ...]]:
 
 @given(st.sets(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), max_size=12), st.integers(1, 5))
 def test_a_tree_holds_every_prompt_and_no_token_twice(prompts: set[tuple[int, ...]], longest: int) -> None:
-    tree = grown(sorted(prompts), longest=longest)
+    tree = build_prefix_tree(sorted(prompts), longest=longest)
     assert prompts <= {*paths(tree)}
 
     def tokens(branches: list[Branch]) -> int:
@@ -200,6 +199,6 @@ def test_a_tree_holds_every_prompt_and_no_token_twice(prompts: set[tuple[int, ..
 
 @given(st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)))
 def test_common_is_the_length_of_the_common_prefix(one: list[int], other: list[int]) -> None:
-    length = common(one, other)
+    length = shared_length(one, other)
     assert one[:length] == other[:length]
     assert one[length : length + 1] != other[length : length + 1] or len(one) == len(other) == length

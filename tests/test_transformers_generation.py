@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.base import ModelError, Reply, Sampling
+from rolecall.models.protocol import ModelError, Reply, Sampling
 from rolecall.models.transformers.model import TransformersModel, build
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
@@ -143,15 +143,15 @@ def test_a_files_eos_list_counts_and_its_sampling_does_not(llama: Path, tmp_path
 
 
 def test_a_stop_word_that_is_a_special_token_is_an_eos(model: TransformersModel) -> None:
-    from rolecall.models.transformers.answering import TransformersAnswering
-    from rolecall.models.transformers.generation import _End
+    from rolecall.models.local import TransformersDecoding
+    from rolecall.models.transformers.decoding import _End
 
     engine = model._engine
     if engine is None:
         texts(model, ['Once'])
         engine = model._engine
     assert engine is not None
-    end = _End(engine.generator.loaded, [(5,)], TransformersAnswering(5, stops=('<|im_end|>', '\n')), bool)
+    end = _End(engine.generator.loaded, [(5,)], TransformersDecoding(5, stops=('<|im_end|>', '\n')), bool)
     assert (end.ids, end.stops) == ((1, SPECIAL.index('<|im_end|>')), ('\n',))
     assert end.answer(0, [70, 71, 3, 1]) == ([70, 71, 3], engine.encoder.tokenizer.decode([70, 71]), 'stop')
 
@@ -201,8 +201,8 @@ def test_a_seed_draws_the_same_in_any_batch(model: TransformersModel) -> None:
 def test_draws_follow_the_probabilities(model: TransformersModel) -> None:
     import torch
 
-    from rolecall.models.transformers.answering import TransformersAnswering
-    from rolecall.models.transformers.drawing import drawing
+    from rolecall.models.local import TransformersDecoding
+    from rolecall.models.transformers.decoding import build_row_sampler
 
     scores = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
     count = 4000
@@ -212,7 +212,7 @@ def test_draws_follow_the_probabilities(model: TransformersModel) -> None:
         ({'top_p': 0.6}, [0, 0, 3 / 7, 4 / 7]),
     ):
         rows = [(number,) for number in range(count)]
-        draw = drawing(rows, TransformersAnswering(1, temperature=1.0, seed=1, **options), torch.device('cpu'))
+        draw = build_row_sampler(rows, TransformersDecoding(1, temperature=1.0, seed=1, **options), torch.device('cpu'))
         assert draw is not None
         drawn = draw(None, scores.expand(count, -1).clone()).argmax(-1)
         shares = torch.bincount(drawn, minlength=4) / count

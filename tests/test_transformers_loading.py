@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecall.models.base import ModelError, Sampling
+from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.transformers.model import TransformersModel, build
-from rolecall.models.transformers.tokenizer import TransformersTokenizer
-from rolecall.models.transformers.weights import Source
+from rolecall.models.transformers.weights import WeightsSource
+from rolecall.tokenizers.huggingface import TransformersTokenizer
 from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_models import SPECIAL, make_model
 
@@ -101,7 +101,7 @@ def test_the_dtype_is_what_was_asked_for(folder: Path, entry: dict[str, Any], dt
 def test_progress_bars_are_as_they_were(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from transformers.utils import logging
 
-    Source(str(folder), device='cpu').load()
+    WeightsSource(str(folder), device='cpu').load()
     assert 'Loading' not in capfd.readouterr().err
     assert logging.is_progress_bar_enabled()
 

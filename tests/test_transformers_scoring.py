@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecall.models.base import ModelError, Scored
+from rolecall.models.local import TokenPrompt
+from rolecall.models.protocol import ModelError, Scored
+from rolecall.models.transformers.logprobs import PromptScorer
 from rolecall.models.transformers.model import TransformersModel, build
-from rolecall.models.transformers.prompts import Prompt
-from rolecall.models.transformers.scoring import Scorer
-from rolecall.models.transformers.weights import Loaded, Source
+from rolecall.models.transformers.weights import LoadedModel, WeightsSource
 from small_models import KINDS, make_model
 
 pytestmark = [
@@ -37,8 +37,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope='module')
-def loaded(folder: Path) -> Loaded:
-    return Source(str(folder), device='cpu').load()
+def loaded(folder: Path) -> LoadedModel:
+    return WeightsSource(str(folder), device='cpu').load()
 
 
 @pytest.fixture(scope='module')
@@ -67,12 +67,12 @@ def losses_by_transformers(folder: Path, texts: Sequence[str]) -> list[float]:
     return found
 
 
-def scorer(loaded: Loaded, **options: Any) -> Scorer:
-    return Scorer(loaded, **{'room': 100_000, **options})
+def scorer(loaded: LoadedModel, **options: Any) -> PromptScorer:
+    return PromptScorer(loaded, **{'room': 100_000, **options})
 
 
-def prompts(*rows: Sequence[int]) -> list[Prompt]:
-    return [Prompt(tuple(row)) for row in rows]
+def prompts(*rows: Sequence[int]) -> list[TokenPrompt]:
+    return [TokenPrompt(tuple(row)) for row in rows]
 
 
 def values(found: Sequence[Scored]) -> list[float]:
@@ -110,9 +110,9 @@ def test_offsets_cover_the_text(model: TransformersModel) -> None:
     assert 3 in one.ids  # the special token, not its letters
 
 
-def test_what_prompts_share_is_computed_once(loaded: Loaded, model: TransformersModel) -> None:
+def test_what_prompts_share_is_computed_once(loaded: LoadedModel, model: TransformersModel) -> None:
     found = asyncio.run(model.score(PROMPTS))
-    rows = [Prompt(one.ids) for one in found]
+    rows = [TokenPrompt(one.ids) for one in found]
     shared, full = scorer(loaded), scorer(loaded, shares=False)
     shared_scores, full_scores = shared.score(rows), full.score(rows)
     assert values(shared_scores) == pytest.approx(values(full_scores), abs=CLOSE)
@@ -122,8 +122,8 @@ def test_what_prompts_share_is_computed_once(loaded: Loaded, model: Transformers
     assert shared.computed <= sum(new) <= shared.computed + len(rows)
 
 
-def test_the_next_call_goes_on_from_the_last_prompt(loaded: Loaded, model: TransformersModel) -> None:
-    rows = [Prompt(one.ids) for one in asyncio.run(model.score(PROMPTS))]
+def test_the_next_call_goes_on_from_the_last_prompt(loaded: LoadedModel, model: TransformersModel) -> None:
+    rows = [TokenPrompt(one.ids) for one in asyncio.run(model.score(PROMPTS))]
     one_by_one, full = scorer(loaded), scorer(loaded, shares=False)
     found = [one_by_one.score([row])[0] for row in rows]
     assert values(found) == pytest.approx(values(full.score(rows)), abs=CLOSE)
@@ -133,7 +133,7 @@ def test_the_next_call_goes_on_from_the_last_prompt(loaded: Loaded, model: Trans
     assert values([again]) == pytest.approx(values([found[-1]]))
 
 
-def test_after_forgetting_nothing_is_reused(loaded: Loaded) -> None:
+def test_after_forgetting_nothing_is_reused(loaded: LoadedModel) -> None:
     one = scorer(loaded)
     row = prompts(range(10, 40))
     one.score(row)
@@ -151,7 +151,7 @@ tails = st.lists(st.integers(4, 9), max_size=7)
     room=st.sampled_from([1, 60, 100_000]),
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_sharing_changes_no_score(loaded: Loaded, calls: list[list[tuple[int, list[int]]]], room: int) -> None:
+def test_sharing_changes_no_score(loaded: LoadedModel, calls: list[list[tuple[int, list[int]]]], room: int) -> None:
     """Any tree of prompts, in any sequence of calls, in batches of any size."""
     shared, full = scorer(loaded, room=room), scorer(loaded, shares=False)
     for call in calls:
@@ -159,31 +159,31 @@ def test_sharing_changes_no_score(loaded: Loaded, calls: list[list[tuple[int, li
         assert values(shared.score(rows)) == pytest.approx(values(full.score(rows)), abs=CLOSE)
 
 
-def test_a_long_prompt_is_computed_in_parts(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('rolecall.models.transformers.scoring._ON_CPU', 16)
+def test_a_long_prompt_is_computed_in_parts(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('rolecall.models.transformers.logprobs._ON_CPU', 16)
     rows = prompts(range(4, 104), [*range(4, 80), 4], [5, 6])
     parts, full = scorer(loaded), scorer(loaded, shares=False)
     assert values(parts.score(rows)) == pytest.approx(values(full.score(rows)), abs=CLOSE)
 
 
-def test_a_batch_that_memory_has_no_room_for_is_halved(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_memory_has_no_room_for_is_halved(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fake fault: there is no GPU here to run out of memory."""
     import torch
 
-    forward = Scorer._forward
+    forward = PromptScorer._forward
 
-    def full_at_two(self: Scorer, batch: Sequence[Any]) -> Any:
+    def full_at_two(self: PromptScorer, batch: Sequence[Any]) -> Any:
         if len(batch) > 2:
             raise torch.cuda.OutOfMemoryError('full')
         return forward(self, batch)
 
     rows = prompts(*([*range(10, 30), first, 5, 6, last] for first in range(5) for last in range(3)))
     expected = values(scorer(loaded).score(rows))
-    monkeypatch.setattr(Scorer, '_forward', full_at_two)
+    monkeypatch.setattr(PromptScorer, '_forward', full_at_two)
     assert values(scorer(loaded).score(rows)) == pytest.approx(expected, abs=CLOSE)
 
 
-def test_empty_and_equal_prompts_have_their_place(loaded: Loaded) -> None:
+def test_empty_and_equal_prompts_have_their_place(loaded: LoadedModel) -> None:
     found = scorer(loaded).score(prompts([], [7, 8], [7], [7, 8]))
     assert [len(one.logprobs) for one in found] == [0, 2, 1, 2]
     assert found[1].logprobs == found[3].logprobs
@@ -191,7 +191,7 @@ def test_empty_and_equal_prompts_have_their_place(loaded: Loaded) -> None:
 
 
 def test_half_precision_weights_give_single_precision_scores(folder: Path) -> None:
-    loaded = Source(str(folder), device='cpu', dtype='bfloat16').load()
+    loaded = WeightsSource(str(folder), device='cpu', dtype='bfloat16').load()
     rows = prompts(range(10, 60), [*range(10, 50), 4, 5])
     shared, full = scorer(loaded), scorer(loaded, shares=False)
     found = values(shared.score(rows))
@@ -200,7 +200,7 @@ def test_half_precision_weights_give_single_precision_scores(folder: Path) -> No
 
 
 def test_a_model_with_a_state_instead_of_keys_is_computed_in_full(tmp_path: Path) -> None:
-    loaded = Source(str(make_model(tmp_path, 'mamba')), device='cpu').load()
+    loaded = WeightsSource(str(make_model(tmp_path, 'mamba')), device='cpu').load()
     assert not loaded.shares
     rows = prompts(range(10, 40), [*range(10, 30), 4])
     together = scorer(loaded).score(rows)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.base import ModelError, Reply, Sampling
-from rolecall.models.transformers.settings import read_settings
-from rolecall.models.vllm import Engine, VLLMModel, build
+from rolecall.models.protocol import ModelError, Reply, Sampling
+from rolecall.models.transformers.entry import read_transformers_entry
+from rolecall.models.vllm import RunningVLLM, VLLMModel, build
 from small_models import make_tokenizer
 
 
@@ -25,9 +25,9 @@ class StandIn:
         self.started: list[Mapping[str, Any]] = []
         self.asked: list[Mapping[str, Any]] = []
 
-    def start(self, given: Mapping[str, Any]) -> Engine:
+    def start(self, given: Mapping[str, Any]) -> RunningVLLM:
         self.started.append(given)
-        return Engine(self, dict)
+        return RunningVLLM(self, dict)
 
     def get_tokenizer(self) -> Any:
         raise AssertionError('the tokenizer is on this machine')
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 def made(folder: Path, **entry: Any) -> tuple[VLLMModel, StandIn]:
     stand_in = StandIn()
-    settings = read_settings({'type': 'VLLM', 'path': str(folder), **entry}, name='small')
+    settings = read_transformers_entry({'type': 'VLLM', 'path': str(folder), **entry}, name='small')
     return VLLMModel(settings, name='small', start=stand_in.start), stand_in
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from rolecall.inferencers.inferencer import Prediction
-from rolecall.models.base import Reply, Sampling, Scored
+from rolecall.models.protocol import Reply, Sampling, Scored
 from rolecall.runs.engine import infer_row
 from rolecall.runs.prepare import prepare
 

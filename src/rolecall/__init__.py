@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.lint.finding import Finding
     from rolecall.lint.linter import lint_config
-    from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
+    from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
     from rolecall.pairs.pair import Preview, preview
     from rolecall.program import (
         DialogueProgram,
@@ -94,7 +94,7 @@ _HOMES = {
         'Stream',
     ),
     'rolecall.chat.tools': ('tool_schema',),
-    'rolecall.models.base': (
+    'rolecall.models.protocol': (
         'Capabilities',
         'Model',
         'ModelError',

@@ -141,8 +141,8 @@ class Problems:
 class OptionReader:
     """Reads the options of one mapping. Each method takes the names an option goes by: the first that is set counts.
 
-    A wrong value is recorded and read as None, so that one pass finds every problem. An option that is absent, None
-    or '' is None. Pass `problems` to collect into a list that is raised later; otherwise call `raise_problems`.
+    A wrong value is recorded and read as None, so that one pass finds every problem; an option that is absent is None
+    too. Pass `problems` to collect into a list that is raised later; otherwise call `raise_problems`.
 
     >>> reader = OptionReader({'max_out_len': 'many', 'top_p': 5, 'mode': 'fst', 'stop': 'END'}, 'gpt')
     >>> reader.whole('max_out_len', least=1), reader.texts('stop'), reader.number('temperature')
@@ -176,15 +176,15 @@ class OptionReader:
         self._collected.raise_all()
 
     def text(self, *names: str, remedy: str = '') -> str | None:
-        """A string."""
+        """A string; an empty one is None."""
         name, value = self._find(names)
         if value is None or isinstance(value, str):
-            return value
+            return value or None
         self._reject(name, 'a string', value, remedy)
         return None
 
     def texts(self, *names: str, remedy: str = '') -> tuple[str, ...] | None:
-        """A string or a list of strings. A wrong value is shown by its type only: it may be secret."""
+        """A string or a list of strings, also empty ones. A wrong value is shown by its type only: it may be secret."""
         name, value = self._find(names)
         listed = (value,) if isinstance(value, str) else value
         if listed is None:
@@ -273,7 +273,7 @@ class OptionReader:
             value = self._options.get(name)
             if value is not None and not (isinstance(value, str) and not value):
                 return name, value
-        return names[0], None
+        return names[0], self._options.get(names[0])
 
     def _reject(self, name: str, what: str, value: object, remedy: str) -> None:
         self.problems.append(expected(name, what, value, remedy).inside(self._where))

@@ -11,8 +11,8 @@ from rolecall.chat.chat_reply import Message
 from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.placeholders import Placeholders, holds
 from rolecall.chat.tool_calls import calls_in
-from rolecall.models.base import Reply
-from rolecall.models.transformers.answering import thought
+from rolecall.models.local import separate_thinking
+from rolecall.models.protocol import Reply
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.frame_renderer import read_turn
 from rolecall.prompters.history import check_history, numbered_messages, origin_of, plain_text
@@ -147,7 +147,7 @@ class TextAdapter:
         return bound, (asked.input, self._word_history(prompter, asked.history), asked.tools)
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
-        reply = reply if reply.reasoning else thought(reply)
+        reply = reply if reply.reasoning else separate_thinking(reply)
         offered = asked.tools or prompter.tools
         if not offered or reply.tool_calls or reply.outcome != 'ok':
             return reply

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rolecall.models.base import Reply, Usage
+from rolecall.models.protocol import Reply, Usage
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.frame import fields_of
 from rolecall.prompters.inputs import InputReader

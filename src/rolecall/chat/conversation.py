@@ -12,11 +12,11 @@ from rolecall.chat.adapters import Adapter, ModuleCall
 from rolecall.chat.background import run_in_thread
 from rolecall.chat.chat_reply import ChatReply, Message, as_message, read_user_messages, sum_usage
 from rolecall.chat.module_errors import ModuleError, ToolRoundsError, describe_error
-from rolecall.chat.streaming import StreamedCall, Tell
+from rolecall.chat.streaming import OnText, StreamedCall
 from rolecall.chat.tools import Toolbox
+from rolecall.checking import OptionReader
 from rolecall.errors import PrompterError, RolecallError
-from rolecall.models.base import Model, ModelError, Reply, Sampling
-from rolecall.models.entries import EntryReader
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling
 from rolecall.prompters.base_prompter import Hook, Prompter
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
@@ -100,9 +100,9 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
         raise ModuleError(f'stop must be a string or a list of strings, got {stop!r:.60}.')
     own = {name: rest.pop(name) for name in _OWN if name in rest}
     if rest:
-        reader = EntryReader(rest, 'sampling')
+        reader = OptionReader(rest, 'sampling')
         reader.refuse_misspelt(_KNOWN)
-        reader.finish()
+        reader.raise_problems()
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     return Sampling(max_out_len=next(iter(lengths), None), stop=stops, extra=rest, **own)
 
@@ -114,7 +114,7 @@ async def converse(
     sampling: Sampling,
     *,
     toolbox: Toolbox | None = None,
-    tell: Tell | None = None,
+    tell: OnText | None = None,
     home: asyncio.AbstractEventLoop | None = None,
 ) -> ChatReply:
     """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
@@ -154,7 +154,7 @@ def _number_calls(reply: Reply, start: int) -> Reply:
     return replace(reply, tool_calls=tuple(calls))
 
 
-async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: Tell | None) -> Reply:
+async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: OnText | None) -> Reply:
     """Send one request through a run's client. Errors that would end a run only fail this call."""
     model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
     client = ConcurrentClient(model, _ONE, line.retry_policy)

@@ -14,15 +14,15 @@ from rolecall.chat.background import finish, result_of
 from rolecall.chat.conversation import Connection
 from rolecall.chat.module import ChatModule, M
 from rolecall.chat.module_errors import ModuleError, NotStartedError
+from rolecall.checking import OptionReader
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
-from rolecall.models.base import Model, Sampling
-from rolecall.models.entries import EntryReader
+from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.runs.client.model_client import RetryPolicy
-from rolecall.tokenizers.folder import tokenizer_settings
-from rolecall.tokenizers.gguf_file import chat_settings
+from rolecall.tokenizers.gguf import chat_settings
+from rolecall.tokenizers.huggingface import read_tokenizer_config
 from rolecall.tokenizers.tokenizer import find_tokenizer
 
 __all__ = ['Engine', 'TrainableModule']
@@ -62,9 +62,9 @@ class TrainableModule(ChatModule):
     def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
         if engine is not None and engine not in _TYPES:
             raise ModuleError(f'engine must be one of {", ".join(_TYPES)}, got {engine!r:.60}.')
-        reader = EntryReader(options, _NAME)
+        reader = OptionReader(options, _NAME)
         reader.refuse_misspelt((*_ENTRY_OPTIONS, *_SAMPLING))
-        reader.finish()
+        reader.raise_problems()
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         self.model = str(model)
@@ -183,5 +183,5 @@ def _template_in_gguf(path: Path) -> ChatTemplate | None:
 
 
 def _template_in_folder(folder: Path | None) -> ChatTemplate | None:
-    settings = tokenizer_settings(folder) if folder else {}
+    settings = read_tokenizer_config(folder) if folder else {}
     return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

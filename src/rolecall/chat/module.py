@@ -16,9 +16,9 @@ from rolecall.chat.background import result_of, submit
 from rolecall.chat.chat_reply import ChatReply
 from rolecall.chat.conversation import Connection, converse, read_sampling
 from rolecall.chat.module_errors import ModuleError, NoAnswerError
-from rolecall.chat.streaming import AsyncStream, Stream, Tell
+from rolecall.chat.streaming import AsyncStream, OnText, Stream
 from rolecall.chat.tools import Toolbox, tool_schema
-from rolecall.models.base import Reply
+from rolecall.models.protocol import Reply
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
 
@@ -157,7 +157,7 @@ class ChatModule:
 
     def _prepare_stream(
         self, given: Any, history: Sequence[Any] | None, tools: Tools | None, sampling: Mapping[str, Any]
-    ) -> Callable[[Tell, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
+    ) -> Callable[[OnText, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
         self._connection()  # fail here rather than at the first piece
         read_sampling({**self._defaults, **sampling})
         return lambda tell, home: self._conversation(given, history, tools, sampling, tell=tell, home=home)
@@ -169,7 +169,7 @@ class ChatModule:
         tools: Tools | None,
         sampling: Mapping[str, Any],
         *,
-        tell: Tell | None = None,
+        tell: OnText | None = None,
         home: asyncio.AbstractEventLoop | None = None,
     ) -> ChatReply:
         line, offered = self._connection(), self._describe_tools(tools)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import RolecallError
-from rolecall.models.base import Reply
+from rolecall.models.protocol import Reply
 
 __all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError', 'describe_error']
 

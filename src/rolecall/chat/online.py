@@ -12,10 +12,10 @@ from rolecall.chat.conversation import Connection
 from rolecall.chat.module import ChatModule
 from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.sources import ChatSource, find_source
+from rolecall.checking import OptionReader
 from rolecall.models.anthropic import model as anthropic
-from rolecall.models.base import Model
-from rolecall.models.entries import EntryReader
 from rolecall.models.openai import model as openai
+from rolecall.models.protocol import Model
 from rolecall.runs.client.model_client import RetryPolicy
 
 __all__ = ['OnlineChatModule']
@@ -128,6 +128,6 @@ def _one_url(source: str, base_url: str | None) -> str:
 
 
 def _refuse_misspelt(options: Mapping[str, Any]) -> None:
-    reader = EntryReader(options, _NAME)
+    reader = OptionReader(options, _NAME)
     reader.refuse_misspelt((*_ENTRY_OPTIONS, *_OWN_OPTIONS, *_SAMPLING))
-    reader.finish()
+    reader.raise_problems()

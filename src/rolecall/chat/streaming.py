@@ -13,14 +13,13 @@ from typing import Any, Protocol, TypeVar, cast
 from rolecall.chat.background import submit
 from rolecall.chat.chat_reply import ChatReply
 from rolecall.chat.module_errors import ModuleError
-from rolecall.models.base import Model, ModelError, Reply, Sampling
+from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling
 from rolecall.models.reasoning import THINK
-from rolecall.models.telling import Tell
 from rolecall.render.spans import Request
 
-__all__ = ['AnswerFilter', 'AsyncStream', 'Stream', 'StreamedCall', 'Tell']
+__all__ = ['AnswerFilter', 'AsyncStream', 'OnText', 'Stream', 'StreamedCall']
 
-Begin = Callable[[Tell], Coroutine[Any, Any, ChatReply]]
+Begin = Callable[[OnText], Coroutine[Any, Any, ChatReply]]
 S = TypeVar('S', bound='Stream')
 A = TypeVar('A', bound='AsyncStream')
 
@@ -89,7 +88,7 @@ class AsyncStream:
         print(piece, end='')
     """
 
-    def __init__(self, begin: Callable[[Tell, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]]) -> None:
+    def __init__(self, begin: Callable[[OnText, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]]) -> None:
         self._begin = begin
         self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
         self._future: Future[ChatReply] | None = None
@@ -157,7 +156,7 @@ class AsyncStream:
 class StreamingModel(Protocol):
     """A model that can stream its answer."""
 
-    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
         """The reply. `tell` receives pieces of the text as they arrive."""
 
 
@@ -169,7 +168,7 @@ class StreamedCall:
 
     batch = 1
 
-    def __init__(self, model: Model, tell: Tell) -> None:
+    def __init__(self, model: Model, tell: OnText) -> None:
         self.name = model.name
         self._model = model
         self._tell = tell
@@ -208,7 +207,7 @@ class AnswerFilter:
     ['Fo', 'ur']
     """
 
-    def __init__(self, tell: Tell, tags: tuple[str, str] = THINK) -> None:
+    def __init__(self, tell: OnText, tags: tuple[str, str] = THINK) -> None:
         self._tell = tell
         self._opening, self._closing = tags
         self._kept = ''
@@ -244,7 +243,7 @@ class AnswerFilter:
             self._tell(text)
 
 
-async def _stream_reply(model: Model, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+async def _stream_reply(model: Model, request: Request, sampling: Sampling, tell: OnText) -> Reply:
     if hasattr(model, 'stream'):
         return await cast(StreamingModel, model).stream(request, sampling, tell)
     [reply] = await model.generate([request], sampling)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rolecall.inferencers.inferencer import Asker, Prediction, find_fault, next_step, only_step, wait_for_all
-from rolecall.models.base import Reply, Sampling
+from rolecall.models.protocol import Reply, Sampling
 from rolecall.pairs.fitting import Step
 from rolecall.pairs.pair import Pair
 from rolecall.program import InferMode

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from rolecall.models.base import Outcome, Reply, Sampling, Scored
+from rolecall.models.protocol import Outcome, Reply, Sampling, Scored
 from rolecall.pairs.fitting import Step
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row

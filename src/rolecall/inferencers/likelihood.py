@@ -17,7 +17,7 @@ from rolecall.inferencers.losses import (
     boundary_by_place,
     losses,
 )
-from rolecall.models.base import Scored
+from rolecall.models.protocol import Scored
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rolecall.models.base import Scored
+from rolecall.models.protocol import Scored
 from rolecall.pairs.fitting import common_length
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem
-from rolecall.models.base import Model
+from rolecall.models.protocol import Model
 from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
 __all__ = ['MODELS', 'MODEL_KINDS', 'ModelKind', 'build_model', 'model_kind']

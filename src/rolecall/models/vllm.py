@@ -11,17 +11,29 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.transformers.answering import TransformersAnswering, thought, too_long
-from rolecall.models.transformers.place import Place
-from rolecall.models.transformers.prompts import Encoder, Prompt
-from rolecall.models.transformers.settings import Settings, read_settings
-from rolecall.models.transformers.tokenizer import TransformersTokenizer
-from rolecall.models.worker import Worker
+from rolecall.models.local import (
+    PromptEncoder,
+    TokenPrompt,
+    TransformersDecoding,
+    WorkerThread,
+    separate_thinking,
+    too_long_reply,
+)
+from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
 from rolecall.render.spans import Request
+from rolecall.tokenizers.huggingface import TransformersTokenizer
 from rolecall.tokenizers.tokenizer import Tokenizer
 
-__all__ = ['Engine', 'VLLMModel', 'arguments', 'build', 'reply_of', 'sampling_params', 'scored_of']
+__all__ = [
+    'RunningVLLM',
+    'VLLMModel',
+    'build',
+    'read_vllm_reply',
+    'read_vllm_scores',
+    'sampling_params',
+    'vllm_arguments',
+]
 
 T = TypeVar('T')
 
@@ -38,14 +50,14 @@ class LLM(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class RunningVLLM:
     """A running vLLM, and its class for sampling parameters."""
 
     llm: LLM
     params: Callable[..., Any]
 
 
-Start = Callable[[Mapping[str, Any]], Engine]
+Start = Callable[[Mapping[str, Any]], RunningVLLM]
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
@@ -54,21 +66,21 @@ def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
     >>> build({'type': 'VLLM', 'path': 'some/model', 'max_seq_len': 4096}, name='some').max_seq_len
     4096
     """
-    return VLLMModel(read_settings(entry, name=name), name=name)
+    return VLLMModel(read_transformers_entry(entry, name=name), name=name)
 
 
 class VLLMModel:
-    """A model run by vLLM as a `rolecall.models.base.Model`."""
+    """A model run by vLLM as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
-    def __init__(self, settings: Settings, *, name: str, start: Start | None = None) -> None:
+    def __init__(self, settings: TransformersSettings, *, name: str, start: Start | None = None) -> None:
         self.name = name
         self._settings = settings
-        self._place = Place(settings)
+        self._place = ModelFiles(settings)
         self._start = start or _started
-        self._worker = Worker(name)
-        self._engine: Engine | None = None
+        self._worker = WorkerThread(name)
+        self._engine: RunningVLLM | None = None
 
     @property
     def batch(self) -> int:
@@ -101,13 +113,13 @@ class VLLMModel:
     async def close(self) -> None:
         await self._worker.close(self._let_go)
 
-    async def _in_thread(self, work: Callable[[Engine], T]) -> T:
+    async def _in_thread(self, work: Callable[[RunningVLLM], T]) -> T:
         return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be stopped from outside
 
-    def _work(self, work: Callable[[Engine], T]) -> T:
+    def _work(self, work: Callable[[RunningVLLM], T]) -> T:
         try:
             if self._engine is None:
-                self._engine = self._start(arguments(self._settings))
+                self._engine = self._start(vllm_arguments(self._settings))
             return work(self._engine)
         except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch refuse with
             raise ModelError(f'vLLM: {error}') from error
@@ -115,36 +127,39 @@ class VLLMModel:
     def _let_go(self) -> None:
         self._engine = None
 
-    def _encoder(self, engine: Engine) -> Encoder:
+    def _encoder(self, engine: RunningVLLM) -> PromptEncoder:
         tokenizer: Tokenizer = self._place.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
         return self._place.encoder(tokenizer)
 
-    def _generated(self, engine: Engine, requests: Sequence[Request], answering: TransformersAnswering) -> list[Reply]:
+    def _generated(
+        self, engine: RunningVLLM, requests: Sequence[Request], answering: TransformersDecoding
+    ) -> list[Reply]:
         encoder = self._encoder(engine)
         prompts = [encoder.prompt(request) for request in requests]
         rooms = [answering.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
         fitting = [number for number, room in enumerate(rooms) if room >= max(1, answering.min_new)]
         params = [engine.params(**sampling_params(answering, rooms[number])) for number in fitting]
         outputs = engine.llm.generate([_tokens(prompts[number]) for number in fitting], params, use_tqdm=False)
-        replies = dict(zip(fitting, map(reply_of, outputs), strict=True))
+        replies = dict(zip(fitting, map(read_vllm_reply, outputs), strict=True))
         found = [
-            replies.get(number) or too_long(len(prompt.ids), self.max_seq_len) for number, prompt in enumerate(prompts)
+            replies.get(number) or too_long_reply(len(prompt.ids), self.max_seq_len)
+            for number, prompt in enumerate(prompts)
         ]
-        return [thought(reply) for reply in found] if self._settings.chat else found
+        return [separate_thinking(reply) for reply in found] if self._settings.chat else found
 
-    def _scored(self, engine: Engine, requests: Sequence[Request]) -> list[Scored]:
+    def _scored(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
         encoder = self._encoder(engine)
         prompts = [encoder.prompt(request) for request in requests]
         # vLLM cannot only read: it must be allowed one token, and have room for it.
         params = engine.params(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
         outputs = engine.llm.generate([_tokens(prompt) for prompt in prompts], params, use_tqdm=False)
-        return [scored_of(prompt, output) for prompt, output in zip(prompts, outputs, strict=True)]
+        return [read_vllm_scores(prompt, output) for prompt, output in zip(prompts, outputs, strict=True)]
 
 
-def arguments(settings: Settings) -> dict[str, Any]:
+def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
     """What `vllm.LLM` is started with.
 
-    >>> arguments(read_settings({'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}, name='some'))
+    >>> vllm_arguments(read_transformers_entry({'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}, name='some'))
     {'model': 'some/model', 'enable_prefix_caching': True, 'trust_remote_code': False, 'tensor_parallel_size': 2}
     """
     source = settings.source
@@ -160,7 +175,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def sampling_params(answering: TransformersAnswering, room: int) -> dict[str, Any]:
+def sampling_params(answering: TransformersDecoding, room: int) -> dict[str, Any]:
     """The arguments of `vllm.SamplingParams` for an answer of at most `room` tokens."""
     given = {
         'max_tokens': room,
@@ -179,14 +194,14 @@ def sampling_params(answering: TransformersAnswering, room: int) -> dict[str, An
     return {name: value for name, value in given.items() if value is not None}
 
 
-def reply_of(output: Any) -> Reply:
+def read_vllm_reply(output: Any) -> Reply:
     """A `vllm.RequestOutput` as a reply."""
     made = output.outputs[0]
     usage = Usage(len(output.prompt_token_ids), len(made.token_ids), getattr(output, 'num_cached_tokens', None))
     return Reply(made.text, reason=made.finish_reason or '', usage=usage)
 
 
-def scored_of(prompt: Prompt, output: Any) -> Scored:
+def read_vllm_scores(prompt: TokenPrompt, output: Any) -> Scored:
     """A `vllm.RequestOutput` with prompt log-probabilities as scores of the prompt's own tokens."""
     given = output.prompt_logprobs
     if given is None or len(given) != len(prompt.ids):
@@ -199,13 +214,13 @@ def scored_of(prompt: Prompt, output: Any) -> Scored:
     return Scored(prompt.ids, logprobs, prompt.offsets, usage)
 
 
-def _tokens(prompt: Prompt) -> dict[str, list[int]]:
+def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:
     return {'prompt_token_ids': list(prompt.ids)}
 
 
-def _started(given: Mapping[str, Any]) -> Engine:
+def _started(given: Mapping[str, Any]) -> RunningVLLM:
     try:
         import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines can have
     except ImportError as error:
         raise MissingExtraError('vllm', extra='vllm', purpose='to run a model with vLLM') from error
-    return Engine(vllm.LLM(**given), vllm.SamplingParams)
+    return RunningVLLM(vllm.LLM(**given), vllm.SamplingParams)

@@ -10,9 +10,9 @@ from typing import Any
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.models.backends import ModelKind, build_model, model_kind
-from rolecall.models.base import Model
-from rolecall.models.counting import Counter
+from rolecall.models.protocol import Model
 from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.token_counter import TokenCounter
 from rolecall.pairs.tasks import Problems
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
@@ -21,8 +21,8 @@ from rolecall.render.families import find_meta_template
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Request
-from rolecall.tokenizers.folder import tokenizer_settings
-from rolecall.tokenizers.gguf_file import chat_settings
+from rolecall.tokenizers.gguf import chat_settings
+from rolecall.tokenizers.huggingface import read_tokenizer_config
 from rolecall.tokenizers.tokenizer import model_folder
 
 __all__ = ['ModelEntry', 'build_model_entry']
@@ -67,7 +67,7 @@ class ModelEntry:
         try:
             return self.model.count
         except _NOT_BUILT:  # a model that cannot be run here can still be previewed
-            return Counter(self.entry).count
+            return TokenCounter(self.entry).count
 
     @property
     def _has_files(self) -> bool:
@@ -156,4 +156,4 @@ def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[st
     weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
     if weights is not None and weights.suffix == '.gguf':
         return chat_settings(weights)
-    return tokenizer_settings(path)
+    return read_tokenizer_config(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolecall.errors import Problem
-from rolecall.models.base import Sampling
+from rolecall.models.protocol import Sampling
 
 __all__ = [
     'REPLY_LENGTHS',

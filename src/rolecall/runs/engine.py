@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rolecall.errors import RenderError, RunError
 from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request

@@ -8,7 +8,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
 from rolecall.models.backends import build_model
-from rolecall.models.base import Model, ModelError
+from rolecall.models.protocol import Model, ModelError
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Problems

@@ -15,7 +15,7 @@ from rolecall.datasets import first
 from rolecall.datasets.rows import count_skipped
 from rolecall.errors import RenderError
 from rolecall.inferencers.inferencer import Prediction
-from rolecall.models.base import Reply, Sampling, Scored
+from rolecall.models.protocol import Reply, Sampling, Scored
 from rolecall.pairs.pair import stand_in_reply
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked

@@ -13,7 +13,7 @@ from rolecall.datasets import Dataset, open_dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.inferencer import Inferencer
-from rolecall.models.base import Capabilities, Model
+from rolecall.models.protocol import Capabilities, Model
 from rolecall.pairs.build import Plan, build
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr

@@ -18,7 +18,7 @@ from rolecall.config.printing import format_config
 from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.lint.linter import Finding, lint_plan
-from rolecall.models.base import Model
+from rolecall.models.protocol import Model
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
-from rolecall.models.base import Model
+from rolecall.models.protocol import Model
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row

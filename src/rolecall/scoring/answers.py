@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.models.base import Outcome
+from rolecall.models.protocol import Outcome
 from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError, blame_errors_on
 from rolecall.scoring.metrics.metric import Answer

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
-from rolecall.models.base import ModelError, Outcome
+from rolecall.models.protocol import ModelError, Outcome
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rolecall.datasets import Row, first
 from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, did_you_mean
-from rolecall.models.transformers.prompts import Encoder
+from rolecall.models.local import PromptEncoder
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import placed
@@ -108,7 +108,7 @@ def _count_rows(count: int, noun: str = 'row') -> str:
 
 
 def entries(
-    given: Iterable[Given], report: SftReport, *, encoder: Encoder | None = None, skip: bool = False
+    given: Iterable[Given], report: SftReport, *, encoder: PromptEncoder | None = None, skip: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The examples as lines of a training file: token ids with an `encoder`, otherwise messages or texts.
 
@@ -126,7 +126,7 @@ def entries(
         yield entry
 
 
-def _entry(example: TrainingExample, report: SftReport, encoder: Encoder | None) -> dict[str, Any]:
+def _entry(example: TrainingExample, report: SftReport, encoder: PromptEncoder | None) -> dict[str, Any]:
     if isinstance(example, MessagesExample):
         return _messages_entry(example)
     entry = _text_entry(example) if encoder is None else _tokens_entry(example, encoder, report)
@@ -149,7 +149,7 @@ def _text_entry(example: TextExample) -> dict[str, Any]:
     return {'text': example.text, 'spans': [list(stretch) for stretch in example.stretches]}
 
 
-def _tokens_entry(example: TextExample, encoder: Encoder, report: SftReport) -> dict[str, Any]:
+def _tokens_entry(example: TextExample, encoder: PromptEncoder, report: SftReport) -> dict[str, Any]:
     for token in encoder.tokenizer.special_tokens:
         if any(token in words for words in example.data):
             raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
@@ -250,9 +250,9 @@ def _renderer_for(model_entry: ModelEntry | None, form: Form) -> Renderer:
     return model_entry.renderer
 
 
-def entry_encoder(model_entry: ModelEntry, tokenizer: Tokenizer) -> Encoder:
+def entry_encoder(model_entry: ModelEntry, tokenizer: Tokenizer) -> PromptEncoder:
     """How a model's texts become token ids: with a BOS, unless its chat template writes that."""
-    return Encoder(tokenizer, begins=model_entry.kind == 'text')
+    return PromptEncoder(tokenizer, begins=model_entry.kind == 'text')
 
 
 # Rows and a prompter.
@@ -375,6 +375,6 @@ def _end_of_words(answer: str, text: str, request: str) -> int:
     return len(text) - len(after) + len(words)
 
 
-def prompter_encoder(prompter: Prompter, tokenizer: Tokenizer) -> Encoder:
+def prompter_encoder(prompter: Prompter, tokenizer: Tokenizer) -> PromptEncoder:
     """How a prompter's texts become token ids: with a BOS, unless a chat template writes that."""
-    return Encoder(tokenizer, begins=not isinstance(prompter.model, ChatRenderer))
+    return PromptEncoder(tokenizer, begins=not isinstance(prompter.model, ChatRenderer))

@@ -1,362 +1,212 @@
-"""The tokenizer inside a GGUF file, built so that it gives the ids llama.cpp gives.
+"""What a GGUF file says about itself: its key-values, read without touching the tensors.
 
-Two kinds of vocabulary are understood: `gpt2` (byte-level BPE with a list of merges; `tokenizer.ggml.pre` says how text
-is split first) and `llama` (SentencePiece BPE: the merge with the best score goes first, unknown characters as bytes).
+Every length is checked against what is left of the file before anything is read or allocated, so a truncated or
+hostile file is an error that names the file and the offset.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import struct
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import BinaryIO, TypeAlias
 
-from rolecall.errors import DataError, did_you_mean
-from rolecall.tokenizers.gguf_file import Value, read_metadata
-from rolecall.tokenizers.packages import refusals, tokenizers_package
+from rolecall.errors import DataError
 
-if TYPE_CHECKING:
-    import tokenizers
+__all__ = ['SkippedArray', 'Value', 'chat_settings', 'chat_template', 'read_metadata']
 
-__all__ = ['SPLITS', 'Split', 'Vocabulary', 'build', 'read_vocabulary']
+MAGIC = b'GGUF'
+VERSIONS = (2, 3)
+SMALL_ARRAY = 64
+"""Arrays up to this length are always read; longer ones only when asked for."""
 
-_UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
+LONGEST_STRING = 1 << 26
+LONGEST_ARRAY = 1 << 24
+DEEPEST_ARRAY = 4
 
-_ENDS = frozenset(
-    [
-        '<|eot_id|>',
-        '<|im_end|>',
-        '<|end|>',
-        '<|return|>',
-        '<|call|>',
-        '<|flush|>',
-        '<|calls|>',
-        '<end_of_turn>',
-        '<|endoftext|>',
-        '</s>',
-        '<|eom_id|>',
-        '<EOT>',
-        '_<EOT>',
-        '[EOT]',
-        '[EOS]',
-        '<|end_of_text|>',
-        '<end_of_utterance>',
-        '<eos>',
-        '<turn|>',
-        '<|tool_response>',
-        '<｜end▁of▁sentence｜>',
-        '[e~[',
-    ]
-)
-"""Tokens that llama.cpp takes for control tokens by their text, whatever type the file gives them."""
-
-_KEPT_SPACE = frozenset(('<unk>', '<s>', '<|endoftext|>'))
-"""Of Phi-3, the special tokens that do not swallow the white space after them."""
-
-
-Step = Mapping[str, Any]
-"""A step of splitting, in the words of a `tokenizer.json`."""
-
-
-def _cut(pattern: str) -> Step:
-    """Every match is a piece of its own, and so is what lies between matches."""
-    return {'type': 'Split', 'pattern': {'Regex': pattern}, 'behavior': 'Isolated', 'invert': False}
-
-
-def _bytes(*, as_gpt2: bool) -> Step:
-    """Text becomes bytes, each written as a letter; before that, it may be cut as GPT-2 cuts it."""
-    return {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': as_gpt2}
+_NUMBERS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: 'B', 10: 'Q', 11: 'q', 12: 'd'}
+_NAMES: dict[int, str] = {0: 'uint8', 1: 'int8', 2: 'uint16', 3: 'int16', 4: 'uint32', 5: 'int32', 6: 'float32'}
+_NAMES |= {7: 'bool', 8: 'string', 9: 'array', 10: 'uint64', 11: 'int64', 12: 'float64'}
+_BOOL, _STRING, _ARRAY = 7, 8, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """How text is cut before merging."""
+class SkippedArray:
+    """A long array that was not asked for: the type of its elements, how many, and where they start in the file."""
 
-    steps: tuple[Step, ...]
-    whole_words: bool = False
-    """A piece that is a token is taken whole, without merging."""
-    adds_bos: bool = False
-    """Whether a BOS is put first where the file does not say."""
+    kind: str
+    count: int
+    offset: int
 
 
-_ENDING = r"(?!'ſ)(?i:'s|'t|'re|'ve|'m|'ll|'d)"  # llama.cpp does not take a long s for an s
-_BREAKS = r'\s*[\r\n]+|\s+(?!\S)|\s+'
+Value: TypeAlias = 'bool | int | float | str | list[Value] | SkippedArray'
 
 
-def _words(digits: str, *, marks: str = '') -> tuple[Step, ...]:
-    """The steps that Llama 3 and Qwen share, but for how many digits stay together and what else is part of a word."""
-    word = rf'[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}{marks}]+'
-    other = rf' ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*'
-    return _cut(f'{_ENDING}|{word}|{digits}|{other}|{_BREAKS}'), _bytes(as_gpt2=False)
+def read_metadata(path: str | Path, *, arrays: Collection[str] = ()) -> dict[str, Value]:
+    """The key-values of a GGUF file, in file order.
 
+    Arrays of more than 64 elements (a vocabulary, its merges) come as `SkippedArray` unless `arrays` names their key.
 
-def _cased_words(digits: str, *, ending: str = '') -> tuple[Step, ...]:
-    """The steps of GPT-4o and of Mistral's Tekken: a capital in a word begins another. (Of letters that are not ASCII,
-    llama.cpp takes each for both a capital and a small one.)"""
-    capital, small, before = r'[\p{L}&&[^a-z]]', r'[\p{L}&&[^A-Z]]', r'[^\r\n\p{L}\p{N}]?'
-    words = f'{before}{capital}*{small}+{ending}|{before}{capital}+{small}*{ending}'
-    return _cut(rf'{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_BREAKS}'), _bytes(as_gpt2=False)
-
-
-_GPT2 = (_bytes(as_gpt2=True),)
-_SINGLE_DIGITS = ({'type': 'Digits', 'individual_digits': True}, *_GPT2)
-_GPT2_CUT = _cut(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
-_THREE_DIGITS = (_cut('[0-9][0-9][0-9]'), _bytes(as_gpt2=False))
-_FALCON = ({'type': 'Punctuation', 'behavior': 'Contiguous'}, _GPT2_CUT, *_THREE_DIGITS)
-_UNSAID = (
-    _cut(r'[\p{P}$+<=>^|~]+'),
-    _GPT2_CUT,
-    {'type': 'Digits', 'individual_digits': False},
-    *_THREE_DIGITS,
-)
-_LLAMA3 = _words(r'\p{N}{1,3}')
-_DEEPSEEK3 = (
-    _cut(r'\p{N}{1,3}'),
-    _cut('[一-龥぀-ゟ゠-ヿ]+'),
-    _cut(
-        r'[!"#$%&\'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'
-        rf'| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_BREAKS}'
-    ),
-    _bytes(as_gpt2=False),
-)
-
-_FAMILIES: tuple[tuple[str, Split], ...] = (
-    ('default', Split(_UNSAID)),
-    (
-        'gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe gigachat a.x-4.0 '
-        'mellum modern-bert mpt olmo jais trillion granite-docling exaone4',
-        Split(_GPT2),
-    ),
-    ('smollm starcoder refact command-r codeshell exaone minerva-7b mellum2', Split(_SINGLE_DIGITS)),
-    (
-        'llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano',
-        Split(_LLAMA3, whole_words=True, adds_bos=True),
-    ),
-    ('dbrx smaug-bpe glm4 chatglm-bpe', Split(_LLAMA3)),
-    ('qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2', Split(_words(r'\p{N}'))),
-    ('qwen35', Split(_words(r'\p{N}', marks=r'\p{M}'))),
-    ('falcon', Split(_FALCON)),
-    ('gpt-4o llama4 kanana2', Split(_cased_words(r'\p{N}{1,3}', ending=f'(?:{_ENDING})?'))),
-    ('tekken', Split(_cased_words(r'\p{N}'), whole_words=True, adds_bos=True)),
-    ('deepseek-v3 hunyuan-dense joyai-llm', Split(_DEEPSEEK3)),
-)
-SPLITS: Mapping[str, Split] = {name: split for names, split in _FAMILIES for name in names.split()}
-"""How to split, by `tokenizer.ggml.pre`: as the models' own `tokenizer.json` have it (`default` is for files that say
-nothing), but for Falcon, whose digits llama.cpp counts before text becomes bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """What a GGUF file says about its tokenizer, checked."""
-
-    path: Path
-    model: str
-    pre: str
-    tokens: dict[str, int]
-    types: list[int]
-    scores: list[float]
-    merges: list[tuple[str, str]]
-    bos_id: int | None
-    eos_id: int | None
-    adds_bos: bool
-    adds_space: bool
-    swallows_space: bool
-    """Special tokens take the white space after them along (Phi-3)."""
-
-    @property
-    def special(self) -> dict[str, int]:
-        """Tokens that an engine reads as special in a templated prompt."""
-        return {
-            token: number
-            for token, number in self.tokens.items()
-            if self.types[number] in (_UNKNOWN, _CONTROL) or token in _ENDS
-        }
-
-    @property
-    def user_defined(self) -> list[str]:
-        """Tokens that are found in any text before it is split."""
-        return [token for token, number in self.tokens.items() if self.types[number] == _USER_DEFINED]
-
-
-def read_vocabulary(path: str | Path) -> Vocabulary:
-    """The vocabulary of a GGUF file; one that cannot be used is a `DataError` that names what it is."""
+    >>> read_metadata('no-such-file.gguf')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: no-such-file.gguf: cannot be read: No such file or directory
+    """
     path = Path(path)
-    arrays = ('tokens', 'token_type', 'scores', 'merges')
-    keys = _Keys(path, read_metadata(path, arrays=[f'tokenizer.ggml.{name}' for name in arrays]))
-    model = keys.text('model')
-    if model is None:
-        raise DataError(f'{path}: has no tokenizer (no key tokenizer.ggml.model)')
-    if model not in ('gpt2', 'llama'):
-        raise DataError(f"{path}: tokenizer model {model!r} is not supported. Known: 'gpt2', 'llama'.")
-    pre = keys.text('pre') or 'default'
-    if model == 'gpt2' and pre not in SPLITS:
-        raise DataError(f'{path}: tokenizer.ggml.pre {pre!r} is not supported. {did_you_mean(pre, SPLITS)}')
-    tokens = keys.tokens()
-    sentencepiece = model == 'llama'
-    bos_id = keys.token_id('bos_token_id', len(tokens), default=1 if sentencepiece else None)
-    adds_bos = keys.flag('add_bos_token', default=sentencepiece or SPLITS[pre].adds_bos)
-    name = keys.metadata.get('general.name')
-    return Vocabulary(
-        path=path,
-        model=model,
-        pre=pre,
-        tokens=tokens,
-        types=[int(number) for number in keys.numbers('token_type', len(tokens), default=1)],
-        scores=keys.numbers('scores', len(tokens), default=0),
-        merges=list(keys.merges()),
-        bos_id=bos_id,
-        eos_id=keys.token_id('eos_token_id', len(tokens), default=2 if sentencepiece else None),
-        adds_bos=adds_bos and bos_id is not None,
-        adds_space=keys.flag('add_space_prefix', default=sentencepiece),
-        swallows_space=isinstance(name, str) and any(part in name.lower() for part in ('phi-3', 'phi3')),
-    )
+    try:
+        with path.open('rb', buffering=1 << 20) as file:
+            return _Reader(path, file).key_values(arrays)
+    except OSError as error:
+        raise DataError(f'{path}: cannot be read: {error.strerror or error}') from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The keys under `tokenizer.ggml.`, each of the type it must have."""
-
-    path: Path
-    metadata: Mapping[str, Value]
-
-    def get(self, name: str) -> Value | None:
-        return self.metadata.get(f'tokenizer.ggml.{name}')
-
-    def text(self, name: str) -> str | None:
-        value = self.get(name)
-        if value is None or isinstance(value, str):
-            return value
-        raise self.wrong(name, 'a string')
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        value = self.get(name)
-        if value is None or isinstance(value, bool):
-            return default if value is None else value
-        raise self.wrong(name, 'a bool')
-
-    def token_id(self, name: str, size: int, *, default: int | None) -> int | None:
-        value = self.get(name)
-        value = default if value is None else value
-        if value is not None and not isinstance(value, int):
-            raise self.wrong(name, 'an integer')
-        return value if value is not None and 0 <= value < size else None
-
-    def tokens(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for number, token in enumerate(self.strings('tokens')):
-            token = token or f'[EMPTY_{number}]'
-            if token in found:
-                raise DataError(f'{self.path}: the token {token!r} has two ids, {found[token]} and {number}')
-            found[token] = number
-        if not found:
-            raise DataError(f'{self.path}: has no vocabulary (no key tokenizer.ggml.tokens)')
-        return found
-
-    def merges(self) -> Iterator[tuple[str, str]]:
-        for merge in self.strings('merges'):
-            cut = merge.find(' ', 1)
-            if cut < 0:
-                raise DataError(f'{self.path}: the merge {merge!r} is not two tokens with a space between them')
-            yield merge[:cut], merge[cut + 1 :]
-
-    def strings(self, name: str) -> list[str]:
-        values = self.get(name)
-        if values is None:
-            return []
-        if not isinstance(values, list):
-            raise self.wrong(name, 'an array of strings')
-        found = [value for value in values if isinstance(value, str)]
-        if len(found) != len(values):
-            raise self.wrong(name, 'an array of strings')
-        return found
-
-    def numbers(self, name: str, size: int, *, default: float) -> list[float]:
-        values = self.get(name)
-        if values is None:
-            return [default] * size
-        if not isinstance(values, list):
-            raise self.wrong(name, 'an array of numbers')
-        found: list[float] = [value for value in values if isinstance(value, int | float)]
-        if len(found) < max(size, len(values)):
-            raise self.wrong(name, f'an array of {size} numbers')
-        return found
-
-    def wrong(self, name: str, wanted: str) -> DataError:
-        return DataError(f'{self.path}: tokenizer.ggml.{name} is not {wanted}')
+def chat_template(path: str | Path) -> str | None:
+    """The chat template in a GGUF file (Jinja source), or None if it has none."""
+    return chat_settings(path).get('chat_template')
 
 
-def build(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    """The tokenizer, as the `tokenizers` package runs it."""
-    package = tokenizers_package()
-    with refusals(vocabulary.path):
-        made = _sentencepiece(vocabulary) if vocabulary.model == 'llama' else _byte_level(vocabulary)
-        swallows = vocabulary.swallows_space
-        made.add_special_tokens(
-            [
-                package.AddedToken(token, special=True, normalized=False, rstrip=swallows and token not in _KEPT_SPACE)
-                for token in vocabulary.special
-            ]
-        )
-        made.add_tokens(
-            [
-                package.AddedToken(token, special=False, normalized=False, rstrip=swallows)
-                for token in vocabulary.user_defined
-            ]
-        )
-    return made
+def chat_settings(path: str | Path) -> dict[str, str]:
+    """What a chat template needs, under the names of a `tokenizer_config.json`.
 
-
-def _byte_level(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    from tokenizers import Tokenizer, decoders, models
-
-    split = SPLITS[vocabulary.pre]
-    model = models.BPE(vocab=vocabulary.tokens, merges=vocabulary.merges, ignore_merges=split.whole_words)
-    made = Tokenizer(model)
-    made.pre_tokenizer = _pre_tokenizer(split.steps)
-    made.decoder = decoders.ByteLevel()
-    return made
-
-
-def _pre_tokenizer(steps: Sequence[Step]) -> Any:
-    from tokenizers import Tokenizer
-
-    written = {
-        'version': '1.0',
-        'added_tokens': [],
-        'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': steps},
-        'model': {'type': 'BPE', 'vocab': {}, 'merges': []},
+    `chat_template`, `bos_token` and `eos_token`, each only if the file has it.
+    """
+    tokens = 'tokenizer.ggml.tokens'
+    metadata = read_metadata(path, arrays=(tokens,))
+    found = {
+        'chat_template': metadata.get('tokenizer.chat_template'),
+        'bos_token': _element(metadata, tokens, 'tokenizer.ggml.bos_token_id'),
+        'eos_token': _element(metadata, tokens, 'tokenizer.ggml.eos_token_id'),
     }
-    return Tokenizer.from_str(json.dumps(written)).pre_tokenizer
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def _sentencepiece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    from tokenizers import Tokenizer, decoders, models, normalizers
-
-    unknown = next((token for token, number in vocabulary.tokens.items() if vocabulary.types[number] == _UNKNOWN), None)
-    model = models.BPE(
-        vocab=vocabulary.tokens,
-        merges=_merges_by_score(vocabulary),
-        unk_token=unknown,
-        fuse_unk=True,
-        byte_fallback=True,
-    )
-    made = Tokenizer(model)
-    spaces = normalizers.Replace(' ', '▁')
-    made.normalizer = normalizers.Sequence([normalizers.Prepend('▁'), spaces]) if vocabulary.adds_space else spaces
-    steps = [decoders.Replace('▁', ' '), decoders.ByteFallback(), decoders.Fuse()]
-    made.decoder = decoders.Sequence(steps + [decoders.Strip(' ', 1, 0)] * vocabulary.adds_space)
-    return made
+def _element(metadata: Mapping[str, Value], array: str, index: str) -> Value | None:
+    values, number = metadata.get(array), metadata.get(index)
+    if isinstance(values, list) and isinstance(number, int) and 0 <= number < len(values):
+        return values[number]
+    return None
 
 
-def _merges_by_score(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Every way to make a token of two others, the token with the best score first."""
-    tokens, scores = vocabulary.tokens, vocabulary.scores
-    merges = [
-        (-scores[number], number, tokens[token[:cut]], tokens[token[cut:]], cut, token)
-        for token, number in tokens.items()
-        if vocabulary.types[number] not in (_UNKNOWN, _CONTROL, _BYTE)
-        for cut in range(1, len(token))
-        if token[:cut] in tokens and token[cut:] in tokens
-    ]
-    return [(token[:cut], token[cut:]) for *_, cut, token in sorted(merges)]
+class _Reader:
+    """One pass over the head of a file; `left` is what remains of it."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self.file = file
+        self.size = os.fstat(file.fileno()).st_size
+        self.offset = 0
+        self.order = '<'
+
+    @property
+    def left(self) -> int:
+        return self.size - self.offset
+
+    def key_values(self, arrays: Collection[str]) -> dict[str, Value]:
+        self.check_header()
+        self.unsigned('Q')  # the number of tensors
+        count = self.unsigned('Q')
+        if count > self.left:
+            raise self.trouble(f'says it has {count} key-values, more than the file can hold')
+        found: dict[str, Value] = {}
+        for _ in range(count):
+            start = self.offset
+            key = self.string()
+            if key in found:
+                raise self.trouble(f'the key {key!r} occurs twice', start)
+            found[key] = self.value(self.unsigned('I'), whole=key in arrays)
+        return found
+
+    def check_header(self) -> None:
+        if self.size < len(MAGIC) or self.take(len(MAGIC)) != MAGIC:
+            raise self.trouble('is not a GGUF file (it does not start with "GGUF")', 0)
+        head = self.take(4)
+        self.order = '>' if head[3] and not head[0] else '<'
+        version = struct.unpack(f'{self.order}I', head)[0]
+        if version not in VERSIONS:
+            raise self.trouble(f'is GGUF version {version}; versions 2 and 3 are understood', 4)
+
+    def value(self, kind: int, *, whole: bool, depth: int = 0) -> Value:
+        if kind == _STRING:
+            return self.string()
+        if kind == _ARRAY:
+            return self.array(whole=whole, depth=depth + 1)
+        return self.numbers(kind, 1)[0]
+
+    def array(self, *, whole: bool, depth: int) -> Value:
+        if depth > DEEPEST_ARRAY:
+            raise self.trouble(f'arrays are nested more than {DEEPEST_ARRAY} deep')
+        kind, count, start = self.unsigned('I'), self.unsigned('Q'), self.offset
+        if kind not in _NAMES:
+            raise self.trouble(f'unknown value type {kind}', start - 12)
+        if count > min(LONGEST_ARRAY, self.left):
+            raise self.trouble(f'an array says it has {count} elements; {self.left} bytes are left', start - 8)
+        keep = whole or count <= SMALL_ARRAY
+        if kind in _NUMBERS:
+            if keep:
+                return self.numbers(kind, count)
+            self.skip(count * struct.calcsize(_NUMBERS[kind]))
+        elif keep:
+            return [self.value(kind, whole=whole, depth=depth) for _ in range(count)]
+        else:
+            for _ in range(count):
+                self.pass_over(kind, depth)
+        return SkippedArray(_NAMES[kind], count, start)
+
+    def pass_over(self, kind: int, depth: int) -> None:
+        if kind == _STRING:
+            self.skip(self.string_length())
+        else:
+            self.value(kind, whole=False, depth=depth)
+
+    def numbers(self, kind: int, count: int) -> list[Value]:
+        if kind not in _NUMBERS:
+            raise self.trouble(f'unknown value type {kind}', self.offset - 4)
+        layout = f'{self.order}{count}{_NUMBERS[kind]}'
+        start = self.offset
+        found: list[Value] = list(struct.unpack(layout, self.take(struct.calcsize(layout))))
+        if kind != _BOOL:
+            return found
+        for number, value in enumerate(found):
+            if value not in (0, 1):
+                raise self.trouble(f'a bool is neither 0 nor 1 but {value}', start + number)
+        return [bool(value) for value in found]
+
+    def string(self) -> str:
+        length = self.string_length()
+        start = self.offset
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError as error:
+            raise self.trouble('a string is not UTF-8', start + error.start) from error
+
+    def string_length(self) -> int:
+        length = self.unsigned('Q')
+        if length > min(LONGEST_STRING, self.left):
+            raise self.trouble(f'a string says it has {length} bytes; {self.left} are left', self.offset - 8)
+        return length
+
+    def unsigned(self, code: str) -> int:
+        layout = f'{self.order}{code}'
+        number: int = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
+        return number
+
+    def take(self, count: int) -> bytes:
+        self.check_left(count)
+        data = self.file.read(count)
+        if len(data) != count:
+            raise self.trouble(f'ends here; {count} more bytes were expected')
+        self.offset += count
+        return data
+
+    def skip(self, count: int) -> None:
+        self.check_left(count)
+        self.file.seek(count, os.SEEK_CUR)
+        self.offset += count
+
+    def check_left(self, count: int) -> None:
+        if count > self.left:
+            raise self.trouble(f'ends too early: {count} bytes were expected, {self.left} are left')
+
+    def trouble(self, what: str, offset: int | None = None) -> DataError:
+        return DataError(f'{self.path}: offset {self.offset if offset is None else offset}: {what}')

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rolecall.errors import DataError
-from rolecall.tokenizers.packages import tiktoken_package
-from rolecall.tokenizers.text import Offset, readable, side_by_side, whole
+from rolecall.errors import DataError, MissingExtraError
+from rolecall.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
 if TYPE_CHECKING:
     import tiktoken
 
-__all__ = ['TiktokenTokenizer', 'encoding_name', 'is_at_hand']
+__all__ = ['TiktokenTokenizer', 'encoding_name', 'is_cached']
 
 _ADDRESS = 'https://openaipublic.blob.core.windows.net'
 _ENCODINGS = {
@@ -56,7 +56,7 @@ class TiktokenTokenizer:
     @classmethod
     def named(cls, name: str) -> TiktokenTokenizer:
         """By encoding ('o200k_base') or by model ('gpt-4o'). The package downloads an encoding it has not kept."""
-        package = tiktoken_package()
+        package = import_tiktoken()
         try:
             return cls(package.get_encoding(encoding_name(name) or name))
         except ValueError as error:
@@ -79,23 +79,23 @@ class TiktokenTokenizer:
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         if special:
-            return self.encoding.encode(whole(text), allowed_special='all')
-        return self.encoding.encode_ordinary(whole(text))
+            return self.encoding.encode(replace_lone_surrogates(text), allowed_special='all')
+        return self.encoding.encode_ordinary(replace_lone_surrogates(text))
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.encoding.decode(ids)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        return [readable(self._bytes(number)) for number in ids]
+        return [show_bytes(self._bytes(number)) for number in ids]
 
     def offsets(self, text: str) -> list[Offset]:
         ids = self.encode(text)
-        characters = [place for place, letter in enumerate(whole(text)) for _ in letter.encode()]
+        characters = [place for place, letter in enumerate(replace_lone_surrogates(text)) for _ in letter.encode()]
         stops, end = [], 0
         for number in ids:
             end += len(self._bytes(number))
             stops.append(characters[end - 1] + 1)
-        return side_by_side(ids, stops, len(text))
+        return adjoin_ranges(ids, stops, len(text))
 
     def count(self, text: str) -> int:
         return len(self.encode(text))
@@ -107,9 +107,18 @@ class TiktokenTokenizer:
             return f'<{number}>'.encode()
 
 
+def import_tiktoken() -> ModuleType:
+    """The `tiktoken` package."""
+    try:
+        import tiktoken
+    except ImportError as error:
+        raise MissingExtraError('tiktoken', extra='tokenize', purpose='to count the tokens of OpenAI models') from error
+    return tiktoken
+
+
 def encoding_name(name: str) -> str | None:
     """The tiktoken encoding of this name, or of the OpenAI model of this name."""
-    package = tiktoken_package()
+    package = import_tiktoken()
     if name in package.list_encoding_names():
         return name
     try:
@@ -118,9 +127,9 @@ def encoding_name(name: str) -> str | None:
         return None
 
 
-def is_at_hand(encoding: str) -> bool:
+def is_cached(encoding: str) -> bool:
     """Whether an encoding can be had without the network: loaded already, or kept by the package."""
-    if encoding in tiktoken_package().registry.ENCODINGS:
+    if encoding in import_tiktoken().registry.ENCODINGS:
         return True
     places = (os.environ.get(name) for name in ('TIKTOKEN_CACHE_DIR', 'DATA_GYM_CACHE_DIR'))
     folder = next((place for place in places if place is not None), f'{tempfile.gettempdir()}/data-gym-cache')

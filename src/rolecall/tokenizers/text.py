@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-__all__ = ['BYTE_OF', 'BYTE_TOKEN', 'Offset', 'readable', 'side_by_side', 'whole']
+__all__ = ['BYTE_OF', 'BYTE_TOKEN', 'Offset', 'adjoin_ranges', 'replace_lone_surrogates', 'show_bytes']
 
 Offset: TypeAlias = tuple[int, int, int]
 """A token id with the first and the last character (exclusive) it stands for."""
@@ -28,17 +28,17 @@ def _letters_of_bytes() -> dict[str, bytes]:
 BYTE_OF = _letters_of_bytes()
 
 
-def whole(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """The text as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD."""
     return text if text.isascii() else _HALF_PAIR.sub('\ufffd', text)
 
 
-def readable(data: bytes) -> str:
+def show_bytes(data: bytes) -> str:
     text = data.decode(errors='surrogateescape')
     return _STRAY_BYTE.sub(lambda stray: f'<0x{ord(stray[0]) - 0xDC00:02X}>', text)
 
 
-def side_by_side(ids: Sequence[int], stops: Sequence[int], length: int) -> list[Offset]:
+def adjoin_ranges(ids: Sequence[int], stops: Sequence[int], length: int) -> list[Offset]:
     """Ranges that follow each other and cover `length` characters, each up to its stop if it is not behind already."""
     found: list[Offset] = []
     start = 0

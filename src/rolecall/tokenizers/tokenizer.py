@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.pull import PACKAGED, kept_path
-from rolecall.tokenizers.fast import FastTokenizer
-from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_at_hand
+from rolecall.tokenizers.huggingface import FastTokenizer
+from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
 from rolecall.tokenizers.text import Offset
 
 __all__ = [
@@ -96,7 +96,7 @@ def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
     file = _tokenizer_file(name)
     if file is None:
         raise _nothing_at(name)
-    return _opened(file)
+    return _load_file(file)
 
 
 def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
@@ -115,7 +115,7 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
     for name in _names(entry, _LOCAL_KEYS):
         file = None if name.startswith(_TIKTOKEN) else _tokenizer_file(name)
         if file is not None:
-            return _opened(file)
+            return _load_file(file)
     for name in _openai_names(entry):
         found = _kept_encoding(name)
         if found is not None:
@@ -144,7 +144,7 @@ def _kept_encoding(name: str) -> TiktokenTokenizer | None:
         encoding = encoding_name(name)
     except MissingExtraError:
         return None
-    return TiktokenTokenizer.named(encoding) if encoding is not None and is_at_hand(encoding) else None
+    return TiktokenTokenizer.named(encoding) if encoding is not None and is_cached(encoding) else None
 
 
 def _tokenizer_file(name: str) -> Path | None:
@@ -189,8 +189,12 @@ def _hub_snapshot(name: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _opened(file: Path) -> FastTokenizer:
-    return FastTokenizer.from_gguf(file) if file.suffix == '.gguf' else FastTokenizer.from_json(file)
+def _load_file(file: Path) -> Tokenizer:
+    if file.suffix != '.gguf':
+        return FastTokenizer.from_json(file)
+    from rolecall.models.llama.vocabulary import LlamaVocabulary
+
+    return LlamaVocabulary(file)
 
 
 def _nothing_at(name: str) -> DataError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.checking import OptionReader
 from rolecall.errors import RenderError
 from rolecall.models.backends import MODELS
-from rolecall.models.entries import EntryReader
-from rolecall.models.openai.messages import written
-from rolecall.models.openai.settings import Settings, read_settings
+from rolecall.models.openai.entry import OpenAISettings, read_openai_entry
+from rolecall.models.openai.wire import write_messages
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.sampling import sampling_of, stated
@@ -64,7 +64,7 @@ def make_custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
     return '|'.join(word.replace('%', '%25').replace('|', '%7C') for word in words)
 
 
-def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], Settings | None]:
+def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenAISettings | None]:
     """What is sent with every request: the model's name, the answer's length, and the sampling parameters.
 
     For a model with an OpenAI-compatible API this is what a run sends, returned with the entry's settings; for other
@@ -72,9 +72,9 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], Setti
     """
     entry, sampling = model_entry.entry, sampling_of(task.inferencer.options, model_entry.entry)
     if MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.openai.model:build':
-        reader = EntryReader(entry, model_entry.abbr)
-        settings, _ = read_settings(entry, reader)
-        reader.finish()
+        reader = OptionReader(entry, model_entry.abbr)
+        settings, _ = read_openai_entry(entry, reader)
+        reader.raise_problems()
         body = settings.body(sampling)
         return body | {'model': body['model'] or model_entry.abbr}, settings
     named = [entry.get(key) for key in ('model', 'path')]
@@ -85,12 +85,12 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], Setti
     return {'model': model, **lengths, **passed_on, **options}, None
 
 
-def _encode_messages(body: dict[str, Any], settings: Settings) -> dict[str, Any]:
+def _encode_messages(body: dict[str, Any], settings: OpenAISettings) -> dict[str, Any]:
     """The body with its messages as sent: files inlined, tool-call arguments serialised."""
     messages = body.get('messages')
     if messages is None:
         return body
-    return settings.with_messages(body, written(messages, inline_files=settings.inline_files))
+    return settings.with_messages(body, write_messages(messages, inline_files=settings.inline_files))
 
 
 def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked) -> Iterator[tuple[str, Request]]:

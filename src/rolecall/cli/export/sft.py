@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.cli.selection import Selection
-    from rolecall.models.transformers.prompts import Encoder
+    from rolecall.models.local import PromptEncoder
     from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
     from rolecall.sft.training_file import Given
@@ -119,7 +119,7 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
     return next((name for name, value in given.items() if value), None)
 
 
-def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
+def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
     from rolecall.cli.inputs import load_prompter
     from rolecall.datasets import open_file
     from rolecall.render.families import meta_template
@@ -134,7 +134,7 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encode
     return given, prompter_encoder(prompter, _tokenizer(arguments, {})) if arguments.form == 'tokens' else None
 
 
-def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], Encoder | None]:
+def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
     from rolecall.cli.selection import select
     from rolecall.sft.training_file import entry_encoder
 

@@ -9,24 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from rolecall.checking import OptionReader
 from rolecall.models.anthropic.wire import (
     StreamedMessage,
-    piece_of,
     read_message,
-    written_messages,
-    written_tool_choice,
-    written_tools,
+    read_text_delta,
+    write_anthropic_messages,
+    write_tool_choice,
+    write_tools,
 )
-from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Usage
-from rolecall.models.counting import Counter
-from rolecall.models.entries import EntryReader
 from rolecall.models.http.address import leads_to
-from rolecall.models.http.client import Client, together
-from rolecall.models.http.failures import RefusedError, outcome_of
+from rolecall.models.http.connection import HttpClient, TextListener, run_together
+from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.secrets import Keys
-from rolecall.models.openai.messages import is_messages
-from rolecall.models.openai.settings import address_in
-from rolecall.models.telling import Listened, Tell
+from rolecall.models.openai.entry import read_headers, read_server_address
+from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
+from rolecall.models.token_counter import TokenCounter
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 
@@ -55,23 +53,23 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     >>> build({'type': 'Claude', 'path': 'claude-sonnet-4-5', 'max_out_len': 100}, name='claude').identity['max_tokens']
     100
     """
-    reader = EntryReader(entry, name)
+    reader = OptionReader(entry, name)
     reader.refuse_misspelt(_OPTIONS)
     model = reader.text('model', 'model_name', 'path') or ''
     if not model:
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
     usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
-    address = address_in(reader, usual, endpoints=_ENDPOINTS)
+    address = read_server_address(reader, usual, endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
     settings = _Settings(
         model=model,
-        length=reader.count('max_out_len') or _LENGTH,
-        parameters=parameters | reader.options('generation_kwargs', 'claude_extra_kwargs'),
-        extra_body=reader.options('extra_body'),
+        length=reader.whole('max_out_len', least=1) or _LENGTH,
+        parameters=parameters | reader.mapping('generation_kwargs', 'claude_extra_kwargs'),
+        extra_body=reader.mapping('extra_body'),
         stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
-        max_seq_len=reader.count('max_seq_len'),
+        max_seq_len=reader.whole('max_seq_len', least=1),
     )
-    client = Client(
+    client = HttpClient(
         address,
         model=model,
         keys=Keys(
@@ -81,13 +79,13 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
             needed=address.host == _HOST,
         ),
         key_header=('x-api-key', '{}'),
-        headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **reader.headers()},
-        timeout=reader.amount('timeout') or 600,
-        per_second=reader.amount('query_per_second'),
+        headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **read_headers(reader)},
+        timeout=reader.limit('timeout') or 600,
+        per_second=reader.limit('query_per_second'),
         proxy=reader.text('proxy'),
     )
-    reader.finish()
-    return AnthropicModel(settings, name=name, client=client, counter=Counter(entry))
+    reader.raise_problems()
+    return AnthropicModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +108,9 @@ class _Settings:
             stop = body.pop('stop')
             body['stop_sequences'] = [stop] if isinstance(stop, str) else list(stop)
         if 'tools' in body:
-            body['tools'] = written_tools(body['tools'])
+            body['tools'] = write_tools(body['tools'])
         if 'tool_choice' in body:
-            body['tool_choice'] = written_tool_choice(body['tool_choice'])
+            body['tool_choice'] = write_tool_choice(body['tool_choice'])
         return body | self.extra_body
 
 
@@ -122,7 +120,7 @@ class AnthropicModel:
     batch = 1
     capabilities = Capabilities(chat=True, media=True, tools=True, prefill=True)
 
-    def __init__(self, settings: _Settings, *, name: str, client: Client, counter: Counter) -> None:
+    def __init__(self, settings: _Settings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
         self.name = name
         self.max_seq_len = settings.max_seq_len
         self._settings = settings
@@ -136,9 +134,9 @@ class AnthropicModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
-        return await together([self._reply(request, sampling) for request in requests])
+        return await run_together([self._reply(request, sampling) for request in requests])
 
-    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told as they come."""
         return await self._reply(request, sampling, tell)
 
@@ -154,11 +152,15 @@ class AnthropicModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
+    async def _reply(self, request: Request, sampling: Sampling, tell: OnText | None = None) -> Reply:
         if not is_messages(request):
             raise ModelError(f'{self._client.about}: this is a chat model and takes messages, not a text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
-        written = await asyncio.to_thread(written_messages, request) if with_parts else written_messages(request)
+        written = (
+            await asyncio.to_thread(write_anthropic_messages, request)
+            if with_parts
+            else write_anthropic_messages(request)
+        )
         body = {**self._settings.body(sampling), **written}
         if self._settings.stream or tell is not None:
             body['stream'] = True
@@ -166,18 +168,18 @@ class AnthropicModel:
         try:
             answer = await self._answer(body, tell)
             return read_message(answer, seconds=time.perf_counter() - started)
-        except RefusedError as error:
-            outcome = outcome_of(error)
+        except HttpStatusError as error:
+            outcome = row_outcome(error)
             if outcome is None:
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise self._client.malformed(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
+    async def _answer(self, body: Mapping[str, Any], tell: OnText | None) -> Any:
         if not body.get('stream'):
             return await self._client.post('messages', body)
         collector = StreamedMessage()
-        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        listening = collector if tell is None else TextListener(collector, tell, read_text_delta)
         answer = await self._client.stream('messages', body, listening)
         return collector.whole() if answer is None else answer

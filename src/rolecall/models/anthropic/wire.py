@@ -7,11 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.models.base import ModelError, Outcome, Reply, Usage
 from rolecall.models.http.media import part_url, read_media
-from rolecall.models.openai.replies import parse_arguments
+from rolecall.models.openai.wire import parse_arguments
+from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
-__all__ = ['StreamedMessage', 'piece_of', 'read_message', 'written_messages', 'written_tool_choice', 'written_tools']
+__all__ = [
+    'StreamedMessage',
+    'read_message',
+    'read_text_delta',
+    'write_anthropic_messages',
+    'write_tool_choice',
+    'write_tools',
+]
 
 Block = Mapping[str, Any]
 
@@ -27,10 +34,10 @@ _ENDED = {
 }
 
 
-def written_messages(messages: Sequence[Block]) -> dict[str, Any]:
+def write_anthropic_messages(messages: Sequence[Block]) -> dict[str, Any]:
     """`messages`, and `system` if there is any. Reads local files.
 
-    >>> written_messages([{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}])
+    >>> write_anthropic_messages([{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}])
     {'messages': [{'role': 'user', 'content': 'Hi'}], 'system': 'Be brief.'}
     """
     systems: list[Any] = []
@@ -107,7 +114,7 @@ def _written_call(call: Block) -> Block:
     return {'type': 'tool_use', 'id': call.get('id'), 'name': function['name'], 'input': arguments}
 
 
-def written_tools(tools: Sequence[Block]) -> list[Block]:
+def write_tools(tools: Sequence[Block]) -> list[Block]:
     """Tools in Anthropic's form; those that have it already stay as they are."""
     return [_written_tool(tool['function']) if 'function' in tool else tool for tool in tools]
 
@@ -118,10 +125,10 @@ def _written_tool(function: Block) -> Block:
     return {'name': function['name'], **described, 'input_schema': schema}
 
 
-def written_tool_choice(choice: Any) -> Any:
+def write_tool_choice(choice: Any) -> Any:
     """Which tool is to be used, in Anthropic's form.
 
-    >>> written_tool_choice('required'), written_tool_choice({'type': 'function', 'function': {'name': 'look'}})
+    >>> write_tool_choice('required'), write_tool_choice({'type': 'function', 'function': {'name': 'look'}})
     ({'type': 'any'}, {'type': 'tool', 'name': 'look'})
     """
     if isinstance(choice, str):
@@ -202,7 +209,7 @@ def _whole_block(block: dict[str, Any], text: str) -> dict[str, Any]:
     return block
 
 
-def piece_of(event: Any) -> str:
+def read_text_delta(event: Any) -> str:
     """The text that an event of a stream adds to the answer."""
     delta = event.get('delta') or {}
     said = delta.get('text') if event.get('type') == 'content_block_delta' else ''

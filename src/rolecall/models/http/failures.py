@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from rolecall.models.base import ModelError, Outcome
+from rolecall.models.protocol import ModelError, Outcome
 
-__all__ = ['RefusedError', 'embedded_refusal', 'outcome_of', 'refusal', 'retry_after']
+__all__ = ['HttpStatusError', 'embedded_error', 'retry_after', 'row_outcome', 'status_error']
 
 _TRANSIENT = frozenset((408, 409, 425, 429))
 _FINAL_CODES = frozenset(('insufficient_quota', 'billing_hard_limit_reached', 'billing_error'))
@@ -28,7 +28,7 @@ _MARKUP = re.compile(r'<[^>]*>|\s+')
 _LONGEST = 400
 
 
-class RefusedError(ModelError):
+class HttpStatusError(ModelError):
     """A server answered that it will not. `code` is its own word for why, `said` its own sentence."""
 
     def __init__(self, message: str, *, status: int, code: str, said: str, wait: float | None = None) -> None:
@@ -38,7 +38,7 @@ class RefusedError(ModelError):
         self.said = said
 
 
-def refusal(about: str, status: int, headers: Mapping[str, str], body: bytes) -> RefusedError:
+def status_error(about: str, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
     """The error for an answer with an error status. `about` names server and model."""
     code, said = _explained(body)
     if 300 <= status < 400:
@@ -46,14 +46,14 @@ def refusal(about: str, status: int, headers: Mapping[str, str], body: bytes) ->
     return _told(about, status, code, said, retry_after(headers))
 
 
-def embedded_refusal(about: str, error: object) -> RefusedError:
+def embedded_error(about: str, error: object) -> HttpStatusError:
     """The error for an answer that began well and then says `error`."""
     code, said = _code_and_sentence(error)
     status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else _STATUS_OF.get(code, 500)
     return _told(about, status, code, said, None)
 
 
-def outcome_of(error: RefusedError) -> Outcome | None:
+def row_outcome(error: HttpStatusError) -> Outcome | None:
     """What a refusal says about the row itself: it was filtered, or too long; None if it says nothing of the kind."""
     if error.transient or error.status in (401, 403, 404):
         return None
@@ -89,9 +89,9 @@ def _number(written: str | None) -> float | None:
     return number if 0 <= number < float('inf') else None
 
 
-def _told(about: str, status: int, code: str, said: str, wait: float | None) -> RefusedError:
+def _told(about: str, status: int, code: str, said: str, wait: float | None) -> HttpStatusError:
     quoted = f' The server says: {said}' if said else ''
-    return RefusedError(
+    return HttpStatusError(
         f'{about}: {_meaning(status, code)} ({status}).{quoted}', status=status, code=code, said=said, wait=wait
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 
 __all__ = ['data_url', 'media_key', 'media_type', 'part_url', 'read_media', 'with_url']
 

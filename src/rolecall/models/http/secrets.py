@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 
 __all__ = ['Keys', 'without_secrets']
 

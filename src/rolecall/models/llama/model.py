@@ -10,24 +10,22 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rolecall.checking import OptionReader
 from rolecall.errors import DataError, did_you_mean
-from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.entries import EntryReader
+from rolecall.models.local import PromptEncoder, TokenPrompt, WorkerThread
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, kept_path, model_path
-from rolecall.models.telling import Tell
-from rolecall.models.transformers.prompts import Encoder, Prompt
-from rolecall.models.worker import Worker
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
-from rolecall.tokenizers.gguf_file import read_metadata
+from rolecall.tokenizers.gguf import read_metadata
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from rolecall.models.llama.decoding import LlamaDecoding
     from rolecall.models.llama.streams import Streams
-    from rolecall.models.llama.vocabulary import Vocabulary
-    from rolecall.models.llama.writing import LlamaAnswering
+    from rolecall.models.llama.vocabulary import LlamaVocabulary
 
-__all__ = ['LlamaModel', 'Settings', 'build']
+__all__ = ['LlamaModel', 'LlamaSettings', 'build']
 
 T = TypeVar('T')
 
@@ -50,7 +48,7 @@ _SAMPLE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LlamaSettings:
     """A model entry, understood."""
 
     path: str = 'smollm2'
@@ -66,9 +64,9 @@ class Settings:
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
-    def answering(self, sampling: Sampling) -> LlamaAnswering:
+    def answering(self, sampling: Sampling) -> LlamaDecoding:
         """How to answer: what a request asks for goes before what the entry says."""
-        from rolecall.models.llama.writing import LlamaAnswering
+        from rolecall.models.llama.decoding import LlamaDecoding
 
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         unknown = [name for name in said if name not in _DRAWING]
@@ -76,7 +74,7 @@ class Settings:
             known = did_you_mean(unknown[0], _DRAWING)
             raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {known}')
         draws, temperature = said.get('do_sample'), said.get('temperature')
-        return LlamaAnswering(
+        return LlamaDecoding(
             max_new=_first(sampling.max_out_len, said.get('max_new_tokens'), self.max_out_len),
             min_new=_first(sampling.min_out_len, said.get('min_new_tokens'), self.min_out_len),
             temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
@@ -98,7 +96,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     >>> model.max_seq_len, model.capabilities.score, model.capabilities.chat
     (2048, True, False)
     """
-    reader = EntryReader(entry, name)
+    reader = OptionReader(entry, name)
     reader.refuse_misspelt(_OPTIONS)
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
@@ -112,36 +110,36 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     seed, least = entry.get('seed'), entry.get('min_out_len')
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         reader.refuse('seed', f'expected a whole number, got {seed!r}.')
-    settings = Settings(
+    settings = LlamaSettings(
         path=path or '',
-        max_seq_len=reader.count('max_seq_len'),
-        max_out_len=reader.count('max_out_len') or 512,
-        min_out_len=0 if least == 0 else reader.count('min_out_len') or 0,
-        n_threads=reader.count('n_threads'),
-        parallel=reader.count('parallel', 'batch_size') or 4,
+        max_seq_len=reader.whole('max_seq_len', least=1),
+        max_out_len=reader.whole('max_out_len', least=1) or 512,
+        min_out_len=0 if least == 0 else reader.whole('min_out_len', least=1) or 0,
+        n_threads=reader.whole('n_threads', least=1),
+        parallel=reader.whole('parallel', 'batch_size', least=1) or 4,
         seed=seed,
         cache_type=reader.one_of('cache_type', ('f16', 'f32')) or 'f16',
         stops=reader.texts('stop_words') or (),
-        generation=reader.options('generation_kwargs'),
+        generation=reader.mapping('generation_kwargs'),
     )
-    reader.finish()
+    reader.raise_problems()
     return LlamaModel(settings, name=name)
 
 
 class LlamaModel:
-    """A GGUF file as a `rolecall.models.base.Model`. It may be asked again after it was closed."""
+    """A GGUF file as a `rolecall.models.protocol.Model`. It may be asked again after it was closed."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
-    def __init__(self, settings: Settings, *, name: str, share: bool = True) -> None:
+    def __init__(self, settings: LlamaSettings, *, name: str, share: bool = True) -> None:
         """`share=False` computes every prompt from its first token, for comparison."""
         self.name = name
         self._settings = settings
         self._share = share
-        self._worker = Worker(name)
+        self._worker = WorkerThread(name)
         self._streams: Streams | None = None
         self._reading = Lock()
-        self._read: Vocabulary | None = None
+        self._read: LlamaVocabulary | None = None
 
     @property
     def batch(self) -> int:
@@ -190,7 +188,7 @@ class LlamaModel:
         answering = self._settings.answering(sampling)
         return await self._in_thread(lambda streams: self._generated(streams, requests, answering))
 
-    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told, in the model's own thread, as they come."""
         answering = self._settings.answering(sampling)
         [reply] = await self._in_thread(lambda streams: self._generated(streams, [request], answering, tell))
@@ -212,12 +210,12 @@ class LlamaModel:
         await self._worker.close(self._let_go)
 
     def _generated(
-        self, streams: Streams, requests: Sequence[Request], answering: LlamaAnswering, tell: Tell | None = None
+        self, streams: Streams, requests: Sequence[Request], answering: LlamaDecoding, tell: OnText | None = None
     ) -> list[Reply]:
-        from rolecall.models.llama.generation import generate
+        from rolecall.models.llama.decoding import generate_replies
 
         prompts = [_array(self._prompt(request)) for request in requests]
-        return generate(
+        return generate_replies(
             streams,
             self._vocabulary,
             prompts,
@@ -230,14 +228,14 @@ class LlamaModel:
     def _scored(self, streams: Streams, requests: Sequence[Request]) -> list[Scored]:
         from time import perf_counter
 
-        from rolecall.models.llama.scoring import score
+        from rolecall.models.llama.logprobs import score_prompts
 
         begun = perf_counter()
         prompts = [self._prompt(request) for request in requests]
         longest = max((len(prompt.ids) for prompt in prompts), default=0)
         if longest > self._limit:
             raise ModelError(f'a prompt has {longest} tokens, and the model takes {self._limit}.')
-        losses = score(streams, [_array(prompt) for prompt in prompts], share=self._share)
+        losses = score_prompts(streams, [_array(prompt) for prompt in prompts], share=self._share)
         seconds = (perf_counter() - begun) / max(1, len(prompts))
         return [
             Scored(
@@ -249,13 +247,13 @@ class LlamaModel:
             for prompt, loss in zip(prompts, losses, strict=True)
         ]
 
-    def _prompt(self, request: Request) -> Prompt:
+    def _prompt(self, request: Request) -> TokenPrompt:
         if not isinstance(request, str) and any(isinstance(part, Mapping) for part in request):
             raise ModelError(
                 'the embedded model takes texts, and got messages. Give the entry a meta_template, or '
                 "chat_template: the template in the model's own file."
             )
-        return Encoder(self._vocabulary).prompt(request)
+        return PromptEncoder(self._vocabulary).prompt(request)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -263,12 +261,12 @@ class LlamaModel:
         return self._vocabulary
 
     @property
-    def _vocabulary(self) -> Vocabulary:
-        from rolecall.models.llama.vocabulary import Vocabulary
+    def _vocabulary(self) -> LlamaVocabulary:
+        from rolecall.models.llama.vocabulary import LlamaVocabulary
 
         with self._reading:
             if self._read is None:
-                self._read = Vocabulary(model_path(self._settings.path))
+                self._read = LlamaVocabulary(model_path(self._settings.path))
             return self._read
 
     @property
@@ -289,13 +287,13 @@ class LlamaModel:
 
         library()
         from rolecall.models.llama.streams import Streams
-        from rolecall.models.llama.threads import Pace
+        from rolecall.models.llama.threads import ThreadTuner
 
         settings = self._settings
         return Streams(
             model_path(settings.path),
             vocab_size=self._vocabulary.size,
-            pace=Pace(fixed=settings.n_threads),
+            pace=ThreadTuner(fixed=settings.n_threads),
             most_cells=self._limit,
             cache_type=settings.cache_type,
         )
@@ -306,7 +304,7 @@ class LlamaModel:
             streams.close()
 
 
-def _array(prompt: Prompt) -> Any:
+def _array(prompt: TokenPrompt) -> Any:
     import numpy as np
 
     return np.asarray(prompt.ids, np.int32)

@@ -16,16 +16,16 @@ from functools import cache
 from typing import Any
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 
 __all__ = [
     'ENGINE',
     'Batch',
     'Parameters',
-    'complaints',
     'context_parameters',
     'library',
     'model_parameters',
+    'take_errors',
     'version',
 ]
 
@@ -146,7 +146,7 @@ def _take_down(level: int, text: bytes | None, _: object) -> None:
 _log = _LogCallback(_take_down)
 
 
-def complaints() -> str:
+def take_errors() -> str:
     """What llama.cpp has complained of since this was last asked; all else that it says is dropped."""
     said = '; '.join(filter(None, _said))
     _said.clear()
@@ -167,7 +167,9 @@ def library() -> Any:
         importlib.import_module('numpy')
         package = importlib.import_module(ENGINE)
     except ImportError as missing:
-        raise MissingExtraError(missing.name or ENGINE, extra='llama', purpose='for the embedded model') from missing
+        raise MissingExtraError(
+            missing.name or ENGINE, extra='llama', purpose='to run or tokenize for a .gguf file'
+        ) from missing
     native = ctypes.CDLL(importlib.import_module(f'{package.__name__}.{ENGINE}').__file__)
     try:
         for name, (result, arguments) in _SIGNATURES.items():

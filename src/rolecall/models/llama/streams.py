@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.base import ModelError
 from rolecall.models.llama import native as llama_native
-from rolecall.models.llama.threads import Pace
-from rolecall.models.llama.vocabulary import load_file
+from rolecall.models.llama.threads import ThreadTuner
+from rolecall.models.llama.vocabulary import load_gguf
+from rolecall.models.protocol import ModelError
 
-__all__ = ['CACHE_TYPES', 'CHUNK', 'Held', 'Ids', 'Rows', 'Stopped', 'Streams', 'common']
+__all__ = ['CACHE_TYPES', 'CHUNK', 'HeldTokens', 'Ids', 'Rows', 'Stopped', 'Streams', 'shared_length']
 
 Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.float32]
@@ -41,14 +41,14 @@ class Stopped(Exception):  # noqa: N818  # nobody's error: who asked has gone
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldTokens:
     """The prompt tokens in a stream, and their log-probabilities as far as they are known."""
 
     ids: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     logprobs: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
 
-def common(one: Ids, other: Ids) -> int:
+def shared_length(one: Ids, other: Ids) -> int:
     """How many tokens two prompts share from the start."""
     length = min(len(one), len(other))
     differing = np.flatnonzero(one[:length] != other[:length])
@@ -58,11 +58,13 @@ def common(one: Ids, other: Ids) -> int:
 class Streams:
     """A loaded model with its context. It belongs to the thread that made it."""
 
-    def __init__(self, path: Path, *, vocab_size: int, pace: Pace, most_cells: int, cache_type: str = 'f16') -> None:
+    def __init__(
+        self, path: Path, *, vocab_size: int, pace: ThreadTuner, most_cells: int, cache_type: str = 'f16'
+    ) -> None:
         self._native = llama_native.library()
         self._context: int | None = None
         self._model: int | None = None
-        self._model = load_file(path, vocab_only=False)
+        self._model = load_gguf(path, vocab_only=False)
         if self._native.llama_model_has_encoder(self._model):
             raise ModelError(f'{path}: is not a causal language model: it has an encoder.')
         self._vocab_size = vocab_size
@@ -71,7 +73,7 @@ class Streams:
         self._cache_type = CACHE_TYPES[cache_type]
         self._cells = 0
         self.chunk = max(16, min(CHUNK, _LOGITS_BYTES // (4 * vocab_size)))
-        self.held: list[Held] = []
+        self.held: list[HeldTokens] = []
         self.computed = 0
         """Tokens computed so far."""
         self.stopped: Callable[[], bool] = bool
@@ -95,7 +97,7 @@ class Streams:
 
     def forget(self) -> None:
         """Take nothing that is held for granted any more."""
-        self.held = [Held() for _ in self.held]
+        self.held = [HeldTokens() for _ in self.held]
 
     def place(self, stream: int, ids: Ids, *, known: bool = False) -> int:
         """Let a stream hold as much of a prompt as any stream does; how many tokens that is.
@@ -116,7 +118,7 @@ class Streams:
         if not self._remove(stream, length):
             self._remove(stream, 0)
             length = 0
-        self.held[stream] = Held(held.ids[:length], held.logprobs[:length])
+        self.held[stream] = HeldTokens(held.ids[:length], held.logprobs[:length])
         return length
 
     def feed(self, stream: int, ids: Ids, *, last_only: bool) -> Iterator[tuple[int, Rows]]:
@@ -134,7 +136,7 @@ class Streams:
             wanted[-1] |= start + size == len(ids)
             rows = self._decode(part, np.arange(start, start + size), np.full(size, stream), wanted)
             held = self.held[stream]
-            self.held[stream] = Held(np.concatenate((held.ids, part)), held.logprobs)
+            self.held[stream] = HeldTokens(np.concatenate((held.ids, part)), held.logprobs)
             yield start, rows
             start += size
 
@@ -143,15 +145,15 @@ class Streams:
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
 
-    def _shared(self, held: Held, ids: Ids, *, known: bool) -> int:
-        return common(held.ids[: len(held.logprobs)] if known else held.ids, ids)
+    def _shared(self, held: HeldTokens, ids: Ids, *, known: bool) -> int:
+        return shared_length(held.ids[: len(held.logprobs)] if known else held.ids, ids)
 
     def _open(self, streams: int, cells: int) -> None:
         context, self._context = self._context, None
         if context:
             self._native.llama_free(context)
         self.held, self._cells = [], 0
-        llama_native.complaints()
+        llama_native.take_errors()
         parameters = llama_native.context_parameters(
             self._native,
             n_ctx=streams * cells,
@@ -165,7 +167,7 @@ class Streams:
         )
         made = self._native.llama_init_from_model(self._model, parameters)
         if not made:
-            why = llama_native.complaints() or 'no reason given'
+            why = llama_native.take_errors() or 'no reason given'
             raise ModelError(f'llama.cpp cannot make room for {streams} × {cells} tokens: {why}')
         self._context = made
         got = [getattr(self._native, f'llama_n_{name}')(made) for name in ('seq_max', 'batch', 'ubatch')]
@@ -175,7 +177,7 @@ class Streams:
         if self._cells < cells:
             raise ModelError(f'llama.cpp gave each stream {self._cells} tokens of room instead of {cells}.')
         self._memory = self._native.llama_get_memory(made)
-        self.held = [Held() for _ in range(streams)]
+        self.held = [HeldTokens() for _ in range(streams)]
 
     def _copy(self, source: int, target: int) -> None:
         self._remove(target, 0)
@@ -183,7 +185,7 @@ class Streams:
         held = self.held[source]
         # A stream may hold generated tokens behind its prompt; they are not to be taken over.
         self._remove(target, len(held.ids))
-        self.held[target] = Held(held.ids, held.logprobs)
+        self.held[target] = HeldTokens(held.ids, held.logprobs)
 
     def _remove(self, stream: int, start: int) -> bool:
         return bool(self._native.llama_memory_seq_rm(self._memory, stream, start, -1))
@@ -206,7 +208,7 @@ class Streams:
         code = self._native.llama_decode(self._context, batch)
         if code:
             self.forget()
-            raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {llama_native.complaints()}')
+            raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {llama_native.take_errors()}')
         rows = int(np.count_nonzero(wanted))
         logits = self._native.llama_get_logits(self._context) if rows else None
         self._pace.note(size, threads, time.perf_counter() - begun)

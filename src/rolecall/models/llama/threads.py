@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ['Pace', 'cores', 'others_at_work']
+__all__ = ['ThreadTuner', 'available_cores', 'busy_threads']
 
 _MOST = 16
 _TRIAL_SHARE = 20
@@ -19,14 +19,14 @@ _LEAST_WAIT = 1.0
 _SMALL = 8
 
 
-def cores() -> int:
+def available_cores() -> int:
     """The cores this process may use."""
     if hasattr(os, 'sched_getaffinity'):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def others_at_work() -> int:
+def busy_threads() -> int:
     """How many threads of the machine want a core besides the one that asks; 0 where the system does not tell."""
     try:
         with open('/proc/stat', encoding='ascii') as file:
@@ -36,10 +36,10 @@ def others_at_work() -> int:
     return max(0, int(running) - 1)
 
 
-class Pace:
+class ThreadTuner:
     """Chooses the number of threads from how long the work took with each.
 
-    >>> pace = Pace(most=1)
+    >>> pace = ThreadTuner(most=1)
     >>> pace.threads(512), pace.portion(512)
     (1, 8)
     """
@@ -50,9 +50,9 @@ class Pace:
         most: int | None = None,
         fixed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
-        others: Callable[[], int] = others_at_work,
+        others: Callable[[], int] = busy_threads,
     ) -> None:
-        most = min(cores(), _MOST) if most is None else most
+        most = min(available_cores(), _MOST) if most is None else most
         self._counts = [fixed] if fixed else sorted({most, *(2**power for power in range(most.bit_length()))})
         self._clock = clock
         self._others = others

@@ -4,44 +4,70 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from rolecall.models.base import ModelError
+from rolecall.errors import DataError
 from rolecall.models.llama import native as llama_native
-from rolecall.tokenizers.gguf_file import read_metadata
-from rolecall.tokenizers.text import Offset, readable, side_by_side, whole
+from rolecall.models.protocol import ModelError
+from rolecall.tokenizers.gguf import Value, read_metadata
+from rolecall.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
-__all__ = ['Vocabulary', 'load_file']
+__all__ = ['LlamaVocabulary', 'load_gguf']
 
 _LONGEST = 1 << 30
+_TOKENS = 'tokenizer.ggml.tokens'
 
 
-def load_file(path: Path, *, vocab_only: bool) -> int:
+def load_gguf(path: Path, *, vocab_only: bool) -> int:
     """Load a GGUF file; the handle is to be given to `llama_model_free`."""
-    read_metadata(path)  # a file that is none, or is cut off in its head, is told with the place in it
     native = llama_native.library()
-    llama_native.complaints()
+    _check_tokens(path)
+    llama_native.take_errors()
     parameters = llama_native.model_parameters(native, vocab_only=vocab_only)
     handle: int | None = native.llama_model_load_from_file(os.fsencode(path), parameters)
     if not handle:
-        raise ModelError(f'{path}: llama.cpp cannot load it: {llama_native.complaints() or "no reason given"}')
+        why = llama_native.take_errors().split('error loading model: ')[-1].partition(';')[0]
+        raise DataError(f'{path}: llama.cpp cannot load it: {why or "no reason given"}')
     return handle
 
 
-class Vocabulary:
+def _check_tokens(path: Path) -> None:
+    """Refuse a vocabulary that llama.cpp would refuse by ending the process."""
+    metadata = read_metadata(path, arrays=(_TOKENS,))
+    tokens = metadata.get(_TOKENS)
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        return  # llama.cpp reports this one itself
+    found: dict[Value, int] = {}
+    for number, token in enumerate(tokens):
+        if isinstance(token, str) and '\0' in token:
+            raise DataError(f'{path}: the token with id {number} contains a NUL character')
+        if token and token in found:
+            raise DataError(f'{path}: the token {token!r:.60} has two ids, {found[token]} and {number}')
+        found[token] = number
+    if metadata.get('tokenizer.ggml.model') == 'llama':
+        missing = [byte for byte in range(256) if f'<0x{byte:02X}>' not in found and not _spells(byte, found)]
+        if missing:
+            raise DataError(f'{path}: the vocabulary has no token for the byte 0x{missing[0]:02X}')
+
+
+def _spells(byte: int, tokens: Container[object]) -> bool:
+    return byte < 128 and chr(byte) in tokens
+
+
+class LlamaVocabulary:
     """A `rolecall.tokenizers.tokenizer.Tokenizer`. Any thread may use it."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._native = llama_native.library()
-        self._model: int | None = load_file(path, vocab_only=True)
+        self._model: int | None = load_gguf(path, vocab_only=True)
         self._vocab = self._native.llama_model_get_vocab(self._model)
         self.size: int = self._native.llama_vocab_n_tokens(self._vocab)
         self._bytes: dict[int, bytes] = {}
         if self.size <= 0:
-            raise ModelError(f'{path}: has no vocabulary, so no text can be asked of it.')
+            raise DataError(f'{path}: has no vocabulary.')
 
     def __del__(self) -> None:
         model, self._model = getattr(self, '_model', None), None
@@ -70,12 +96,17 @@ class Vocabulary:
         found = (number for number in range(self.size) if self.is_control(number))
         return {self.bytes_of(number).decode(errors='replace'): number for number in found}
 
+    @cached_property
+    def _puts_space(self) -> bool:
+        """Whether a space that is not in the text is put before it (SentencePiece)."""
+        return any(self.bytes_of(number).startswith(b' ') for number in self.encode('a')[:1])
+
     def is_control(self, number: int) -> bool:
         """Whether a token steers instead of being text."""
         return bool(self._native.llama_vocab_is_control(self._vocab, number))
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        data = whole(text).encode()
+        data = replace_lone_surrogates(text).encode()
         if len(data) > _LONGEST:
             raise ModelError(f'a text of {len(data):,} bytes is longer than llama.cpp takes.')
         room = len(data) + 8
@@ -94,14 +125,15 @@ class Vocabulary:
         return self._bytes[number]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return b''.join(map(self.bytes_of, ids)).decode(errors='replace')
+        data = b''.join(map(self.bytes_of, ids))
+        return (data.removeprefix(b' ') if self._puts_space else data).decode(errors='replace')
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        return [readable(self.bytes_of(number)) for number in ids]
+        return [show_bytes(self.bytes_of(number)) for number in ids]
 
     def offsets(self, text: str) -> list[Offset]:
         ids = self.encode(text)
-        return side_by_side(ids, list(self._stops(ids, whole(text))), len(text))
+        return adjoin_ranges(ids, list(self._stops(ids, replace_lone_surrogates(text))), len(text))
 
     def count(self, text: str) -> int:
         return len(self.encode(text))

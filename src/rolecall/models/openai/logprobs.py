@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.models.base import Scored
-from rolecall.models.openai.replies import read_usage
+from rolecall.models.openai.wire import read_usage
+from rolecall.models.protocol import Scored
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['NoPromptLogprobsError', 'place_tokens', 'read_echo', 'read_prompt_logprobs']

@@ -10,16 +10,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.models.base import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.counting import Counter
-from rolecall.models.entries import EntryReader
-from rolecall.models.http.client import Client, together
-from rolecall.models.http.failures import RefusedError, outcome_of
+from rolecall.checking import OptionReader
+from rolecall.models.http.connection import HttpClient, TextListener, run_together
+from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
-from rolecall.models.openai.messages import is_messages, sendable
-from rolecall.models.openai.replies import StreamedAnswer, piece_of, read_reply
-from rolecall.models.openai.settings import Settings, read_client, read_settings
-from rolecall.models.telling import Listened, Tell
+from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply
+from rolecall.models.protocol import (
+    Capabilities,
+    Model,
+    ModelError,
+    OnText,
+    Reply,
+    Sampling,
+    Scored,
+    Usage,
+    is_messages,
+)
+from rolecall.models.token_counter import TokenCounter
 from rolecall.render.spans import Request
 
 __all__ = ['OpenAIModel', 'build']
@@ -37,11 +45,11 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     >>> model.name, model.capabilities.chat, model.max_seq_len, model.identity['model']
     ('gpt', True, 4096, 'gpt-4o')
     """
-    reader = EntryReader(entry, name)
-    settings, address = read_settings(entry, reader)
+    reader = OptionReader(entry, name)
+    settings, address = read_openai_entry(entry, reader)
     client = read_client(reader, address, model=settings.model)
-    reader.finish()
-    return OpenAIModel(settings, name=name, client=client, counter=Counter(entry))
+    reader.raise_problems()
+    return OpenAIModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
 
 class OpenAIModel:
@@ -49,7 +57,7 @@ class OpenAIModel:
 
     batch = 1
 
-    def __init__(self, settings: Settings, *, name: str, client: Client, counter: Counter) -> None:
+    def __init__(self, settings: OpenAISettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
         self.name = name
         self.capabilities: Capabilities = settings.capabilities
         self.max_seq_len = settings.max_seq_len
@@ -66,15 +74,15 @@ class OpenAIModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
-        return await together([self._reply(request, sampling) for request in requests])
+        return await run_together([self._reply(request, sampling) for request in requests])
 
-    async def stream(self, request: Request, sampling: Sampling, tell: Tell) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told as they come."""
         return await self._reply(request, sampling, tell)
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
-        return await together([self._scored(request) for request in requests])
+        return await run_together([self._scored(request) for request in requests])
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
@@ -84,15 +92,15 @@ class OpenAIModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling, tell: Tell | None = None) -> Reply:
+    async def _reply(self, request: Request, sampling: Sampling, tell: OnText | None = None) -> Reply:
         body = await self._body(request, self._settings.body(sampling))
         if self._settings.stream or tell is not None:
             body |= {'stream': True, 'stream_options': {'include_usage': True}}
         started = time.perf_counter()
         try:
             answer = await self._answer(body, tell)
-        except RefusedError as error:
-            outcome = outcome_of(error)
+        except HttpStatusError as error:
+            outcome = row_outcome(error)
             if outcome is None:
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
@@ -101,11 +109,11 @@ class OpenAIModel:
         except _NOT_THE_FORM as error:
             raise self._client.malformed(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any], tell: Tell | None) -> Any:
+    async def _answer(self, body: Mapping[str, Any], tell: OnText | None) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body)
         collector = StreamedAnswer()
-        listening = collector if tell is None else Listened(collector, tell, piece_of)
+        listening = collector if tell is None else TextListener(collector, tell, read_delta)
         answer = await self._client.stream(self._endpoint, body, listening)
         return collector.whole() if answer is None else answer
 
@@ -142,7 +150,9 @@ class OpenAIModel:
                 f'{self._client.about}: this is a chat model and takes messages, not a text. Give it a meta template '
                 "with api_role, or ask the server's completions with endpoint='completions'."
             )
-        return self._settings.with_messages(body, await sendable(request, inline_files=self._settings.inline_files))
+        return self._settings.with_messages(
+            body, await prepare_messages(request, inline_files=self._settings.inline_files)
+        )
 
     def _prompt(self, request: Request) -> str | list[int]:
         if isinstance(request, str):

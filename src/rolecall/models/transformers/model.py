@@ -11,15 +11,12 @@ from threading import Event
 from typing import Any, TypeVar
 
 from rolecall.errors import RolecallError
-from rolecall.models.base import Capabilities, ModelError, Reply, Sampling, Scored
-from rolecall.models.transformers.answering import TransformersAnswering, thought
-from rolecall.models.transformers.generation import Generator
-from rolecall.models.transformers.place import Place
-from rolecall.models.transformers.prompts import Encoder
-from rolecall.models.transformers.scoring import Scorer
-from rolecall.models.transformers.settings import Settings, read_settings
-from rolecall.models.transformers.weights import Loaded, release_memory
-from rolecall.models.worker import Worker
+from rolecall.models.local import PromptEncoder, TransformersDecoding, WorkerThread, separate_thinking
+from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.models.transformers.decoding import BatchGenerator
+from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
+from rolecall.models.transformers.logprobs import PromptScorer
+from rolecall.models.transformers.weights import LoadedModel, release_memory
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
 
@@ -40,21 +37,21 @@ def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
     >>> model.batch, model.capabilities.score, model.max_seq_len
     (4, True, None)
     """
-    return TransformersModel(read_settings(entry, name=name), name=name)
+    return TransformersModel(read_transformers_entry(entry, name=name), name=name)
 
 
 class TransformersModel:
-    """A causal language model as a `rolecall.models.base.Model`."""
+    """A causal language model as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
-    def __init__(self, settings: Settings, *, name: str, shares: bool = True) -> None:
+    def __init__(self, settings: TransformersSettings, *, name: str, shares: bool = True) -> None:
         """`shares=False` computes every prompt from its first token, for comparison."""
         self.name = name
         self._settings = settings
-        self._place = Place(settings)
+        self._place = ModelFiles(settings)
         self._shares = shares
-        self._worker = Worker(name)
+        self._worker = WorkerThread(name)
         self._engine: _Engine | None = None
         self._failure: RolecallError | None = None
 
@@ -120,12 +117,12 @@ class TransformersModel:
         self._engine = None
         release_memory()
 
-    def _around(self, loaded: Loaded) -> _Engine:
+    def _around(self, loaded: LoadedModel) -> _Engine:
         settings, limit = self._settings, self.max_seq_len
         engine = _Engine(
             self._place.encoder(loaded.tokenizer),
-            Scorer(loaded, room=settings.batch_size * min(limit or _LONGEST, _LONGEST), shares=self._shares),
-            Generator(loaded, rows=settings.batch_size, max_seq_len=limit, shares=self._shares),
+            PromptScorer(loaded, room=settings.batch_size * min(limit or _LONGEST, _LONGEST), shares=self._shares),
+            BatchGenerator(loaded, rows=settings.batch_size, max_seq_len=limit, shares=self._shares),
             limit=limit,
             thinks=settings.chat,
         )
@@ -137,9 +134,9 @@ class TransformersModel:
 class _Engine:
     """A loaded model at work. What the other kind of work remembers is let go, so that its memory is free."""
 
-    encoder: Encoder
-    scorer: Scorer
-    generator: Generator
+    encoder: PromptEncoder
+    scorer: PromptScorer
+    generator: BatchGenerator
     limit: int | None
     thinks: bool
     stopped: Event = field(default_factory=Event)
@@ -148,11 +145,11 @@ class _Engine:
         self.scorer.forget()
         self.generator.forget()
 
-    def generated(self, requests: Sequence[Request], answering: TransformersAnswering) -> list[Reply]:
+    def generated(self, requests: Sequence[Request], answering: TransformersDecoding) -> list[Reply]:
         self.scorer.forget()
         prompts = [self.encoder.prompt(request) for request in requests]
         replies = self.generator.generate(prompts, answering)
-        return [thought(reply) for reply in replies] if self.thinks else replies
+        return [separate_thinking(reply) for reply in replies] if self.thinks else replies
 
     def scored(self, requests: Sequence[Request]) -> list[Scored]:
         self.generator.forget()

@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from rolecall.models.transformers.weights import Loaded, package
+from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['Branch', 'Context', 'Layers', 'alone', 'cache_of', 'common', 'grown', 'layers_of', 'positions', 'tensors']
+__all__ = [
+    'Branch',
+    'Context',
+    'Layers',
+    'build_flat_tree',
+    'build_prefix_tree',
+    'cache_of',
+    'layers_of',
+    'positions',
+    'shared_length',
+    'tensors',
+]
 
 Ids: TypeAlias = tuple[int, ...]
 Layers: TypeAlias = 'tuple[tuple[Any, Any], ...]'
@@ -39,30 +50,30 @@ class Branch:
         return self.stop if self.children else self.stop - 1
 
 
-def grown(prompts: Iterable[Ids], *, longest: int, start: int = 0) -> list[Branch]:
+def build_prefix_tree(prompts: Iterable[Ids], *, longest: int, start: int = 0) -> list[Branch]:
     """The tree of different prompts, given in order; no branch is longer than `longest` tokens.
 
-    >>> [trunk] = grown([(1, 2, 3), (1, 2, 4, 5)], longest=100)
+    >>> [trunk] = build_prefix_tree([(1, 2, 3), (1, 2, 4, 5)], longest=100)
     >>> trunk.ids[: trunk.stop], [branch.ids[branch.start : branch.stop] for branch in trunk.children]
     ((1, 2), [(3,), (4, 5)])
     """
     branches = []
     for _, group in groupby((ids for ids in prompts if len(ids) > start), key=lambda ids: ids[start]):
         members = list(group)
-        stop = min(common(members[0], members[-1]), start + longest)
-        branches.append(Branch(members[0], start, stop, grown(members, longest=longest, start=stop)))
+        stop = min(shared_length(members[0], members[-1]), start + longest)
+        branches.append(Branch(members[0], start, stop, build_prefix_tree(members, longest=longest, start=stop)))
     return branches
 
 
-def alone(prompts: Iterable[Ids]) -> list[Branch]:
+def build_flat_tree(prompts: Iterable[Ids]) -> list[Branch]:
     """Each prompt as a branch of its own: nothing is shared."""
     return [Branch(ids, 0, len(ids)) for ids in prompts]
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
+def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
     """How many tokens two prompts begin with together.
 
-    >>> common([1, 2, 3], [1, 2, 4])
+    >>> shared_length([1, 2, 3], [1, 2, 4])
     2
     """
     low, high = 0, min(len(one), len(other)) + 1
@@ -96,7 +107,7 @@ class Context:
 
 def cache_of(contexts: Sequence[Context]) -> tuple[Any, int]:
     """A cache with a row for each context, filled up on the left, and its length. All lie in the same tensors."""
-    torch, transformers = package('torch'), package('transformers')
+    torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
     cache = transformers.DynamicCache()
     longest = max(context.length for context in contexts)
     if not longest:
@@ -129,9 +140,9 @@ def layers_of(cache: Any) -> Layers:
     return tuple(zip(cache.key_cache, cache.value_cache, strict=True))
 
 
-def tensors(rows: Sequence[Sequence[int]], contexts: Sequence[Context], loaded: Loaded) -> dict[str, Any]:
+def tensors(rows: Sequence[Sequence[int]], contexts: Sequence[Context], loaded: LoadedModel) -> dict[str, Any]:
     """The arguments of a forward pass: rows filled up on the right, after contexts filled up on the left."""
-    torch = package('torch')
+    torch = import_hf_package('torch')
     longest = max(map(len, rows))
     before = max(context.length for context in contexts)
     ids = torch.tensor([[*row, *[loaded.pad_id] * (longest - len(row))] for row in rows])

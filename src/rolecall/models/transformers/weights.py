@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.base import ModelError
-from rolecall.models.transformers.tokenizer import TransformersTokenizer
+from rolecall.models.protocol import ModelError
+from rolecall.tokenizers.huggingface import TransformersTokenizer
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
-__all__ = ['DTYPES', 'Loaded', 'Source', 'digest_of', 'package', 'release_memory']
+__all__ = ['DTYPES', 'LoadedModel', 'WeightsSource', 'digest_model_files', 'import_hf_package', 'release_memory']
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 _ATTENTION = {'full_attention', 'sliding_attention'}
@@ -29,7 +29,7 @@ _HARMLESS = {'padding_side', 'truncation_side', 'trust_remote_code', 'use_fast',
 _WEIGHTS = ('.safetensors', '.bin', '.pt', '.pth')
 
 
-def package(name: str) -> Any:
+def import_hf_package(name: str) -> Any:
     """`torch` or `transformers`."""
     try:
         return importlib.import_module(name)
@@ -45,7 +45,7 @@ def release_memory() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WeightsSource:
     """Where a model comes from, and how it is to be loaded."""
 
     path: str
@@ -65,9 +65,9 @@ class Source:
             return None
         return find_tokenizer({'path': self.tokenizer_path or self.path})
 
-    def load(self, tokenizer: Tokenizer | None = None) -> Loaded:
+    def load(self, tokenizer: Tokenizer | None = None) -> LoadedModel:
         """The model in memory, ready to answer."""
-        torch, transformers = package('torch'), package('transformers')
+        torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         path = os.path.expanduser(self.path)
         if not os.path.isdir(path) and (os.path.isabs(path) or path.startswith('.') or path.count('/') > 1):
             raise ModelError(f'{self.path}: the model cannot be loaded: there is no such folder.')
@@ -87,7 +87,7 @@ class Source:
             if not spread:
                 model = model.to(device)
             found = tokenizer or self.found_tokenizer() or self._own_tokenizer(transformers)
-        return Loaded.of(model.eval(), found)
+        return LoadedModel.of(model.eval(), found)
 
     def _own_tokenizer(self, transformers: Any) -> TransformersTokenizer:
         options = {'trust_remote_code': self.trust_remote_code, **self.tokenizer_kwargs}
@@ -97,7 +97,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
+class LoadedModel:
     """A model in memory and its tokenizer."""
 
     model: Any
@@ -108,7 +108,7 @@ class Loaded:
     takes_positions: bool = True
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Tokenizer) -> Loaded:
+    def of(cls, model: Any, tokenizer: Tokenizer) -> LoadedModel:
         """Take over a model. What its files say about sampling is put aside: only what is asked for applies."""
         arguments = inspect.signature(model.forward).parameters
         defaults = getattr(model, 'generation_config', None)
@@ -179,7 +179,7 @@ def _told(path: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise ModelError(f'{path}: the model cannot be loaded: {error}') from error
-    except (RuntimeError, package('safetensors').SafetensorError) as error:  # torch: memory, devices, shapes
+    except (RuntimeError, import_hf_package('safetensors').SafetensorError) as error:  # torch: memory, devices, shapes
         raise ModelError(f'{path}: the model cannot be loaded: {error}') from error
 
 
@@ -195,13 +195,13 @@ def _no_progress_bar(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def digest_of(folder: Path) -> str:
+def digest_model_files(folder: Path) -> str:
     """A digest of a model's files: all of the small ones, samples of the weights (retraining changes every block).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     _ = Path(name, 'config.json').write_text('{}')
-    ...     digest_of(Path(name))
+    ...     digest_model_files(Path(name))
     '757006fd52e36aed'
     """
     digest = hashlib.sha256()

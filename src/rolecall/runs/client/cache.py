@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rolecall.inferencers.inferencer import wait_for_all
-from rolecall.models.base import ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.program import fingerprint
 from rolecall.render.spans import Request
 from rolecall.runs.client.model_client import ModelCall, ModelClient

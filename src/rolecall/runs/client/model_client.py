@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
 from rolecall.errors import RolecallError
-from rolecall.models.base import Model, ModelError, Reply, Sampling, Scored
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.client.limiter import Limiter, Limits, Signal
 from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy, is_overload

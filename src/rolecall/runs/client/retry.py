@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rolecall.errors import RolecallError
-from rolecall.models.base import ModelError
+from rolecall.models.protocol import ModelError
 
 __all__ = ['ModelUnavailableError', 'Retrier', 'RetryPolicy', 'is_overload', 'is_row_failure']
 

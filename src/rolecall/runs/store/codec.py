@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from rolecall.models.base import Reply, Scored, Usage
+from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Request
 from rolecall.runs.store.results import Result

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.models.base import Outcome
+from rolecall.models.protocol import Outcome
 
 __all__ = ['Result']
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.models.base import Reply, Scored
+from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.store.codec import decode_result, read_reply, unpack_request, unpack_scored
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard

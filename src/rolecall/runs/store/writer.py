@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.models.base import Reply, Scored
+from rolecall.models.protocol import Reply, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.store.codec import (
     decode_result,

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.models.base import Capabilities, Sampling
-from rolecall.models.entries import EntryReader
+from rolecall.checking import OptionReader
 from rolecall.models.http.address import Address, leads_to, read_address
-from rolecall.models.http.client import Client
+from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.secrets import Keys
+from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.registry import part_name
 
-__all__ = ['Settings', 'address_in', 'read_client', 'read_settings']
+__all__ = ['OpenAISettings', 'read_client', 'read_headers', 'read_openai_entry', 'read_server_address']
 
 _ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')
 _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
@@ -51,7 +51,7 @@ _TEXT_LENGTH = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OpenAISettings:
     """An entry, understood."""
 
     model: str
@@ -94,7 +94,7 @@ class Settings:
         return body | {'prompt_logprobs': 0, **whole} | self.extra_body
 
 
-def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settings, Address]:
+def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[OpenAISettings, Address]:
     """What the model is asked for, and where."""
     reader.refuse_misspelt(_OPTIONS)
     kind = part_name(entry.get('type', ''))
@@ -103,22 +103,22 @@ def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settin
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
     if not model and not served:
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
-    address = address_in(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
+    address = read_server_address(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
-    parameters |= reader.options('generation_kwargs', 'openai_extra_kwargs')
+    parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs')
     lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
     usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
     score = reader.one_of('score', ('echo', 'prompt_logprobs'))
     if chat and score == 'echo':
         reader.refuse('score', "'echo' is for completions.", "Set endpoint='completions', or score='prompt_logprobs'.")
     tag = reader.text('think_tag')
-    settings = Settings(
+    settings = OpenAISettings(
         model=model,
         chat=chat,
         length_key=reader.text('max_tokens_key') or _usual_length_key(chat, address, model, lengths),
-        length=reader.count('max_completion_tokens', 'max_out_len') or usual_length,
+        length=reader.whole('max_completion_tokens', 'max_out_len', least=1) or usual_length,
         parameters=parameters,
-        extra_body=reader.options('extra_body'),
+        extra_body=reader.mapping('extra_body'),
         stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
         score=score,
         inline_files=_or(reader.flag('inline_files'), not address.is_loopback),
@@ -131,36 +131,41 @@ def read_settings(entry: Mapping[str, Any], reader: EntryReader) -> tuple[Settin
             prefill=not chat or reader.flag('prefill') is True,
             system=reader.flag('system') is not False,
         ),
-        max_seq_len=reader.count('max_seq_len'),
+        max_seq_len=reader.whole('max_seq_len', least=1),
     )
     return settings, address
 
 
-def read_client(reader: EntryReader, address: Address, *, model: str) -> Client:
+def read_client(reader: OptionReader, address: Address, *, model: str) -> HttpClient:
     """The client that talks to the server."""
     org = reader.text('org')
     headers = {} if org is None else {'OpenAI-Organization': org}
     official = address.host == _OFFICIAL_HOST
     at_home = official or leads_to(_usual_address(), address, endpoints=_ENDPOINTS)
-    return Client(
+    return HttpClient(
         address,
         model=model,
         keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', at_home=at_home, needed=official),
-        headers=headers | reader.headers(),
-        timeout=reader.amount('timeout') or 600,
-        per_second=reader.amount('query_per_second', 'request_rate'),
+        headers=headers | read_headers(reader),
+        timeout=reader.limit('timeout') or 600,
+        per_second=reader.limit('query_per_second', 'request_rate'),
         proxy=reader.text('proxy', 'openai_proxy_url'),
     )
 
 
-def address_in(reader: EntryReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
+def read_headers(reader: OptionReader) -> dict[str, str]:
+    """Header lines to send along."""
+    return {str(name): str(value) for name, value in reader.mapping('headers', 'extra_headers').items()}
+
+
+def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
     """The address an entry names, in one of the ways entries do."""
     names = ('openai_api_base', 'base_url', 'url')
     given = reader.texts(*names) or ()
     if len(given) > 1:
         reader.refuse('openai_api_base', 'several servers.', 'Write one model entry for each.')
     host = reader.text('host_ip')
-    port = reader.count('host_port')
+    port = reader.whole('host_port', least=1)
     written = given[0].strip() if given else usual
     scheme = 'https' if reader.flag('enable_ssl') is True else 'http'
     if not given and (host is not None or port is not None):

@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rolecall.models.base import ModelError, Scored, Usage
+from rolecall.models.local import TokenPrompt
+from rolecall.models.protocol import ModelError, Scored, Usage
 from rolecall.models.transformers.prefixes import (
     Branch,
     Context,
     Ids,
-    alone,
+    build_flat_tree,
+    build_prefix_tree,
     cache_of,
-    common,
-    grown,
     layers_of,
+    shared_length,
     tensors,
 )
-from rolecall.models.transformers.prompts import Prompt
-from rolecall.models.transformers.weights import Loaded, package
+from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['Scorer']
+__all__ = ['PromptScorer']
 
 _LOGITS_AT_ONCE = 1 << 26
 _ON_CPU, _ON_CUDA = 2048, 16384
@@ -59,10 +59,10 @@ class _Row:
 
 
 @dataclass(slots=True, eq=False)
-class Scorer:
+class PromptScorer:
     """Scores prompts with one model. `room` bounds the tokens, cached ones included, that one pass may hold."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     room: int
     shares: bool = True
     """False: every prompt is computed from its first token, for comparison."""
@@ -79,14 +79,14 @@ class Scorer:
         """Let go of the prompt that is remembered."""
         self._kept = _Kept()
 
-    def score(self, prompts: Sequence[Prompt]) -> list[Scored]:
+    def score(self, prompts: Sequence[TokenPrompt]) -> list[Scored]:
         """The log-probabilities of each prompt's tokens, in float32."""
         different = sorted({prompt.ids for prompt in prompts if prompt.ids})
         shares = self.shares and self.loaded.shares
-        tree = grown(different, longest=self._at_once) if shares else alone(different)
+        tree = build_prefix_tree(different, longest=self._at_once) if shares else build_flat_tree(different)
         self._last = (prompts[-1].ids if prompts and shares and self.keeps else (), Context())
         self._charged = dict.fromkeys(different, 0)
-        with package('torch').inference_mode():
+        with import_hf_package('torch').inference_mode():
             self._run([_Row(branch, Context()) for branch in tree])
         found = dict(_collected(tree))
         last, context = self._last
@@ -95,7 +95,7 @@ class Scorer:
         self._last = ((), Context())
         return [self._scored(prompt, found) for prompt in prompts]
 
-    def _scored(self, prompt: Prompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
+    def _scored(self, prompt: TokenPrompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
         new = self._charged.get(prompt.ids, 0)
         self._charged[prompt.ids] = 0  # the same prompt again costs nothing
         usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
@@ -121,7 +121,7 @@ class Scorer:
         branch, kept = row.branch, self._kept
         if not self.loaded.shares or not self.shares:
             return row
-        known = common(kept.ids, branch.ids[: branch.stop])
+        known = shared_length(kept.ids, branch.ids[: branch.stop])
         if known - 1 <= branch.start:
             return row
         branch.logprobs[: known - branch.start] = kept.logprobs[branch.start : known]
@@ -159,7 +159,7 @@ class Scorer:
     def _pass(self, batch: Sequence[_Row]) -> list[Context]:
         if self.stopped():
             raise ModelError('stopped')
-        torch = package('torch')
+        torch = import_hf_package('torch')
         try:
             return self._forward(batch)
         except torch.cuda.OutOfMemoryError as error:
@@ -193,7 +193,7 @@ class Scorer:
         return computed
 
     def _note(self, batch: Sequence[_Row], logits: Any) -> None:
-        torch = package('torch')
+        torch = import_hf_package('torch')
         wanted = [(number, *one) for number, row in enumerate(batch) for one in _wanted(row)]
         if not wanted:
             return

@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama.streams import Held, Ids, Rows, Streams, common
+from rolecall.models.llama.streams import HeldTokens, Ids, Rows, Streams, shared_length
 
-__all__ = ['Loss', 'score']
+__all__ = ['PromptLoss', 'score_prompts']
 
 Numbers = npt.NDArray[np.float64]
 _ROWS = 16
@@ -23,7 +23,7 @@ _STREAM = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loss:
+class PromptLoss:
     """The log-probabilities of a prompt's tokens (of the first, NaN), and how many tokens were computed for it."""
 
     logprobs: Numbers
@@ -53,7 +53,7 @@ class _Work:
         return found
 
 
-def score(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> list[Loss]:
+def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> list[PromptLoss]:
     """The losses of prompts, in their order. `share=False` computes each from its first token, for comparison."""
     streams.make_room(streams=1, cells=max(map(len, prompts), default=0))
     if not share:
@@ -62,27 +62,27 @@ def score(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> li
     for number, ids in enumerate(prompts):
         places.setdefault(tuple(ids.tolist()), []).append(number)
     ordered = [prompts[places[key][0]] for key in sorted(places)]
-    shares = [0, *(common(one, other) for one, other in pairwise(ordered))]
+    shares = [0, *(shared_length(one, other) for one, other in pairwise(ordered))]
     work = _Work(ordered, shares)
-    found: dict[int, Loss] = {}
+    found: dict[int, PromptLoss] = {}
     for number, key in enumerate(sorted(places)):
         loss = _scored(streams, work, number)
-        found |= {place: Loss(loss.logprobs, 0) for place in places[key]}
+        found |= {place: PromptLoss(loss.logprobs, 0) for place in places[key]}
         found[places[key][0]] = loss
     return [found[number] for number in range(len(prompts))]
 
 
-def _scored_alone(streams: Streams, ids: Ids) -> Loss:
+def _scored_alone(streams: Streams, ids: Ids) -> PromptLoss:
     streams.cut(_STREAM, 0)
     return _scored(streams, _Work([ids], [0]), 0)
 
 
-def _scored(streams: Streams, work: _Work, number: int) -> Loss:
+def _scored(streams: Streams, work: _Work, number: int) -> PromptLoss:
     ids = work.prompts[number]
     if len(ids) < 2:
-        return Loss(np.full(len(ids), np.nan), 0)
+        return PromptLoss(np.full(len(ids), np.nan), 0)
     held = streams.held[_STREAM]
-    shared = common(held.ids[: len(held.logprobs)], ids)
+    shared = shared_length(held.ids[: len(held.logprobs)], ids)
     fork = work.forks.pop(number, None)
     known = np.full(len(ids), np.nan)
     known[:shared] = held.logprobs[:shared]
@@ -93,7 +93,7 @@ def _scored(streams: Streams, work: _Work, number: int) -> Loss:
     continued = number + 1 < len(work.prompts) and work.shares[number + 1] == len(ids)
     needed = len(ids) - (not continued)
     if shared >= needed:
-        return Loss(known, 0)
+        return PromptLoss(known, 0)
     stop = max(needed, min(shared + 2, len(ids)))
     start = streams.cut(_STREAM, min(shared, stop - 2))
     leaving = work.leaving(number, start)
@@ -106,8 +106,8 @@ def _scored(streams: Streams, work: _Work, number: int) -> Loss:
             row = place - 1 - first
             if 0 <= row < len(rows):
                 work.forks[later] = place, float(rows[row, work.prompts[later][place]] - levels[row])
-    streams.held[_STREAM] = Held(ids[:stop], known[:stop].copy())
-    return Loss(known, stop - start)
+    streams.held[_STREAM] = HeldTokens(ids[:stop], known[:stop].copy())
+    return PromptLoss(known, stop - start)
 
 
 def log_sums(rows: Rows) -> Numbers:

@@ -1,24 +1,76 @@
-"""Tokenizers run by the `tokenizers` package: a Hugging Face tokenizer.json, or the vocabulary in a GGUF file."""
+"""Tokenizers of Hugging Face models: a tokenizer.json run by `tokenizers`, anything else by `transformers`."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rolecall.errors import DataError
-from rolecall.tokenizers import gguf as gguf_tokenizer
-from rolecall.tokenizers.packages import refusals, tokenizers_package
-from rolecall.tokenizers.text import BYTE_OF, BYTE_TOKEN, Offset, readable, side_by_side, whole
+from rolecall.errors import DataError, MissingExtraError
+from rolecall.tokenizers.text import BYTE_OF, BYTE_TOKEN, Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ['FastTokenizer']
+__all__ = ['FastTokenizer', 'TransformersTokenizer', 'import_tokenizers', 'package_errors', 'read_tokenizer_config']
+
+
+def import_tokenizers() -> Any:
+    """The `tokenizers` package."""
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise MissingExtraError('tokenizers', extra='tokenize', purpose="to read a model's tokenizer") from error
+    return tokenizers
+
+
+@contextmanager
+def package_errors(where: object) -> Iterator[None]:
+    """Turn what the `tokenizers` package says about a tokenizer it cannot take into a `DataError`."""
+    try:
+        yield
+    except Exception as error:  # the package raises bare `Exception`: there is nothing narrower to catch
+        raise DataError(f'{where}: cannot be used as a tokenizer: {error}') from error
+
+
+_REMEDY = "Correct the file, or give the template itself as chat_template='…'."
+
+
+def read_tokenizer_config(folder: str | Path) -> Mapping[str, Any]:
+    """The `tokenizer_config.json` of a folder, with the `chat_template.jinja` beside it; nothing if there is none.
+
+    >>> read_tokenizer_config('no/such/folder')
+    {}
+    """
+    config, beside = Path(folder, 'tokenizer_config.json'), Path(folder, 'chat_template.jinja')
+    if not os.path.isfile(config):
+        return {}
+    settings = _json_object(config)
+    return {**settings, 'chat_template': _text(beside)} if os.path.isfile(beside) else settings
+
+
+def _json_object(file: Path) -> Mapping[str, Any]:
+    try:
+        settings = json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f'{file}: not valid JSON: {error}. {_REMEDY}') from error
+    if not isinstance(settings, Mapping):
+        raise DataError(f'{file}: must hold a JSON object, found {type(settings).__name__}. {_REMEDY}')
+    return settings
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f'{file}: cannot be read: {error}. {_REMEDY}') from error
+
 
 Spelling: TypeAlias = Literal['bytes', 'spaces', 'plain']
 """How a vocabulary writes its tokens: bytes as letters (GPT-2), `▁` for a space (SentencePiece), or as they are."""
@@ -37,31 +89,17 @@ class FastTokenizer:
     special_tokens: Mapping[str, int] = field(repr=False)
 
     @classmethod
-    def from_gguf(cls, path: str | Path) -> FastTokenizer:
-        """The tokenizer inside a GGUF file, giving the ids that llama.cpp gives."""
-        vocabulary = gguf_tokenizer.read_vocabulary(path)
-        return cls(
-            name=str(path),
-            inner=gguf_tokenizer.build(vocabulary),
-            spelling='spaces' if vocabulary.model == 'llama' else 'bytes',
-            bos_id=vocabulary.bos_id,
-            adds_bos=vocabulary.adds_bos,
-            eos_id=vocabulary.eos_id,
-            special_tokens=vocabulary.special,
-        )
-
-    @classmethod
     def from_json(cls, path: str | Path) -> FastTokenizer:
         """A Hugging Face `tokenizer.json`, with the `tokenizer_config.json` beside it if there is one."""
         path = Path(path)
-        package = tokenizers_package()
+        package = import_tokenizers()
         content = _read_json(path)
         beside = path.with_name('tokenizer_config.json')
         config = _read_json(beside) if beside.is_file() else {}
         put_first = _put_first(content.get('post_processor'))
         # Ids and offsets of the text alone: nothing cut, padded or put around it.
         bare = content | {'truncation': None, 'padding': None, 'post_processor': None}
-        with refusals(path):
+        with package_errors(path):
             inner = package.Tokenizer.from_str(json.dumps(bare))
         adds_bos = _rebuilt_adds_bos(config)
         bos = _token_text(config.get('bos_token'))
@@ -80,7 +118,9 @@ class FastTokenizer:
         )
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        ids: list[int] = (self.inner if special else self._plain).encode(whole(text), add_special_tokens=False).ids
+        ids: list[int] = (
+            (self.inner if special else self._plain).encode(replace_lone_surrogates(text), add_special_tokens=False).ids
+        )
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -89,10 +129,10 @@ class FastTokenizer:
         return b''.join(map(self._bytes, ids)).decode(errors='replace')
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        return [readable(self._bytes(number)) for number in ids]
+        return [show_bytes(self._bytes(number)) for number in ids]
 
     def offsets(self, text: str) -> list[Offset]:
-        encoding = self.inner.encode(whole(text), add_special_tokens=False)
+        encoding = self.inner.encode(replace_lone_surrogates(text), add_special_tokens=False)
         ranges: list[tuple[int, int]] = encoding.offsets
         following = [*(start for start, _ in ranges[1:]), len(text)]
         # A fragment of a character keeps the character; anything else that shares one was made up before it.
@@ -100,7 +140,7 @@ class FastTokenizer:
             stop if self.spelling == 'bytes' or BYTE_TOKEN.fullmatch(token) else min(stop, after)
             for (_, stop), after, token in zip(ranges, following, encoding.tokens, strict=False)
         ]
-        return side_by_side(encoding.ids, stops, len(text))
+        return adjoin_ranges(encoding.ids, stops, len(text))
 
     def count(self, text: str) -> int:
         return len(self.encode(text))
@@ -178,3 +218,54 @@ def _spelling(decoder: object) -> Spelling:
         case {'type': 'Sequence', 'decoders': [*steps]}:
             return next((found for step in steps if (found := _spelling(step)) != 'plain'), 'plain')
     return 'plain'
+
+
+@dataclass(frozen=True, eq=False)
+class TransformersTokenizer:
+    """What `AutoTokenizer` gives, in the words of `rolecall.tokenizers.tokenizer.Tokenizer`."""
+
+    inner: Any = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.inner.name_or_path)
+
+    @property
+    def bos_id(self) -> int | None:
+        found = self.inner.bos_token_id
+        return None if found is None else int(found)
+
+    @property
+    def eos_id(self) -> int | None:
+        found = self.inner.eos_token_id
+        return None if found is None else int(found)
+
+    @cached_property
+    def adds_bos(self) -> bool:
+        return self.bos_id is not None and list(self.inner('a')['input_ids'][:1]) == [self.bos_id]
+
+    @cached_property
+    def special_tokens(self) -> Mapping[str, int]:
+        return {
+            str(token): number for number, token in self.inner.added_tokens_decoder.items() if token.special
+        } | dict(zip(self.inner.all_special_tokens, self.inner.all_special_ids, strict=True))
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        options: dict[str, Any] = {} if special else {'split_special_tokens': True}
+        return list(self.inner(replace_lone_surrogates(text), add_special_tokens=False, **options)['input_ids'])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.inner.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [self.decode([number]) for number in ids]
+
+    def offsets(self, text: str) -> list[Offset]:
+        if self.inner.is_fast:
+            found = self.inner(replace_lone_surrogates(text), add_special_tokens=False, return_offsets_mapping=True)
+            return adjoin_ranges(found['input_ids'], [stop for _, stop in found['offset_mapping']], len(text))
+        ids = self.encode(text)
+        return adjoin_ranges(ids, [len(self.decode(ids[: place + 1])) for place in range(len(ids))], len(text))
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))

@@ -11,24 +11,24 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.base import ModelError
 from rolecall.models.http.address import Address
-from rolecall.models.http.events import EventReader
-from rolecall.models.http.failures import RefusedError, embedded_refusal, refusal
+from rolecall.models.http.body import EventReader
+from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
 from rolecall.models.http.secrets import Keys, without_secrets
+from rolecall.models.protocol import ModelError, OnText
 from rolecall.prompts.multimodal import MediaUrl
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['Client', 'Collector', 'together']
+__all__ = ['Collector', 'HttpClient', 'TextListener', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
@@ -49,7 +49,28 @@ class Collector(Protocol):
         """Whether the answer is complete."""
 
 
-class Client:
+class TextListener:
+    """A collector that also calls `on_text` with the text of each event. `read` takes the text out of an event."""
+
+    def __init__(self, collector: Collector, on_text: OnText, read: Callable[[Any], str]) -> None:
+        self._collector = collector
+        self._on_text = on_text
+        self._read = read
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete."""
+        return self._collector.finished
+
+    def take(self, event: Any) -> None:
+        """One event, decoded."""
+        self._collector.take(event)
+        piece = self._read(event)
+        if piece:
+            self._on_text(piece)
+
+
+class HttpClient:
     """Talks to one server on behalf of one model."""
 
     def __init__(
@@ -112,7 +133,7 @@ class Client:
         try:
             async with session.request(method, url, data=sent, headers=next(keys), allow_redirects=False) as response:
                 if response.status != 200:
-                    self._refuse(refusal(self.about, response.status, response.headers, await response.read()))
+                    self._refuse(status_error(self.about, response.status, response.headers, await response.read()))
                 if collector is None or response.content_type == 'application/json':
                     return self._decoded(await response.read())
                 return await self._collected(response, collector)
@@ -142,10 +163,10 @@ class Client:
         except ValueError:
             raise self.malformed(f'not JSON: {raw[:80].decode("utf-8", "replace")!r}') from None
         if isinstance(found, dict) and found.get('error'):
-            self._refuse(embedded_refusal(self.about, found['error']))
+            self._refuse(embedded_error(self.about, found['error']))
         return found
 
-    def _refuse(self, error: RefusedError) -> NoReturn:
+    def _refuse(self, error: HttpStatusError) -> NoReturn:
         hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
         error.args = (self._hidden(str(error)) + hint,)
         error.said = self._hidden(error.said)
@@ -207,7 +228,7 @@ class _Pace:
             await asyncio.sleep(start - now)
 
 
-async def together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
     """The results of all calls, which run side by side; when one fails, the others are stopped."""
     if len(calls) == 1:
         return [await calls[0]]

@@ -1,10 +1,11 @@
-"""Answers from a causal language model: batches of like length, what prompts share computed once.
+"""Answers from a causal language model: batches of similar length, shared prefixes computed once.
 
-A reply does not depend on who else is in its batch: not its length, not where it stops, and not what a seed draws.
+A reply does not depend on the rest of its batch: neither its length, nor where it stops, nor what a seed draws.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,23 +13,68 @@ from itertools import groupby
 from typing import Any
 
 from rolecall.errors import did_you_mean
-from rolecall.models.base import ModelError, Reply, Usage
-from rolecall.models.transformers.answering import TransformersAnswering, cut, too_long
-from rolecall.models.transformers.drawing import drawing
-from rolecall.models.transformers.prefixes import Context, Ids, cache_of, common, layers_of, tensors
-from rolecall.models.transformers.prompts import Prompt, continuation
-from rolecall.models.transformers.weights import Loaded, package
+from rolecall.models.local import TokenPrompt, TransformersDecoding, cut_at_stop, decode_continuation, too_long_reply
+from rolecall.models.protocol import ModelError, Reply, Usage
+from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, shared_length, tensors
+from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['Generator']
+__all__ = ['BatchGenerator', 'RowSampler', 'build_row_sampler']
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSampler:
+    """Turns scores into such whose highest is a draw: Gumbel noise is added to log-probabilities."""
+
+    narrowing: Sequence[Any]
+    generators: Sequence[Any]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        torch = import_hf_package('torch')
+        scores = scores.float()
+        for step in self.narrowing:
+            scores = step(input_ids, scores)
+        width, device = scores.shape[-1], scores.device
+        waits = [torch.empty(width, device=device).exponential_(generator=one) for one in self.generators]
+        return scores - torch.stack(waits).log()
+
+
+def build_row_sampler(rows: Sequence[Sequence[int]], chances: TransformersDecoding, device: Any) -> RowSampler | None:
+    """How to draw for these prompts; None where the likeliest token is to be taken."""
+    if not chances.temperature:
+        return None
+    if chances.beams > 1:
+        raise ModelError('beam search takes no temperature here: leave num_beams or temperature out.')
+    transformers = import_hf_package('transformers')
+    steps: list[Any] = []
+    if chances.temperature != 1:
+        steps.append(transformers.TemperatureLogitsWarper(float(chances.temperature)))
+    if chances.top_k and chances.top_k > 0:
+        steps.append(transformers.TopKLogitsWarper(chances.top_k))
+    if chances.top_p is not None and chances.top_p < 1:
+        steps.append(transformers.TopPLogitsWarper(chances.top_p))
+    if chances.min_p:
+        steps.append(transformers.MinPLogitsWarper(chances.min_p))
+    return RowSampler(steps, [_generator(row, chances.seed, device) for row in rows])
+
+
+def _generator(row: Sequence[int], seed: int | None, device: Any) -> Any:
+    generator = import_hf_package('torch').Generator(device=device)
+    if seed is None:
+        generator.seed()
+    else:
+        digest = hashlib.sha256(f'{seed} {" ".join(map(str, row))}'.encode()).digest()
+        generator.manual_seed(int.from_bytes(digest[:8], 'big') >> 1)
+    return generator
+
 
 _WORTH_SHARING = 16
 
 
 @dataclass(slots=True, eq=False)
-class Generator:
+class BatchGenerator:
     """Answers prompts with one model, `rows` at a time."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     rows: int
     max_seq_len: int | None = None
     shares: bool = True
@@ -40,7 +86,7 @@ class Generator:
         """Let go of the prompt that is remembered."""
         self._last = ((), Context())
 
-    def generate(self, prompts: Sequence[Prompt], answering: TransformersAnswering) -> list[Reply]:
+    def generate(self, prompts: Sequence[TokenPrompt], answering: TransformersDecoding) -> list[Reply]:
         """One reply for each prompt, in their order."""
         replies: dict[int, Reply] = {}
         order = sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids), reverse=True)
@@ -49,7 +95,7 @@ class Generator:
         ):
             same = list(numbers)
             if room < max(1, answering.min_new):
-                replies |= {number: too_long(len(prompts[number].ids), self.max_seq_len) for number in same}
+                replies |= {number: too_long_reply(len(prompts[number].ids), self.max_seq_len) for number in same}
                 continue
             for start in range(0, len(same), self.rows):
                 batch = same[start : start + self.rows]
@@ -57,8 +103,8 @@ class Generator:
                 replies.update(zip(batch, found, strict=True))
         return [replies[number] for number in range(len(prompts))]
 
-    def _answered(self, prompts: Sequence[Prompt], answering: TransformersAnswering, room: int) -> list[Reply]:
-        torch = package('torch')
+    def _answered(self, prompts: Sequence[TokenPrompt], answering: TransformersDecoding, room: int) -> list[Reply]:
+        torch = import_hf_package('torch')
         if self.stopped():
             raise ModelError('stopped')
         try:
@@ -72,7 +118,7 @@ class Generator:
         half = len(prompts) // 2
         return [*self._answered(prompts[:half], answering, room), *self._answered(prompts[half:], answering, room)]
 
-    def _batch(self, prompts: Sequence[Ids], answering: TransformersAnswering, room: int) -> list[Reply]:
+    def _batch(self, prompts: Sequence[Ids], answering: TransformersDecoding, room: int) -> list[Reply]:
         began = time.perf_counter()
         # A model cannot go on after nothing: an empty prompt is an end of text, after which another begins.
         rows = [ids or (self.loaded.pad_id,) for ids in prompts]
@@ -101,8 +147,8 @@ class Generator:
             return nothing, 0
         length = min(len(rows[0]), len(rows[-1])) - 1
         for row in rows[1:]:
-            length = min(length, common(rows[0], row))
-        known = min(length, common(self._last[0], rows[0]))
+            length = min(length, shared_length(rows[0], row))
+        known = min(length, shared_length(self._last[0], rows[0]))
         if len(rows) == 1:
             length = known
         if length < max(_WORTH_SHARING, len(rows[0]) - len(rows[-1]) + 1):
@@ -119,13 +165,13 @@ class Generator:
         return Context(layers_of(cache), length=before + len(ids))
 
     def _run(
-        self, rows: Sequence[Ids], answering: TransformersAnswering, room: int, end: _End, cache: Any
+        self, rows: Sequence[Ids], answering: TransformersDecoding, room: int, end: _End, cache: Any
     ) -> list[list[int]]:
-        torch, transformers = package('torch'), package('transformers')
+        torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         longest = max(map(len, rows))
         ids = [[self.loaded.pad_id] * (longest - len(row)) + [*row] for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
-        drawn = drawing(rows, answering, self.loaded.device)
+        drawn = build_row_sampler(rows, answering, self.loaded.device)
         try:
             made = self.loaded.model.generate(
                 inputs=torch.tensor(ids, device=self.loaded.device),
@@ -140,7 +186,7 @@ class Generator:
         return [row[longest:] for row in made.tolist()]
 
 
-def _settings(transformers: Any, answering: TransformersAnswering, room: int, eos: Sequence[int], pad: int) -> Any:
+def _settings(transformers: Any, answering: TransformersDecoding, room: int, eos: Sequence[int], pad: int) -> Any:
     known = vars(transformers.GenerationConfig())
     for name in answering.extra:
         if name not in known:
@@ -161,7 +207,7 @@ class _End:
     """Where answers end: at an EOS, or with the token that completes a stop."""
 
     def __init__(
-        self, loaded: Loaded, rows: Sequence[Ids], answering: TransformersAnswering, stopped: Callable[[], bool]
+        self, loaded: LoadedModel, rows: Sequence[Ids], answering: TransformersDecoding, stopped: Callable[[], bool]
     ) -> None:
         special = loaded.tokenizer.special_tokens
         eos = loaded.eos_ids if answering.eos_ids is None else answering.eos_ids
@@ -175,7 +221,7 @@ class _End:
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         """Whether each row is at its end."""
-        torch = package('torch')
+        torch = import_hf_package('torch')
         new = input_ids.shape[-1] - self.longest
         if self.stopped():
             return torch.ones(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
@@ -192,11 +238,11 @@ class _End:
         for number, tail in enumerate(tails):
             if number not in self.ends:
                 before = self._text(number, tail[:-1]).rstrip('\ufffd')
-                if cut(self._text(number, tail), self.stops, after=len(before)) is not None:
+                if cut_at_stop(self._text(number, tail), self.stops, after=len(before)) is not None:
                     yield number
 
     def _text(self, number: int, ids: Sequence[int]) -> str:
-        return continuation(self.tokenizer, self.rows[number], ids)
+        return decode_continuation(self.tokenizer, self.rows[number], ids)
 
     def answer(self, number: int, made: Sequence[int]) -> tuple[Sequence[int], str, str]:
         """The tokens that were made, the text that is the answer, and why it ended."""
@@ -209,5 +255,5 @@ class _End:
             ids, reason = made[:stop], 'length' if stop is None else 'stop'
             text = self._text(number, ids)
         after = len(self._text(number, ids[: self.min_new])) if self.min_new else 0
-        shorter = cut(text, self.stops, after=after)
+        shorter = cut_at_stop(text, self.stops, after=after)
         return (ids, text, reason) if shorter is None else (ids, shorter, 'stop')

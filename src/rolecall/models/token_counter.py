@@ -10,18 +10,18 @@ from typing import Any
 from rolecall.errors import RenderError
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Request
-from rolecall.tokenizers.folder import tokenizer_settings
+from rolecall.tokenizers.huggingface import read_tokenizer_config
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
-__all__ = ['Counter']
+__all__ = ['TokenCounter']
 
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model')
 
 
-class Counter:
+class TokenCounter:
     """Counts for one model entry. The tokenizer is looked for on first use; nothing is downloaded.
 
-    >>> Counter({'path': 'none'}).count([1, 2, 3]), Counter({'path': 'none'}).count('Hi')
+    >>> TokenCounter({'path': 'none'}).count([1, 2, 3]), TokenCounter({'path': 'none'}).count('Hi')
     (3, None)
     """
 
@@ -69,5 +69,5 @@ class Counter:
     @cached_property
     def _template(self) -> ChatTemplate | None:
         folder = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
-        settings = tokenizer_settings(folder)
+        settings = read_tokenizer_config(folder)
         return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

@@ -6,17 +6,39 @@ them and gives replies or token scores back; retries, caching and concurrency ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
 from rolecall.errors import RolecallError
 from rolecall.render.spans import Request
 
-__all__ = ['Capabilities', 'Model', 'ModelError', 'Outcome', 'Reply', 'Sampling', 'Scored', 'Usage']
+__all__ = [
+    'Capabilities',
+    'Message',
+    'Model',
+    'ModelError',
+    'OnText',
+    'Outcome',
+    'Reply',
+    'Sampling',
+    'Scored',
+    'Usage',
+    'is_messages',
+]
 
 Outcome = Literal['ok', 'failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed']
 """How a row ended. Only `ok` is an answer; everything else is counted apart."""
+
+OnText = Callable[[str], None]
+"""Called with each piece of a reply's text while the reply is being generated."""
+
+Message = Mapping[str, Any]
+
+
+def is_messages(request: Request) -> TypeGuard[list[Message]]:
+    """Whether a request is messages, rather than a text or token ids."""
+    return isinstance(request, list) and all(isinstance(entry, Mapping) for entry in request)
 
 
 @dataclass(frozen=True, slots=True)

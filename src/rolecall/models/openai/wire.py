@@ -1,16 +1,69 @@
-"""What OpenAI-compatible servers answer, read into replies; a stream is first collected into the plain answer."""
+"""OpenAI's wire format: messages written in it, replies and streams read back."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rolecall.models.base import Outcome, Reply, Usage
+from rolecall.models.http.media import data_url, part_url, with_url
+from rolecall.models.protocol import Message, Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
-__all__ = ['StreamedAnswer', 'parse_arguments', 'piece_of', 'read_reply', 'read_usage']
+__all__ = [
+    'StreamedAnswer',
+    'parse_arguments',
+    'prepare_messages',
+    'read_delta',
+    'read_reply',
+    'read_usage',
+    'write_messages',
+]
+
+
+async def prepare_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
+    """The messages as they are `written`. Files are read in a thread."""
+    if inline_files and any(_has_media(message) for message in messages):
+        return await asyncio.to_thread(write_messages, messages, inline_files=True)
+    return write_messages(messages, inline_files=False)
+
+
+def write_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
+    """The messages to send; plain ones are not touched."""
+    if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
+        return messages
+    return [_written_message(message, inline_files=inline_files) for message in messages]
+
+
+def _has_media(message: Message) -> bool:
+    content = message.get('content')
+    return isinstance(content, (list, tuple)) and any(part_url(part) is not None for part in content)
+
+
+def _written_message(message: Message, *, inline_files: bool) -> Message:
+    write_plain_messages = dict(message)
+    content = message.get('content')
+    if isinstance(content, (list, tuple)):
+        write_plain_messages['content'] = [_written_part(part, inline_files=inline_files) for part in content]
+    if message.get('tool_calls'):
+        write_plain_messages['tool_calls'] = [_written_call(call) for call in message['tool_calls']]
+    return write_plain_messages
+
+
+def _written_part(part: Message, *, inline_files: bool) -> Message:
+    url = part_url(part)
+    return part if url is None else with_url(part, data_url(url) if inline_files else url)
+
+
+def _written_call(call: Message) -> Message:
+    function = call.get('function') or {}
+    arguments = function.get('arguments')
+    if isinstance(arguments, str):
+        return call
+    return {**call, 'function': {**function, 'arguments': json.dumps(arguments or {}, ensure_ascii=False)}}
+
 
 _REASONING = ('reasoning_content', 'reasoning')
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
@@ -64,18 +117,18 @@ def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**call, 'function': {**function, 'arguments': parse_arguments(function.get('arguments'))}}
 
 
-def parse_arguments(written: Any) -> Any:
+def parse_arguments(write_plain_messages: Any) -> Any:
     """Arguments of a call as values: decoded once if they are JSON, left as they are if they are not.
 
     >>> parse_arguments('{"city": "Rome"}'), parse_arguments(''), parse_arguments('{oops')
     ({'city': 'Rome'}, {}, '{oops')
     """
-    if not isinstance(written, str):
-        return {} if written is None else written
+    if not isinstance(write_plain_messages, str):
+        return {} if write_plain_messages is None else write_plain_messages
     try:
-        return json.loads(written) if written.strip() else {}
+        return json.loads(write_plain_messages) if write_plain_messages.strip() else {}
     except ValueError:
-        return written
+        return write_plain_messages
 
 
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
@@ -154,7 +207,7 @@ def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': call['id'], 'type': 'function', 'function': function}
 
 
-def piece_of(event: Any) -> str:
+def read_delta(event: Any) -> str:
     """The text that an event of a stream adds to the (first) answer."""
     first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
     said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')

@@ -1,0 +1,254 @@
+"""Answers to prompts, several streams at a time; a stream that has finished takes the next prompt.
+
+Random numbers come from a generator of each answer's own, so what else is answered at the same time has no effect.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rolecall.models.llama.streams import Ids, Streams
+from rolecall.models.llama.vocabulary import LlamaVocabulary
+from rolecall.models.local import Decoding
+from rolecall.models.protocol import OnText, Reply, Usage
+
+__all__ = ['GrowingAnswer', 'LlamaDecoding', 'draw_token', 'generate_replies', 'random_generator']
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaDecoding(Decoding):
+    """Answers of the embedded engine."""
+
+    ignore_eos: bool = False
+
+
+def random_generator(answering: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
+    """The source of chance for an answer; None if nothing is left to chance.
+
+    A seed, a prompt and which sample of it this is (of those asked for together) decide what comes.
+    """
+    if not answering.temperature:
+        return None
+    if answering.seed is None:
+        return np.random.default_rng()
+    prompt = hashlib.sha256(ids.tobytes()).digest()
+    return np.random.default_rng([answering.seed & (1 << 64) - 1, sample, int.from_bytes(prompt[:8], 'little')])
+
+
+def draw_token(logits: npt.NDArray[np.float32], answering: Decoding, chance: np.random.Generator | None) -> int:
+    """The next token: temperature first, then the `top_k` likeliest, then `top_p` of the mass, then `min_p`.
+
+    >>> draw_token(np.array([0, 3, 1], np.float32), Decoding(9), None)
+    1
+    >>> draw_token(np.array([0, 3, 1], np.float32), Decoding(9, temperature=1, top_k=1), np.random.default_rng(0))
+    1
+    """
+    if chance is None or not answering.temperature:
+        return int(logits.argmax())
+    order = np.argsort(-logits, kind='stable')
+    if answering.top_k and answering.top_k > 0:
+        order = order[: answering.top_k]
+    scaled = logits[order].astype(np.float64) / answering.temperature
+    weights = np.exp(scaled - scaled[0])
+    if answering.top_p is not None and answering.top_p < 1:
+        before = np.cumsum(weights) - weights
+        weights[1:][before[1:] >= answering.top_p * weights.sum()] = 0
+    if answering.min_p:
+        weights[weights < answering.min_p * weights[0]] = 0
+    bounds = np.cumsum(weights)
+    place = int(np.searchsorted(bounds, chance.random() * bounds[-1], side='right'))
+    return int(order[min(place, int(np.flatnonzero(weights)[-1]))])
+
+
+class GrowingAnswer:
+    """An answer in the making. `tell` hears its text as it grows; what may be the beginning of a stop waits."""
+
+    def __init__(
+        self, vocabulary: LlamaVocabulary, answering: LlamaDecoding, *, room: int, tell: OnText | None = None
+    ) -> None:
+        """`room`: how many tokens the context has left for it."""
+        self._vocabulary = vocabulary
+        self._answering = answering
+        self._room = room
+        self._stops = [stop.encode() for stop in answering.stops if stop]
+        self._longest = max(map(len, self._stops), default=0)
+        self._data = bytearray()
+        self._tell = tell
+        self._told = 0
+        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
+        self.tokens = 0
+        self.ended = ''
+        """Why it ended: `stop`, `length`, or `room`; empty while it goes on."""
+
+    @property
+    def text(self) -> str:
+        """What has been written. A character that is not finished is left out; bytes that are none are U+FFFD."""
+        return codecs.getincrementaldecoder('utf-8')(errors='replace').decode(bytes(self._data))
+
+    def allowed(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The logits, with the tokens ruled out that may not come now."""
+        if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
+            return logits
+        ruled: npt.NDArray[np.float32] = logits.copy()
+        ruled[list(self._vocabulary.ends)] = -np.inf
+        return ruled
+
+    def add(self, token: int) -> None:
+        """Take down the next token; `ended` says whether it was the last."""
+        self.tokens += 1
+        vocabulary = self._vocabulary
+        piece = vocabulary.bytes_of(token)
+        if token in vocabulary.ends or (vocabulary.is_control(token) and _first(piece, self._stops) is not None):
+            self.ended = 'stop'
+            return
+        if not vocabulary.is_control(token):
+            seen = max(0, len(self._data) - self._longest + 1)
+            self._data += piece
+            place = _first(self._data, self._stops, seen)
+            if place is not None:
+                del self._data[place:]
+                self.ended = 'stop'
+                return
+            if self._tell is not None:
+                self._pass_on(self._tell)
+        if self.tokens >= self._answering.max_new:
+            self.ended = 'length'
+        elif self.tokens >= self._room:
+            self.ended = 'room'
+
+    def _pass_on(self, tell: OnText) -> None:
+        sure = len(self._data) - max((_begun(self._data, stop) for stop in self._stops), default=0)
+        text = self._decoder.decode(bytes(self._data[self._told : sure]))
+        self._told = max(self._told, sure)
+        if text:
+            tell(text)
+
+
+def _begun(data: bytearray, stop: bytes) -> int:
+    """How many bytes at the end of the data may be the beginning of a stop."""
+    lengths = range(min(len(data), len(stop) - 1), 0, -1)
+    return next((length for length in lengths if data.endswith(stop[:length])), 0)
+
+
+def _first(data: bytes | bytearray, stops: Sequence[bytes], start: int = 0) -> int | None:
+    places = [place for stop in stops if (place := data.find(stop, start)) >= 0]
+    return min(places, default=None)
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A prompt being answered in a stream."""
+
+    number: int
+    prompt: Ids
+    reused: int
+    writing: GrowingAnswer
+    chance: np.random.Generator | None
+    begun: float
+    token: int = -1
+
+    @property
+    def place(self) -> int:
+        return len(self.prompt) + self.writing.tokens - 1
+
+    def take(self, logits: npt.NDArray[np.float32], answering: LlamaDecoding) -> None:
+        self.token = draw_token(self.writing.allowed(logits), answering, self.chance)
+        self.writing.add(self.token)
+
+
+def generate_replies(
+    streams: Streams,
+    vocabulary: LlamaVocabulary,
+    prompts: Sequence[Ids],
+    answering: LlamaDecoding,
+    *,
+    parallel: int,
+    limit: int,
+    tell: OnText | None = None,
+) -> list[Reply]:
+    """One reply for each prompt, in their order; prompts that share a beginning are taken one after the other.
+
+    `tell` hears the text of the only answer while it is written.
+    """
+    replies = {number: reply for number, ids in enumerate(prompts) if (reply := _unanswerable(ids, limit)) is not None}
+    waiting = deque(sorted(set(range(len(prompts))) - replies.keys(), key=lambda number: prompts[number].tolist()))
+    if not waiting:
+        return [replies[number] for number in range(len(prompts))]
+    longest = max(len(prompts[number]) for number in waiting)
+    streams.make_room(streams=min(parallel, len(waiting)), cells=min(limit, longest + answering.max_new))
+    samples = _samples(prompts)
+    free = list(range(min(parallel, len(streams.held))))
+    running: dict[int, _Running] = {}
+    while waiting or running:
+        while waiting and free:
+            stream = free.pop(0)
+            number = waiting.popleft()
+            ids = prompts[number]
+            begun = time.perf_counter()
+            writing = GrowingAnswer(vocabulary, answering, room=limit - len(ids), tell=tell)
+            chance = random_generator(answering, ids, sample=samples[number])
+            one = _Running(number, ids, streams.place(stream, ids), writing, chance, begun)
+            for _, rows in streams.feed(stream, ids, last_only=True):
+                if len(rows):
+                    one.take(rows[-1], answering)
+            running[stream] = one
+            _collect(running, replies, free, limit)
+        order = sorted(running)
+        if order:
+            ones = [running[stream] for stream in order]
+            rows = streams.step([one.token for one in ones], [one.place for one in ones], order)
+            for one, row in zip(ones, rows, strict=True):
+                one.take(row, answering)
+        _collect(running, replies, free, limit)
+    return [replies[number] for number in range(len(prompts))]
+
+
+def _collect(running: dict[int, _Running], replies: dict[int, Reply], free: list[int], limit: int) -> None:
+    """Take the answers that have ended out of their streams."""
+    for stream in [stream for stream, one in running.items() if one.writing.ended]:
+        one = running.pop(stream)
+        replies[one.number] = _reply(one, limit)
+        free.append(stream)
+    free.sort()
+
+
+def _reply(one: _Running, limit: int) -> Reply:
+    usage = Usage(
+        input_tokens=len(one.prompt),
+        output_tokens=one.writing.tokens,
+        cached_tokens=one.reused,
+        seconds=time.perf_counter() - one.begun,
+    )
+    if one.writing.ended == 'room':
+        why = f'the context of {limit} tokens was full after {one.writing.tokens} tokens of answer'
+        return Reply(one.writing.text, 'too_long', why, usage=usage)
+    return Reply(one.writing.text, reason=one.writing.ended, usage=usage)
+
+
+def _unanswerable(ids: Ids, limit: int) -> Reply | None:
+    usage = Usage(input_tokens=len(ids), output_tokens=0)
+    if not len(ids):
+        return Reply('', 'failed', 'the prompt is empty, and the model has no token to begin with', usage=usage)
+    if len(ids) >= limit:
+        why = f'the prompt has {len(ids)} tokens; the context of {limit} leaves no room for an answer'
+        return Reply('', 'too_long', why, usage=usage)
+    return None
+
+
+def _samples(prompts: Sequence[Ids]) -> list[int]:
+    """For each prompt, how many before it are the same."""
+    seen: dict[bytes, int] = {}
+    found = []
+    for ids in prompts:
+        key = ids.tobytes()
+        found.append(seen.get(key, 0))
+        seen[key] = found[-1] + 1
+    return found

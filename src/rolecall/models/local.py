@@ -1,0 +1,173 @@
+"""What local engines share: a worker thread, decoding options, requests as token ids, replies cut at their stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import Any, TypeVar
+
+from rolecall.models.protocol import ModelError, Reply, Usage
+from rolecall.models.reasoning import split_reasoning
+from rolecall.render.spans import Request
+from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = [
+    'Decoding',
+    'PromptEncoder',
+    'TokenPrompt',
+    'TransformersDecoding',
+    'WorkerThread',
+    'cut_at_stop',
+    'decode_continuation',
+    'separate_thinking',
+    'too_long_reply',
+]
+
+T = TypeVar('T')
+
+
+class WorkerThread:
+    """A thread that is made when there is work, and made anew when there is work after it was closed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, work: Callable[[Event], T]) -> T:
+        """Do the work in the thread. Who stops waiting stops the work: the event it is given is set then.
+
+        >>> asyncio.run(WorkerThread('small').run(lambda stopped: stopped.is_set()))
+        False
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self._name}')
+        stopped = Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work, stopped)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    async def close(self, let_go: Callable[[], object]) -> None:
+        """End the thread after what it is doing; the last it does is to let go of what it has."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await asyncio.get_running_loop().run_in_executor(pool, let_go)
+            await asyncio.to_thread(pool.shutdown)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How answers are to be drawn; without a temperature, the likeliest token is taken."""
+
+    max_new: int
+    min_new: int = 0
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersDecoding(Decoding):
+    """Answers of a model that `transformers` or vLLM runs."""
+
+    eos_ids: tuple[int, ...] | None = None
+    """None: those of the model."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of `transformers.GenerationConfig`."""
+
+    @property
+    def beams(self) -> int:
+        return int(self.extra.get('num_beams') or 1)
+
+    def room(self, length: int, limit: int | None) -> int:
+        """How many tokens the answer to a prompt of this length may have, where the model takes `limit` in all."""
+        return self.max_new if limit is None else max(0, min(self.max_new, limit - length))
+
+
+def cut_at_stop(text: str, stops: Iterable[str], *, after: int = 0) -> str | None:
+    """The text before the first stop that ends behind its `after`th character, or None if there is none.
+
+    >>> cut_at_stop('4\\n\\nQuestion: what', ['Question:', '\\n\\n'])
+    '4'
+    >>> cut_at_stop('4.', ['\\n']) is None
+    True
+    """
+    places = [text.find(stop, max(0, after - len(stop) + 1)) for stop in stops if stop]
+    found = [place for place in places if place >= 0]
+    return text[: min(found)] if found else None
+
+
+def too_long_reply(length: int, limit: int | None) -> Reply:
+    """The outcome for a prompt that leaves no room for an answer."""
+    reason = f'the prompt has {length} tokens, and the model takes {limit} with the answer.'
+    return Reply('', 'too_long', reason, usage=Usage(input_tokens=length, output_tokens=0))
+
+
+def separate_thinking(reply: Reply) -> Reply:
+    """The reply with the thinking taken out of its text.
+
+    >>> separate_thinking(Reply('<think>2 and 2</think>4')).text
+    '4'
+    """
+    answer, reasoning, exhausted = split_reasoning(reply.text, cut_off=reply.reason == 'length')
+    return replace(
+        reply, text=answer, reasoning=reasoning, outcome='thinking_exhausted' if exhausted else reply.outcome
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    """The token ids of a request, and the characters of its text they stand for (none if the request had ids)."""
+
+    ids: tuple[int, ...]
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEncoder:
+    """Requests to token ids. `begins`: a BOS goes first, where the tokenizer adds one and the request has none yet.
+
+    A chat template writes the BOS itself, so what it wrote is taken as it is: `begins=False`.
+    """
+
+    tokenizer: Tokenizer
+    begins: bool = True
+
+    def prompt(self, request: Request) -> TokenPrompt:
+        """The ids of a request; special tokens written in its text are those tokens."""
+        if isinstance(request, str):
+            found = self.tokenizer.offsets(request)
+            ids = [number for number, _, _ in found]
+            bos = self._bos(ids)
+            return TokenPrompt((*bos, *ids), (*((0, 0) for _ in bos), *((start, stop) for _, start, stop in found)))
+        ids = []
+        for part in request:
+            if isinstance(part, Mapping):
+                raise ModelError(
+                    'this model takes texts, and got messages: its chat template was not found when the prompts were '
+                    'made. Give chat_template in the model entry, or a path with tokenizer_config.json in it.'
+                )
+            ids += [part] if isinstance(part, int) else self.tokenizer.encode(part)
+        return TokenPrompt((*self._bos(ids), *ids))
+
+    def _bos(self, ids: Sequence[int]) -> tuple[int, ...]:
+        bos = self.tokenizer.bos_id
+        wanted = self.begins and self.tokenizer.adds_bos and bos is not None and list(ids[:1]) != [bos]
+        return (bos,) if wanted and bos is not None else ()
+
+
+def decode_continuation(tokenizer: Tokenizer, before: Sequence[int], ids: Sequence[int]) -> str:
+    """The text that `ids` add after `before`: a leading space stays, which a text of its own would lose."""
+    if not before:
+        return tokenizer.decode(ids)
+    anchor = before[-1:]
+    start = tokenizer.decode(anchor)
+    whole = tokenizer.decode([*anchor, *ids])
+    return whole[len(start) :] if whole.startswith(start) else tokenizer.decode(ids)

@@ -1,0 +1,188 @@
+"""A Transformers model's entry in a config: its settings, and what its files say before any weights are loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rolecall.checking import OptionReader
+from rolecall.models.local import PromptEncoder, TransformersDecoding
+from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
+from rolecall.registry import part_name
+from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
+
+__all__ = ['ModelFiles', 'TransformersSettings', 'read_transformers_entry']
+
+_OPTIONS = (
+    'type', 'abbr', 'path', 'tokenizer_path', 'model_kwargs', 'tokenizer_kwargs', 'generation_kwargs', 'max_seq_len',
+    'max_out_len', 'min_out_len', 'batch_size', 'stop_words', 'end_str', 'device', 'dtype', 'trust_remote_code',
+    'peft_path',
+)  # fmt: skip
+_DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersSettings:
+    """A model entry, understood."""
+
+    source: WeightsSource
+    chat: bool = False
+    """Whether the model's own chat template makes its prompts."""
+    batch_size: int = 8
+    max_seq_len: int | None = None
+    max_out_len: int = 512
+    min_out_len: int = 0
+    stops: tuple[str, ...] = ()
+    generation: Mapping[str, Any] = field(default_factory=dict)
+
+    def answering(self, sampling: Sampling) -> TransformersDecoding:
+        """How to answer: what a request asks for goes before what the entry says."""
+        said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        eos = said.pop('eos_token_id', None)
+        draws = said.pop('do_sample', None)
+        temperature = said.pop('temperature', None)
+        if said.pop('num_return_sequences', 1) != 1:
+            raise ModelError('num_return_sequences: to draw several answers is for the inferencer to ask.')
+        stops = (*sampling.stop, *(said.pop('stop_strings', None) or ()), *self.stops)
+        return TransformersDecoding(
+            max_new=_first(sampling.max_out_len, said.pop('max_new_tokens', None), self.max_out_len),
+            min_new=_first(sampling.min_out_len, said.pop('min_new_tokens', None), self.min_out_len),
+            temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
+            top_p=_first(sampling.top_p, said.pop('top_p', None)),
+            top_k=_first(sampling.top_k, said.pop('top_k', None)),
+            min_p=said.pop('min_p', None),
+            seed=_first(sampling.seed, said.pop('seed', None)),
+            stops=tuple(dict.fromkeys(stop for stop in stops if stop)),
+            eos_ids=None if eos is None else (eos,) if isinstance(eos, int) else tuple(eos),
+            extra=said,
+        )
+
+
+def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> TransformersSettings:
+    """Understand an entry; everything that is wrong with it is told at once."""
+    reader = OptionReader(entry, name)
+    reader.refuse_misspelt(_OPTIONS)
+    if entry.get('peft_path'):
+        reader.refuse(
+            'peft_path',
+            'adapters are not loaded: a score should belong to weights that can be named.',
+            "Merge the adapter into the model (peft's merge_and_unload), save that, and give its folder as path.",
+        )
+    path = reader.text('path')
+    if path is None:
+        reader.refuse('path', 'it is missing: give the folder of a model, or its name on the hub.')
+    device = reader.text('device')
+    if device is not None and not _DEVICE.fullmatch(device):
+        reader.refuse('device', f'unknown device {device!r}.', "It is 'cpu', 'cuda' or 'cuda:1', for example.")
+    least = entry.get('min_out_len')
+    model_kwargs, tokenizer_kwargs = reader.mapping('model_kwargs'), reader.mapping('tokenizer_kwargs')
+    dtypes = [entry.get('dtype'), *(model_kwargs.pop(key, None) for key in ('dtype', 'torch_dtype'))]
+    trusted = (reader.flag('trust_remote_code'), model_kwargs.pop('trust_remote_code', None))
+    source = WeightsSource(
+        path=path or '',
+        tokenizer_path=reader.text('tokenizer_path'),
+        device=device,
+        dtype=_dtype(reader, dtypes),
+        trust_remote_code=bool(next((flag for flag in trusted if flag is not None), False)),
+        model_kwargs=model_kwargs,
+        tokenizer_kwargs=tokenizer_kwargs,
+    )
+    settings = TransformersSettings(
+        source,
+        chat=part_name(entry.get('type', '')).endswith('withChatTemplate'),
+        batch_size=reader.whole('batch_size', least=1) or 8,
+        max_seq_len=reader.whole('max_seq_len', least=1),
+        max_out_len=reader.whole('max_out_len', least=1) or 512,
+        min_out_len=0 if least == 0 else reader.whole('min_out_len', least=1) or 0,
+        stops=(*(reader.texts('stop_words') or ()), *(reader.texts('end_str') or ())),
+        generation=reader.mapping('generation_kwargs'),
+    )
+    reader.raise_problems()
+    return settings
+
+
+def _dtype(reader: OptionReader, given: Iterable[object]) -> str | None:
+    """The name of a dtype: a text, torch's own, or a reference to it in a config that was read without torch."""
+    name = next((str(value).removeprefix('torch.') for value in given if value is not None), None)
+    if name is not None and name not in DTYPES:
+        reader.refuse('dtype', f'unknown dtype {name!r}.', f'Known: {", ".join(DTYPES)}.')
+    return name
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+_NOT_WEIGHTS = (
+    *('token', 'use_auth_token', 'hf_token'),
+    *('device_map', 'cache_dir', 'local_files_only', 'max_memory', 'offload_folder', 'low_cpu_mem_usage'),
+)
+"""Arguments of loading that change no reply, or that nobody may see."""
+_LIMITS = ('max_position_embeddings', 'n_positions', 'max_sequence_length')
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model on this machine, or not yet: then little is known."""
+
+    settings: TransformersSettings
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """What a reply depends on."""
+        settings, source = self.settings, self.settings.source
+        kwargs = {key: value for key, value in source.model_kwargs.items() if key not in _NOT_WEIGHTS}
+        said = {
+            'path': source.path,
+            'weights': digest_model_files(self._folder) if self._folder else None,
+            'tokenizer': source.tokenizer_path,
+            'dtype': source.dtype,
+            'model_kwargs': {key: str(value) for key, value in sorted(kwargs.items())},
+            'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
+            'stops': list(settings.stops),
+            'max_seq_len': settings.max_seq_len,
+            'max_out_len': settings.max_out_len,
+            'min_out_len': settings.min_out_len,
+        }
+        return {key: value for key, value in said.items() if value}
+
+    @cached_property
+    def max_seq_len(self) -> int | None:
+        """What the entry says, or the model's own limit; never more than there are learnt positions."""
+        config = self._config
+        said, learnt = self.settings.max_seq_len, config.get('n_positions')
+        if said is not None:
+            return min(said, learnt) if isinstance(learnt, int) else said
+        return next((config[key] for key in _LIMITS if isinstance(config.get(key), int)), None)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, if it can be had without the model's engine and without the network."""
+        return self.settings.source.found_tokenizer()
+
+    def encoder(self, tokenizer: Tokenizer) -> PromptEncoder:
+        """Requests to token ids, as this model wants them."""
+        return PromptEncoder(tokenizer, begins=not self.settings.chat)
+
+    @cached_property
+    def _folder(self) -> Path | None:
+        folder = Path(self.settings.source.path).expanduser()
+        if folder.is_dir():
+            return folder
+        found = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model that is kept here
+        return None if found is None else Path(found.name).parent
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        """The model's config.json; of a model of several parts, that of the text part."""
+        file = self._folder and self._folder / 'config.json'
+        if not file or not file.is_file():
+            return {}
+        found = json.loads(file.read_bytes())
+        return {**found, **found.get('text_config', {})}
