@@ -159,7 +159,8 @@ class VLLMModel:
 def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
     """What `vllm.LLM` is started with.
 
-    >>> vllm_arguments(read_transformers_entry({'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}, name='some'))
+    >>> entry = {'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}
+    >>> vllm_arguments(read_transformers_entry(entry, name='some'))
     {'model': 'some/model', 'enable_prefix_caching': True, 'trust_remote_code': False, 'tensor_parallel_size': 2}
     """
     source = settings.source
