@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from rolecall import preview, run_config
 from rolecall.cli.main import main
 from rolecall.errors import RunError
+from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.sft.examples import UntrainableError
+from rolecall.sft.training_file import pair_examples
 from servers import Server, serve
 
 tokenizers = pytest.importorskip('tokenizers')
@@ -178,42 +181,55 @@ def test_what_a_server_receives_is_what_is_shown(
         assert not any(dropped)
 
 
-def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: Path, tmp_path: Path) -> None:
-    config = {
-        'models': [
-            {
-                'abbr': 'm',
-                'path': 'toy',
-                'type': 'OpenAICompletions',
-                'base_url': server.url,
-                'key': 'k',
-                'tokenizer_path': str(tokenizer),
-                'max_seq_len': 70,
-                'max_out_len': 10,
-            }
-        ],
-        'datasets': [
-            {
-                'abbr': 'demo',
-                'type': 'Rows',
-                'train': TRAIN,
-                'test': ROWS[:1],
-                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
-                'infer_cfg': {
-                    'ice_template': {'type': 'PromptTemplate', 'template': 'Q: {q}\nA: {a}'},
-                    'prompt_template': {'type': 'PromptTemplate', 'template': TEXT, 'ice_token': '</E>'},
-                    'retriever': {'type': 'FixKRetriever', 'fix_id_list': [0, 1, 2, 3]},
-                    'inferencer': {'type': 'GenInferencer'},
-                },
-            }
-        ],
+def four_shots(url: str, tokenizer: Path, **options: Any) -> dict[str, Any]:
+    """A row with four shots, of which two fit."""
+    entry = {
+        'abbr': 'm',
+        'path': 'toy',
+        'type': 'OpenAICompletions',
+        'base_url': url,
+        'key': 'k',
+        'tokenizer_path': str(tokenizer),
+        'max_seq_len': 70,
+        'max_out_len': 10,
     }
+    dataset = {
+        'abbr': 'demo',
+        'type': 'Rows',
+        'train': TRAIN,
+        'test': ROWS[:1],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {
+            'ice_template': {'type': 'PromptTemplate', 'template': 'Q: {q}\nA: {a}'},
+            'prompt_template': {'type': 'PromptTemplate', 'template': TEXT, 'ice_token': '</E>'},
+            'retriever': {'type': 'FixKRetriever', 'fix_id_list': [0, 1, 2, 3]},
+            'inferencer': {'type': 'GenInferencer'},
+        },
+    }
+    return {'models': [entry | options], 'datasets': [dataset]}
+
+
+def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: Path, tmp_path: Path) -> None:
+    config = four_shots(server.url, tokenizer)
     (shown,) = preview(config)
     assert (shown.shots, shown.shots_dropped) == ((0, 1), 2)
     assert [note.kind for note in shown.notes] == ['shots_dropped']
     server.calls.clear()
-    run_config(config, out=tmp_path / 'run')
+    summary = run_config(config, out=tmp_path / 'run')
     assert [body['prompt'] for body in server.bodies] == [shown.request]
+    assert summary.plan.pairs[0].shots_dropped == 2
+
+
+def test_training_examples_have_the_shots_that_are_sent(tokenizer: Path) -> None:
+    plan = build(four_shots('http://localhost', tokenizer))
+    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    (shown,) = preview(four_shots('http://localhost', tokenizer))
+    ((_, teach),) = pair_examples(pair, form='text')
+    assert teach().asked == shown.request
+    plan = build(four_shots('http://localhost', tokenizer, max_seq_len=20))
+    ((_, refuse),) = pair_examples(Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open()), form='text')
+    with pytest.raises(UntrainableError, match='does not fit the context'):
+        refuse()
 
 
 def test_a_run_stops_when_it_would_send_what_is_not_shown(

@@ -61,14 +61,29 @@ class Inferencer:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def asks_turns(self) -> bool:
+        """Whether rows are dialogues, asked turn by turn."""
+        return self.kind == 'dialogue'
+
+    @property
     def asks_last_turn(self) -> bool:
         """Whether only the last turn of a dialogue is asked for."""
-        return self.kind == 'dialogue' and self.infer_mode == 'last'
+        return self.asks_turns and self.infer_mode == 'last'
 
     @property
     def asks_every_turn(self) -> bool:
         """Whether every turn of a dialogue is asked for, and has a prediction of its own."""
-        return self.kind == 'dialogue' and self.infer_mode != 'last'
+        return self.asks_turns and self.infer_mode != 'last'
+
+    @property
+    def compares_labels(self) -> bool:
+        """Whether the prompts of several labels are scored against each other."""
+        return self.kind == 'label'
+
+    @property
+    def scores_whole_text(self) -> bool:
+        """Whether the text itself is scored: there is no answer."""
+        return self.kind == 'whole'
 
     @classmethod
     def read(cls, name: str, options: Mapping[str, Any]) -> Inferencer:

@@ -172,17 +172,33 @@ class Pair:
         return len(self._program.turns(row))
 
     def step(self, row: Row, picked: Picked, replies: Sequence[str] = ()) -> Step | None:
-        """What is sent for a row after these replies, made to fit the context; None if nothing is left to ask."""
+        """What is sent for a row after these replies, made to fit the context; None if nothing is left to ask.
+
+        Without a model, a step has no requests.
+        """
         program, turns = self._program, self._program.turns(row)
         if len(replies) >= len(turns):
             return None
         turn = turns[len(replies)]
-        if self.budget.max_seq_len is None or self.model_entry is None:
+        if self.model_entry is None:
+            return Step((), picked.ids, turn)
+        if self.budget.max_seq_len is None:
             return Step(program.requests(row, picked.ids, turn, replies), picked.ids, turn)
         fitted = fit(
             lambda shots: program.requests(row, shots, turn, replies), picked.ids, self.model_entry.count, self.budget
         )
         return fitted if turn is None else replace(fitted, turn=turn)
+
+    def steps(
+        self, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
+    ) -> Iterator[tuple[Step, list[str]]]:
+        """Every step of a row, with the replies before it: those given, then stand-ins. A step too long is the last."""
+        said: list[str] = []
+        while (step := self.step(row, picked, said)) is not None:
+            yield step, said
+            if step.too_long:
+                return
+            said = [*said, stand_in_reply(replies, len(said))]
 
     def answers_at(self, row: Row, step: Step) -> dict[Hashable, int]:
         """The character at which each label's answer begins, where the template says so with its sep_token."""
@@ -203,20 +219,10 @@ class Pair:
     ) -> Iterator[Preview]:
         """Everything that is sent for one row, with origins. `replies` stand for what the model says in between."""
         try:
-            said: list[str] = []
-            while (step := self._step_to_show(row, picked, said)) is not None:
+            for step, said in self.steps(row, picked, replies=replies):
                 yield from self._show(number, row, picked, step, said)
-                if step.too_long:
-                    return
-                said.append(stand_in_reply(replies, len(said)))
         except RenderError as error:
             raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
-
-    def _step_to_show(self, row: Row, picked: Picked, replies: Sequence[str]) -> Step | None:
-        if self.model_entry is not None:
-            return self.step(row, picked, replies)
-        turns = self._program.turns(row)
-        return Step((), picked.ids, turns[len(replies)]) if len(replies) < len(turns) else None
 
     def _show(self, number: int, row: Row, picked: Picked, step: Step, replies: Sequence[str]) -> Iterator[Preview]:
         for label, trace, prompt in self._program.traces(row, step.shots, step.turn, replies):

@@ -98,15 +98,15 @@ class Task:
     @property
     def mode(self) -> Mode:
         """`ppl` where complete prompts are scored, `gen` where an answer follows."""
-        return 'ppl' if self.inferencer.kind in ('label', 'whole') else 'gen'
+        return 'ppl' if self.inferencer.compares_labels or self.inferencer.scores_whole_text else 'gen'
 
     @property
     def prompt_labels(self) -> tuple[Hashable, ...]:
         """The labels that have a prompt each: those weighed against each other, or the one of a whole text."""
-        if self.inferencer.kind == 'label':
+        if self.inferencer.compares_labels:
             return self.labels
         labels = self.wording.prompt.labels
-        return labels if self.inferencer.kind == 'whole' and len(labels) == 1 else (None,)
+        return labels if self.inferencer.scores_whole_text and len(labels) == 1 else (None,)
 
 
 def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task | None:
@@ -173,11 +173,11 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
     """What can be said about a dataset before a model is known."""
     asks = task.inferencer
     template = task.wording.prompt
-    if asks.kind == 'label' and not task.labels:
+    if asks.compares_labels and not task.labels:
         what = f'{asks.name} weighs labels, and there are none.'
         problems.add(at, what, 'Give a template for each label, or inferencer=dict(type=PPLInferencer, labels=[…]).')
         return
-    if asks.kind == 'label' and template.labels:
+    if asks.compares_labels and template.labels:
         for label in asks.labels:
             if label not in template.labels:
                 remedy = did_you_mean(label, template.labels)

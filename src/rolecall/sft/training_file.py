@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from rolecall.datasets import Row, first
@@ -22,6 +23,7 @@ from rolecall.prompts.values import text_of
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Span
+from rolecall.retrievers import Picked
 from rolecall.sft.examples import (
     MessagesExample,
     Stretch,
@@ -197,19 +199,38 @@ def trained_tokens(
 
 
 def pair_examples(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
-    """The examples of one dataset × model. Rows, examples and requests are those of the pair."""
+    """The examples of one dataset × model. Rows, shots and requests are those of the pair, fitted to the context."""
     make = _build_program(pair, _renderer_for(pair.model_entry, form), aim or Aim())
     kept: dict[tuple[int, ...], Callable[[Row], TrainingExample]] = {}
     for number, row, picked in pair.rows(limit):
-        if picked.ids not in kept:
-            if len(kept) >= _KEPT:
-                kept.clear()
-            kept[picked.ids] = make([pair.data.train[i] for i in picked.ids])
-        yield f'{pair.task.abbr}, row {number}', _program_examples(kept[picked.ids], row)
+        yield f'{pair.task.abbr}, row {number}', partial(_teach, pair, row, picked, make, kept)
 
 
-def _program_examples(training: Callable[[Row], TrainingExample], row: Row) -> Callable[[], TrainingExample]:
-    return lambda: training(row)
+def _teach(
+    pair: Pair,
+    row: Row,
+    picked: Picked,
+    make: Callable[[Sequence[Row]], Callable[[Row], TrainingExample]],
+    kept: dict[tuple[int, ...], Callable[[Row], TrainingExample]],
+) -> TrainingExample:
+    """The example of a row, with the shots that a run would send."""
+    shots = picked.ids if pair.budget.tokens is None else _fit_shots(pair, row, picked)
+    if shots not in kept:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[shots] = make([pair.data.train[i] for i in shots])
+    return kept[shots](row)
+
+
+def _fit_shots(pair: Pair, row: Row, picked: Picked) -> tuple[int, ...]:
+    """The shots of the row's last request, which is the longest."""
+    column = pair.task.wording.output_column
+    answers = row.get(column) if column is not None else None
+    replies = [text_of(answer) for answer in answers] if isinstance(answers, (list, tuple)) else None
+    *_, (step, _) = pair.steps(row, picked, replies=replies)
+    if step.too_long or step.cut is not None:
+        raise UntrainableError('the request does not fit the context', step.notes[0].message)
+    return step.shots
 
 
 def _build_program(
@@ -220,15 +241,15 @@ def _build_program(
 
     def make(shots: Sequence[Row]) -> Callable[[Row], TrainingExample]:
         with placed(task.where):
-            if asks.kind == 'dialogue':
+            if asks.asks_turns:
                 return DialogueTrainingProgram(
                     task.wording, renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
                 )
-            if asks.kind == 'label':
+            if asks.compares_labels:
                 return LabelTrainingProgram(task.wording, renderer, labels=task.labels, shots=shots, aim=aim)
             return TrainingProgram(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
 
-    if asks.kind == 'whole':
+    if asks.scores_whole_text:
         what = f'{asks.name} weighs whole texts: there is no answer to train on.'
         raise ConfigError(Problem(f'{task.where}.infer_cfg.inferencer', what, 'Use GenInferencer, or another dataset.'))
     return make

@@ -95,14 +95,14 @@ def _encode_messages(body: dict[str, Any], settings: OpenAISettings) -> dict[str
 
 def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked) -> Iterator[tuple[str, Request]]:
     """Each request of a row that does not depend on a reply, with a name of its own. Nothing if the row is too long."""
-    said: list[str] = []
-    while (step := pair.step(row, picked, said)) is not None and not step.too_long:
+    for step, _ in pair.steps(row, picked):
+        if step.too_long:
+            return
         labels = [label for label, _ in step.requests]
         for i, (label, request) in enumerate(step.requests):
             yield f'turn{step.turn}' if step.turn is not None else _name_label(label, i, labels), request
         if pair.waits:
             return
-        said.append('')
 
 
 def _name_label(label: Hashable, number: int, labels: Sequence[Hashable]) -> str:
