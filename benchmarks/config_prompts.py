@@ -25,7 +25,7 @@ from rolecall.config.files import load_config
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
 from rolecall.pairs.build import build
-from rolecall.pairs.kinds import INFERENCERS
+from rolecall.pairs.kinds import INFERENCER_KINDS
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.template import TEMPLATES
 from rolecall.registry import part_name
@@ -153,21 +153,21 @@ def case_of(entry: dict[str, Any]) -> dict[str, Any] | str:
     kind = prompt.get('type', 'PromptTemplate')
     if kind not in TEMPLATES:
         return f'template type {kind}'
-    if INFERENCERS.get(name) not in ('gen', 'label', 'whole'):
+    if INFERENCER_KINDS.get(name) not in ('gen', 'label', 'whole'):
         return f'inferencer {name}'
     retriever = infer.get('retriever', {'type': 'ZeroRetriever'})
     ids = retriever.get('fix_id_list') or []
     if retriever['type'] not in ('ZeroRetriever', 'FixKRetriever'):
         retriever, ids = {'type': 'FixKRetriever', 'fix_id_list': [0, 1]}, [0, 1]
-    labels = list(asks.get('labels') or labels_of(infer)) if INFERENCERS[name] == 'label' else []
-    if INFERENCERS[name] == 'label' and not labels:
+    labels = list(asks.get('labels') or labels_of(infer)) if INFERENCER_KINDS[name] == 'label' else []
+    if INFERENCER_KINDS[name] == 'label' and not labels:
         return 'labels from the data'
     templates = {key: infer[key] for key in ('ice_template', 'prompt_template') if infer.get(key)}
     return {
         'reader_cfg': {key: entry.get('reader_cfg', {}).get(key) for key in ('input_columns', 'output_column')},
         'infer_cfg': {**templates, 'retriever': retriever},
         'inferencer': asks if 'type' in asks else {'type': name},
-        'mode': 'ppl' if INFERENCERS[name] == 'whole' else 'gen',
+        'mode': 'ppl' if INFERENCER_KINDS[name] == 'whole' else 'gen',
         'labels': labels,
         'media': kind == 'MMPromptTemplate',
         'replacement': asks.get('gen_field_replace_token', ''),

@@ -86,7 +86,7 @@ def test_all_problems_of_a_config_are_reported_together() -> None:
     assert 'datasets[0].infer_cfg' in places
     assert 'datasets[0].infer_cfg.prompt_template.template.round[0]' in places
     assert 'datasets[1].reader_cfg.output_colum' in places
-    assert 'datasets[1].infer_cfg.inferencer' in places
+    assert 'datasets[1].infer_cfg.inferencer.type' in places
     assert any(place.startswith('models[0].meta_template') for place in places)
     assert "Did you mean 'retriever'?" in str(refused.value)
     assert "Did you mean 'GenInferencer'?" in str(refused.value)

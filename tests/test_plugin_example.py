@@ -48,6 +48,7 @@ def config(**entry: Any) -> dict[str, Any]:
                     ice_template=dict(template=ask),
                     prompt_template=dict(template=dict(begin=['</E>'], **ask), ice_token='</E>'),
                     retriever=dict(type='LastRetriever', ice_num=2),
+                    inferencer=dict(type='AskAgain', attempts=2),
                 ),
                 eval_cfg=dict(evaluator='distance', pred_postprocessor='last_word'),
                 **entry,

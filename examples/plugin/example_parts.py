@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall import PromptTemplate, Sampling
+from rolecall.inferencers.inferencer import Prediction, only_step
 from rolecall.lint import Rule
 from rolecall.lint.finding import Hit
 from rolecall.retrievers import Picked
@@ -47,6 +48,23 @@ class Calculator:
     def generate(self, requests: Sequence[str], sampling: Sampling) -> list[str]:
         asked = [request.replace('A:', '').strip().rpartition('Q:')[2] for request in requests]
         return [self.words.format(sum(map(int, re.findall(r'\d+', text)))) for text in asked]
+
+
+@dataclass(frozen=True)
+class AskAgain:
+    """Asks until the reply has a number in it, at most `attempts` times."""
+
+    needs = ('generate',)
+    sampling: Sampling
+    attempts: int = 3
+
+    async def infer(self, pair: Any, row: Any, picked: Picked, ask: Any) -> Prediction:
+        step = only_step(pair, row, picked)
+        replies: list[str] = []
+        while len(replies) < self.attempts and not re.search(r'\d', ''.join(replies[-1:])):
+            reply = await ask.generate(step.requests[0][1], self.sampling, sample=len(replies))
+            replies.append(reply.text)
+        return Prediction(replies[-1], replies=tuple(replies), shots_dropped=step.shots_dropped)
 
 
 def distance(prediction: str, gold: str) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
+from rolecall.prompts.template import TEMPLATES
 from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.retrievers.build import RETRIEVERS
 
 __all__ = ['CONFIG_PACKAGES', 'FOREIGN', 'OURS', 'is_foreign', 'is_standard', 'resolve', 'resolve_real']
 
@@ -19,32 +21,18 @@ FOREIGN = REFERENCE_SYSTEMS | {
 }  # fmt: skip
 """Packages that a config may name, but that are never imported for it unless the user asks: slow, or not installed."""
 
-_HOMES = {
-    'rolecall.config.finder': ('read_base',),
-    'rolecall.inferencers.dialogues': ('MultiTurnGenInferencer',),
-    'rolecall.inferencers.generation': ('GenInferencer', 'SCInferencer'),
-    'rolecall.inferencers.likelihood': ('CLPInferencer', 'LLInferencer'),
-    'rolecall.inferencers.perplexity': ('PPLInferencer', 'PPLOnlyInferencer'),
-    'rolecall.prompts.template': (
-        'MMPromptTemplate',
-        'MultiTurnPromptTemplate',
-        'PromptTemplate',
-        'RawPromptTemplate',
-    ),
-    'rolecall.retrievers': (
-        'BM25Retriever',
-        'DPPRetriever',
-        'FixKRetriever',
-        'MDLRetriever',
-        'RandomRetriever',
-        'SlidingWindowRetriever',
-        'TopkRetriever',
-        'VotekRetriever',
-        'ZeroRetriever',
-    ),
+OURS: dict[str, str] = {
+    'read_base': 'rolecall.config.finder:read_base',
+    'GenInferencer': 'rolecall.inferencers.generation:GenInferencer',
+    'SCInferencer': 'rolecall.inferencers.generation:SCInferencer',
+    'MultiTurnGenInferencer': 'rolecall.inferencers.generation:MultiTurnGenInferencer',
+    'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
+    'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
+    'PPLInferencer': 'rolecall.inferencers.perplexity:PPLInferencer',
+    'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
+    **{name: str(TEMPLATES.declared(name)) for name in TEMPLATES},
+    **{name: str(RETRIEVERS.declared(name)) for name in RETRIEVERS},
 }
-
-OURS: dict[str, str] = {name: f'{home}.{name}' for home, names in _HOMES.items() for name in names}
 """The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
 
 
@@ -74,7 +62,7 @@ def resolve(dotted: str, /) -> object | None:
     ours = OURS.get(rest.rpartition('.')[2]) if package in REFERENCE_SYSTEMS else None
     if ours is None:
         return None
-    module, _, name = ours.rpartition('.')
+    module, _, name = ours.partition(':')
     found: object = getattr(importlib.import_module(module), name)
     return found
 

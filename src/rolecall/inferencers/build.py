@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
 from rolecall.inferencers.inferencer import Inferencer
-from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
-from rolecall.inferencers.losses import DECIDE_BY, DecideBy
-from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
+from rolecall.inferencers.losses import DECIDE_BY
+from rolecall.pairs.kinds import INFERENCERS
 from rolecall.pairs.sampling import sampling_of, stated, wrong_sampling, wrong_stops
+from rolecall.usercode import user_code
 
 __all__ = ['build_inferencer']
 
 _SIDES = ('left', 'middle', 'right')
-_BY_NAME = {
-    'GenInferencer': 'gen',
-    'ParallelGenInferencer': 'gen',
-    'LMMGenInferencer': 'gen',
-    'ChatMLInferencer': 'gen',
-    'BFCLV3FunctionCallInferencer': 'gen',
-    'SCInferencer': 'votes',
-    'PPLInferencer': 'labels',
-    'PPLOnlyInferencer': 'whole',
-    'LLInferencer': 'likelihood',
-    'CLPInferencer': 'choices',
-    'MultiTurnGenInferencer': 'turns',
-    'ChatInferencer': 'turns',
-    'ParallelChatInferencer': 'turns',
-}
 
 
 def build_inferencer(
@@ -41,38 +27,46 @@ def build_inferencer(
     infer_mode: Any = 'every',
     samples: int | None = None,
     extract: Callable[[str], Any] | None = None,
+    own: Any = None,
 ) -> Inferencer:
     """The inferencer of a dataset for the model of an entry. Everything wrong with its options is reported at once.
+
+    `own` is the user's own: an object, or a class that is called with those options it takes; `sampling`, `samples` and
+    `extract` (the postprocessor) are offered, too.
 
     >>> build_inferencer('GenInferencer', {'max_out_len': 8}, entry={'max_out_len': 512}).needs
     ('generate',)
     """
-    kind = _BY_NAME.get(name)
-    if kind is None:
-        known = ', '.join(_BY_NAME)
+    found = INFERENCERS.get(name) if own is None else own
+    if found is None:
+        known = ', '.join(INFERENCERS)
         raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
     problems = [*_wrong_options(options), *wrong_stops(options, entry), *wrong_sampling(options, entry)]
     if problems:
         raise ConfigError(problems)
-    drawn = sampling_of(options, entry)
-    count = samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
-    match kind:
-        case 'gen':
-            return GenInferencer(drawn, count)
-        case 'votes':
-            return SCInferencer(drawn, count, extract or str.strip)
-        case 'turns':
-            return MultiTurnGenInferencer(drawn, infer_mode)
-        case 'labels':
-            before = options.get('normalizing_str')
-            decide_by: DecideBy = options.get('decide_by') or ('whole' if before is None else 'normalised')
-            return PPLInferencer(decide_by, before)
-        case 'whole':
-            return PPLOnlyInferencer()
-        case 'likelihood':
-            return LLInferencer()
-        case _:
-            return CLPInferencer(options.get('single_token', True))
+    before = options.get('normalizing_str')
+    offered = {
+        **options,
+        'sampling': sampling_of(options, entry),
+        'samples': samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1,
+        'extract': extract or str.strip,
+        'infer_mode': infer_mode,
+        'decide_by': options.get('decide_by') or ('whole' if before is None else 'normalised'),
+        'normalizing_str': before,
+        'single_token': options.get('single_token', True),
+    }
+    return _make(name, found, offered) if isinstance(found, type) else found
+
+
+def _make(name: str, found: type[Any], offered: Mapping[str, Any]) -> Inferencer:
+    """The class called with what it takes of the options, the model's sampling among them."""
+    wanted = inspect.signature(found).parameters
+    given = {option: value for option, value in offered.items() if option in wanted}
+    if problems := argument_problems(found, given, name=name):
+        raise ConfigError(problems)
+    with user_code(f'making the inferencer {name}', where=''):
+        made: Inferencer = found(**given)
+    return made
 
 
 def _wrong_options(options: Mapping[str, Any]) -> list[Problem]:

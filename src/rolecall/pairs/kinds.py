@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.pairs.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
+from rolecall.registry import Registry, bare_name, part_name
 
-__all__ = ['INFERENCERS', 'INFERENCER_OPTIONS', 'Inferencer']
+__all__ = ['INFERENCERS', 'INFERENCER_KINDS', 'INFERENCER_OPTIONS', 'Inferencer']
 
 Kind = Literal['gen', 'choices', 'label', 'whole', 'dialogue']
 """How rows are asked: generate, weigh choices, weigh labels, weigh the whole text, or turn by turn."""
 
-INFERENCERS: dict[str, Kind] = {
+INFERENCER_KINDS: dict[str, Kind] = {
     'GenInferencer': 'gen',
     'ParallelGenInferencer': 'gen',
     'LMMGenInferencer': 'gen',
@@ -37,6 +38,33 @@ INFERENCERS: dict[str, Kind] = {
     'ChatInferencer': 'dialogue',
     'ParallelChatInferencer': 'dialogue',
 }
+"""How each known inferencer asks. Those that are not in `INFERENCERS` can be previewed, but not run."""
+
+_GENERATION = 'rolecall.inferencers.generation'
+INFERENCERS: Registry[Any] = Registry(
+    'inferencer',
+    {
+        **dict.fromkeys(
+            (
+                'GenInferencer',
+                'ParallelGenInferencer',
+                'LMMGenInferencer',
+                'ChatMLInferencer',
+                'BFCLV3FunctionCallInferencer',
+            ),
+            f'{_GENERATION}:GenInferencer',
+        ),
+        'SCInferencer': f'{_GENERATION}:SCInferencer',
+        **dict.fromkeys(
+            ('MultiTurnGenInferencer', 'ChatInferencer', 'ParallelChatInferencer'),
+            f'{_GENERATION}:MultiTurnGenInferencer',
+        ),
+        'PPLInferencer': 'rolecall.inferencers.perplexity:PPLInferencer',
+        'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
+        'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
+        'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
+    },
+)
 
 _WORDING_OPTIONS = ('labels', 'gen_field_replace_token', 'infer_mode', 'prefill')
 _FITTING_OPTIONS = ('max_seq_len', 'truncate', 'batch_size')
@@ -59,6 +87,8 @@ class Inferencer:
     infer_mode: InferMode = 'last'
     prefill: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    own: Any = None
+    """A class or object of the user's own that asks; None for a built-in."""
 
     @property
     def asks_turns(self) -> bool:
@@ -86,9 +116,10 @@ class Inferencer:
         return self.kind == 'whole'
 
     @classmethod
-    def read(cls, name: str, options: Mapping[str, Any]) -> Inferencer:
-        """Understand an inferencer's options."""
+    def read(cls, type_: object, options: Mapping[str, Any]) -> Inferencer:
+        """Understand an inferencer's type and options."""
         problems: list[Problem] = []
+        name, kind, own = _find(type_)
         labels = options.get('labels') or ()
         if isinstance(labels, str) or not isinstance(labels, (list, tuple)):
             problems.append(Problem('labels', f'expected a list of labels, got {labels!r:.60}.'))
@@ -106,4 +137,21 @@ class Inferencer:
             problems.append(Problem('prefill', f'expected True or False, got {prefill!r}.'))
         if problems:
             raise ConfigError(problems)
-        return cls(name, INFERENCERS[name], tuple(labels), replacement, infer_mode, prefill, dict(options))
+        return cls(name, kind, tuple(labels), replacement, infer_mode, prefill, dict(options), own)
+
+
+def _find(type_: object) -> tuple[str, Kind, Any]:
+    """The name of an inferencer, how it asks, and the user's own class or object where it is one."""
+    ours = isinstance(type_, type) and type_.__module__.startswith('rolecall.')
+    name = part_name(type_) if ours else bare_name(type_)
+    if name in INFERENCER_KINDS:
+        return name, INFERENCER_KINDS[name], None
+    part = INFERENCERS.find(type_)
+    if not hasattr(part.value, 'infer'):
+        what = f'{part.name} is not an inferencer: it has no infer().'
+        raise ConfigError(Problem('type', what, 'docs/plugins.md shows what an inferencer must have.'))
+    kind: Any = getattr(part.value, 'kind', 'gen')
+    if kind not in get_args(Kind):
+        what = f'{part.name}.kind: unknown way of asking {kind!r}.'
+        raise ConfigError(Problem('type', what, did_you_mean(kind, get_args(Kind))))
+    return part.name, kind, part.value

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.pairs.kinds import INFERENCER_OPTIONS, INFERENCERS, Inferencer
+from rolecall.pairs.kinds import INFERENCER_OPTIONS, Inferencer
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Mode, Wording
@@ -158,14 +158,10 @@ def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Probl
 
 
 def _build_inferencer(written: object, where: str, problems: Problems) -> Inferencer | None:
-    options = dict(problems.mapping(where, written))
+    options = dict(written) if isinstance(written, Mapping) else {'type': written}
     problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
-    name = part_name(options.pop('type', 'GenInferencer'))
-    if name not in INFERENCERS:
-        problems.add(where, f'unknown inferencer {name!r}.', did_you_mean(name, INFERENCERS))
-        return None
     with problems.inside(where):
-        return Inferencer.read(name, options)
+        return Inferencer.read(options.pop('type', 'GenInferencer'), options)
     return None
 
 

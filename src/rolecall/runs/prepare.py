@@ -170,6 +170,7 @@ def _prepare_pair(
             infer_mode=task.inferencer.infer_mode,
             samples=_repeats(task),
             extract=scores.extract,
+            own=task.inferencer.own,
         )
     except ConfigError as error:
         problems += [_at(where, problem) for problem in error.problems]
