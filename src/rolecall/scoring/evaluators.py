@@ -10,6 +10,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
 from rolecall.scoring.blame import ScoringError, describe_error
+from rolecall.scoring.families import FAMILY_METRICS
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, mark_by
 from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
@@ -32,7 +33,6 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         'NQEvaluator': 'rolecall.scoring.metrics.matching:contains_an_answer',
         'SquadEvaluator': 'rolecall.scoring.metrics.overlap:word_f1',
         'SQuAD20Evaluator': 'rolecall.scoring.metrics.overlap:word_f1',
-        'LongBenchF1Evaluator': 'rolecall.scoring.metrics.overlap:word_f1',
         'RougeEvaluator': 'rolecall.scoring.metrics.overlap:rouge',
         'JiebaRougeEvaluator': 'rolecall.scoring.metrics.overlap:jieba_rouge',
         'BleuEvaluator': 'rolecall.scoring.metrics.overlap:bleu',
@@ -41,6 +41,7 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         'GenericLLMEvaluator': 'rolecall.scoring.metrics.judging:judge_accuracy',
         'LMEvaluator': 'rolecall.scoring.metrics.judging:judge_rating',
         'CascadeEvaluator': 'rolecall.scoring.metrics.judging:cascade',
+        **FAMILY_METRICS,
     },
 )
 """The evaluators of configs; each makes a metric."""
@@ -68,24 +69,7 @@ UNSUPPORTED: Mapping[str, str] = {
         ),
         _CODE,
     ),
-    **dict.fromkeys(
-        (
-            'NeedleBenchOriginEvaluator',
-            'NeedleBenchParallelEvaluator',
-            'NeedleBenchMultiEvaluator',
-            'NeedleBenchATCEvaluator',
-            'BabiLongEvaluator',
-            'LongBenchRougeEvaluator',
-            'LongBenchClassificationEvaluator',
-            'LongBenchCodeSimEvaluator',
-            'BFCLSingleTurnEvaluator',
-            'BFCLMultiTurnEvaluator',
-            'BBoxIoUEvaluator',
-            'TEvalEvaluator',
-            'IFEvaluator',
-        ),
-        _OWN_DATA,
-    ),
+    **dict.fromkeys(('TEvalEvaluator',), _OWN_DATA),
 }
 """Evaluators that configs name but rolecall does not implement, with the reason."""
 

@@ -10,6 +10,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import text_of
 from rolecall.registry import Registry
 from rolecall.scoring.blame import blame_errors_on
+from rolecall.scoring.families import FAMILY_POSTPROCESSORS
 from rolecall.scoring.naming import Entry, find_entry, option_problems
 
 __all__ = ['POSTPROCESSORS', 'Extract', 'is_empty', 'read_postprocessor']
@@ -42,6 +43,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
         'extract_non_reasoning_content': 'rolecall.scoring.postprocess.freeform:extract_non_reasoning_content',
         'humaneval_postprocess_v2': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v2',
         'humaneval_postprocess_v3': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v3',
+        **FAMILY_POSTPROCESSORS,
     },
     spelling=lambda name: re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower(),
 )

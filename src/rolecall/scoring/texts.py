@@ -1,16 +1,27 @@
-"""Split texts into the words they are compared by, without case, articles and punctuation."""
+"""What texts are compared by: their words without case, articles and punctuation, and what two texts share."""
 
 from __future__ import annotations
 
 import logging
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from rolecall.errors import needed
 from rolecall.prompts.values import text_of
 
-__all__ = ['alternatives', 'bare_words', 'chinese_words', 'cut_next_problem', 'plain_words', 'strip_text']
+__all__ = [
+    'alternatives',
+    'bare_words',
+    'chinese_words',
+    'cut_next_problem',
+    'f1_of_words',
+    'longest_common',
+    'plain_words',
+    'strip_text',
+]
 
 _NEXT_PROBLEM = re.compile(
     r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)\s*\d*|问题|题目)[*\s]*[:：]'
@@ -71,3 +82,40 @@ def chinese_words(text: str) -> list[str]:
     jieba = needed('jieba', extra='score', purpose='to find Chinese words')
     jieba.setLogLevel(logging.WARNING)
     return [word for word in jieba.lcut(text) if word.strip()]
+
+
+def f1_of_words(ours: Sequence[str], right: Sequence[str]) -> float:
+    """F1 of two bags of words; 0 if they share none.
+
+    >>> f1_of_words(['a', 'b'], ['b'])
+    0.6666666666666666
+    """
+    shared = (Counter(ours) & Counter(right)).total()
+    return 2 * shared / (len(ours) + len(right)) if shared else 0.0
+
+
+def longest_common(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """The longest common subsequence of two sequences.
+
+    >>> longest_common('the cat sat'.split(), 'the dog sat down'.split())
+    ['the', 'sat']
+    """
+    places: dict[str, int] = {}
+    for place, item in enumerate(left):
+        places[item] = places.get(item, 0) | 1 << place
+    full = (1 << len(left)) - 1
+    rows = [full]  # one row of the usual table at a time: a bit is 0 where the length grows
+    for item in right:
+        matches = rows[-1] & places.get(item, 0)
+        rows.append(((rows[-1] + matches) | (rows[-1] - matches)) & full)
+    found = []
+    at, row = len(left) - 1, len(right)
+    while at >= 0 and row > 0:
+        if not rows[row - 1] >> at & 1:
+            row -= 1
+        elif rows[row] >> at & 1:
+            at -= 1
+        else:
+            found.append(left[at])
+            at, row = at - 1, row - 1
+    return found[::-1]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import wraps
 from numbers import Real
 from typing import Any
 
+from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError
 
-__all__ = ['Answer', 'Mark', 'Metric', 'Number', 'is_boolean', 'make_mark', 'mark_by']
+__all__ = [
+    'Answer',
+    'Mark',
+    'Metric',
+    'Number',
+    'comparison',
+    'is_boolean',
+    'make_mark',
+    'mark_by',
+    'row_comparison',
+    'share_of_tallies',
+]
 
 Number = float | bool
 
@@ -84,6 +98,8 @@ def make_mark(result: Any) -> Mark:
     Traceback (most recent call last):
     rolecall.scoring.blame.ScoringError: returned None; expected right or wrong, a number, or a dict of numbers.
     """
+    if isinstance(result, Mark):
+        return result
     if isinstance(result, Mapping) and result and all(map(_is_finite, result.values())):
         parts = {name: float(number) for name, number in result.items()}
         return Mark(next(iter(parts.values())), parts=parts)
@@ -104,3 +120,63 @@ def _is_finite(result: Any) -> bool:
 def mark_by(compare: Callable[[Any, Any], Any]) -> Callable[[Answer], Mark]:
     """Turn a comparison of prediction and gold into a metric's mark."""
     return lambda answer: make_mark(compare(answer.prediction, answer.gold))
+
+
+def share_of_tallies(tally: Sequence[float]) -> float:
+    """The share of right parts in all parts, where rows have several: for tallies of (right, all)."""
+    return tally[0] / tally[1] if tally[1] else 0.0
+
+
+def comparison(
+    name: str = 'score',
+    *,
+    unit: str = '%',
+    lower_is_better: bool = False,
+    total: Callable[[Sequence[float]], float] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Metric]]:
+    """Decorate a comparison of prediction (as text) and gold: the result makes a metric from its further options.
+
+    >>> @comparison('accuracy')
+    ... def same(prediction, gold, fold=False):
+    ...     return prediction.lower() == gold.lower() if fold else prediction == gold
+    >>> same(fold=True).mark(Answer('A', 'a')).correct
+    True
+    """
+
+    def decorate(compare: Callable[..., Any]) -> Callable[..., Metric]:
+        def mark(answer: Answer, options: Mapping[str, Any]) -> Mark:
+            return make_mark(compare(text_of(answer.prediction), answer.gold, **options))
+
+        return _make_factory(compare, mark, 2, name, unit=unit, lower_is_better=lower_is_better, total=total)
+
+    return decorate
+
+
+def row_comparison(
+    name: str = 'score', *, needs_gold: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Metric]]:
+    """Like `comparison`, for a function of the whole `Answer`, which also has the row's columns."""
+
+    def decorate(compare: Callable[..., Any]) -> Callable[..., Metric]:
+        def mark(answer: Answer, options: Mapping[str, Any]) -> Mark:
+            return make_mark(compare(answer, **options))
+
+        return _make_factory(compare, mark, 1, name, needs_gold=needs_gold)
+
+    return decorate
+
+
+def _make_factory(
+    compare: Callable[..., Any],
+    mark: Callable[[Answer, Mapping[str, Any]], Mark],
+    skip: int,
+    name: str,
+    **settings: Any,
+) -> Callable[..., Metric]:
+    @wraps(compare)
+    def make(**options: Any) -> Metric:
+        return Metric(name, lambda answer: mark(answer, options), **settings)
+
+    parameters = list(inspect.signature(compare).parameters.values())[skip:]
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what a config may say
+    return make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, did_you_mean, needed
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
-from rolecall.scoring.texts import alternatives, bare_words, chinese_words, plain_words, strip_text
+from rolecall.scoring.texts import alternatives, bare_words, chinese_words, f1_of_words, plain_words, strip_text
 
 __all__ = ['bleu', 'jieba_rouge', 'rouge', 'word_f1']
 
@@ -25,7 +24,10 @@ def word_f1(language: str = 'en') -> Metric:
     def compare(prediction: Any, gold: Any) -> Mapping[str, float]:
         ours = bare_words(prediction)
         right = [bare_words(one) for one in alternatives(gold)] or [[]]
-        return {'f1': max(_f1(ours, one) for one in right), 'exact': float(ours in right)}
+        return {
+            'f1': max(f1_of_words(ours, one) if ours and one else float(ours == one) for one in right),
+            'exact': float(ours in right),
+        }
 
     return Metric('f1', mark_by(compare))
 
@@ -75,13 +77,6 @@ def _references(answer: Answer) -> list[str]:
     if not gold:
         raise ScoringError('needs a gold answer, but the list of gold answers is empty.')
     return list(map(strip_text, gold))
-
-
-def _f1(ours: Sequence[str], right: Sequence[str]) -> float:
-    if not ours or not right:
-        return float(ours == right)
-    shared = (Counter(ours) & Counter(right)).total()
-    return 2 * shared / (len(ours) + len(right))
 
 
 def _rouge_mark(words: Callable[[str], list[str]], kinds: Sequence[str]) -> Callable[[Answer], Mark]:

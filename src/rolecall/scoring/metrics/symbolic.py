@@ -12,7 +12,7 @@ from rolecall.errors import needed
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['same_expression']
+__all__ = ['equal_expressions', 'same_expression']
 
 _SECONDS = 3
 _LONGEST = 2000
@@ -25,11 +25,17 @@ def same_expression(version: str = 'v2') -> Metric:
     r"""The share of rows whose expression equals the gold one: `\frac12`, `0.5` and `1/2` are the same."""
     needed('math_verify', extra='score', purpose='to compare mathematical answers')
     return Metric(
-        'accuracy', mark_by(lambda prediction, gold: any(_same(prediction, one) for one in alternatives(gold)))
+        'accuracy',
+        mark_by(lambda prediction, gold: any(equal_expressions(prediction, one) for one in alternatives(gold))),
     )
 
 
-def _same(prediction: Any, gold: Any) -> bool:
+def equal_expressions(prediction: Any, gold: Any) -> bool:
+    r"""Whether two expressions are equal as numbers, sets or formulas.
+
+    >>> equal_expressions('0.5', r'\frac{1}{2}')
+    True
+    """
     ours, right = _drop_currency(prediction), _drop_currency(gold)
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)

@@ -1,0 +1,88 @@
+"""Chinese and English exams: GAOKAO-Bench in its seven forms, and AGIEval with cloze and multiple-choice questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rolecall.scoring.metrics.metric import Mark, Metric, comparison, share_of_tallies
+from rolecall.scoring.metrics.symbolic import equal_expressions
+from rolecall.scoring.postprocess.expressions import math_postprocess_v2
+from rolecall.scoring.texts import alternatives, strip_text
+
+__all__ = [
+    'cloze_answers',
+    'gaokao_five_of_seven',
+    'gaokao_multi_choice',
+    'gaokao_questions',
+    'gaokao_single_choice',
+    'gaokao_unscored',
+    'letter_sets',
+]
+
+_ANSWER = '【答案】'
+_FIVE = 5
+
+
+@comparison()
+def gaokao_single_choice(prediction: str, gold: Any) -> Mark:
+    """The share of questions whose last letter from A to D is the gold one."""
+    return _share_of_questions(re.findall('[A-D]', prediction)[-1:], gold)
+
+
+@comparison(total=share_of_tallies)
+def gaokao_questions(prediction: str, gold: Any) -> Mark:
+    """The share of a text's questions with the gold letter: after each `【答案】`, or the first letters."""
+    size = len(alternatives(gold))
+    marked = re.findall(rf'{_ANSWER}\s*[:：]*\s*([A-Z])', prediction)
+    letters = marked if len(marked) == size else re.findall('[A-Z]', prediction)[:size]
+    return _share_of_questions(letters, gold)
+
+
+@comparison()
+def gaokao_five_of_seven(prediction: str, gold: Any) -> Mark:
+    """The share of the five gaps filled with the gold letter from A to G."""
+    return _share_of_questions(re.findall('[A-G]', prediction)[:_FIVE], gold)
+
+
+@comparison()
+def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
+    """Full marks for exactly the gold letters, half for some of them and no others; read after `【答案】`."""
+    content = re.sub(r'\s+', '', prediction)
+    place = content.find(_ANSWER)
+    letters = ''.join(re.findall('[A-D]', content[place:] if place > 0 else content[-10:]))
+    wanted = strip_text(next(iter(alternatives(gold)), ''))
+    if letters == wanted:
+        return Mark(1.0, correct=True)
+    return Mark(0.5 if letters and set(letters) <= set(wanted) else 0.0, correct=False)
+
+
+def gaokao_unscored() -> Metric:
+    """Questions that a person has to grade (cloze, subjective, correction): rows are kept, without a score."""
+    return Metric('score', lambda answer: None)
+
+
+@comparison()
+def cloze_answers(prediction: str, gold: Any) -> bool:
+    r"""The share of rows whose final expression (after `答案是`, in `\boxed{…}`, in dollars) equals the gold one."""
+    return any(equal_expressions(math_postprocess_v2(prediction), one) for one in alternatives(gold))
+
+
+@comparison()
+def letter_sets(prediction: str, gold: Any) -> bool:
+    """The share of rows with exactly the gold letters, in any order."""
+    wanted = ''.join(map(strip_text, alternatives(gold)))
+    return _letters(prediction) == _letters(wanted) if wanted else False
+
+
+def _share_of_questions(letters: Sequence[str], gold: Any) -> Mark:
+    """The share of right letters; a reply with another number of letters answers nothing."""
+    wanted = list(map(strip_text, alternatives(gold)))
+    right = [ours == one for ours, one in zip(letters, wanted, strict=False)] if len(letters) == len(wanted) else []
+    share = sum(right) / len(wanted) if wanted else 0.0
+    return Mark(share, correct=share == 1 if len(wanted) == 1 else None, tally=(sum(right), len(wanted)))
+
+
+def _letters(text: str) -> set[str]:
+    return set(re.findall('[A-Z]', text))

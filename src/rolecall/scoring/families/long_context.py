@@ -1,0 +1,79 @@
+"""Answers from very long texts: InfiniteBench, BABILong and MRCR."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from rolecall.scoring.metrics.metric import comparison
+from rolecall.scoring.texts import alternatives, strip_text
+
+__all__ = ['bare_number', 'facts', 'first_words', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
+
+_MARKS = re.compile(r'[\n:"\'.,?!{}]')
+
+
+@comparison()
+def speakers(prediction: str, gold: Any) -> bool:
+    """The share of rows that name the speaker (the first gold answer) as a word, in any case."""
+    wanted = strip_text(next(iter(alternatives(gold)), ''))
+    return wanted.upper() in _MARKS.sub(' ', prediction).upper().split()
+
+
+@comparison()
+def key_values(prediction: str, gold: Any) -> bool:
+    """The share of rows that name a gold value as a word."""
+    words = _MARKS.sub(' ', prediction).split()
+    return any(strip_text(one) in words for one in alternatives(gold))
+
+
+@comparison()
+def running_numbers(prediction: str, gold: Any) -> float:
+    """How far a reply follows the gold numbers before it first differs, as a share of them."""
+    numbers = [int(digits) for digits in re.findall(r'[0-9]+', prediction)]
+    wanted = [int(strip_text(one)) for one in alternatives(gold)]
+    same = [ours == right for ours, right in zip(numbers, wanted, strict=False)]
+    right = same.index(False) if False in same else len(same)
+    return right / len(wanted) if wanted else 0.0
+
+
+@comparison()
+def facts(prediction: str, gold: Any) -> bool:
+    """The share of rows whose first sentence, cut at `<context>` or `<example>`, contains the gold answer."""
+    sentence = re.split(r'\.|<context>|<example>', prediction.lower(), maxsplit=1)[0]
+    return strip_text(next(iter(alternatives(gold)), '')).lower() in sentence
+
+
+@comparison()
+def recall_turn(prediction: str, gold: Any) -> float:
+    """How alike reply and gold answer are after their prefix (Ratcliff and Obershelp); 0 without the prefix.
+
+    The gold answer is a dict, or JSON, with `answer` and `prefix`.
+    """
+    facts_given = gold if isinstance(gold, Mapping) else json.loads(strip_text(gold))
+    answer, prefix = str(facts_given['answer']), str(facts_given['prefix'])
+    if not prediction.startswith(prefix):
+        return 0.0
+    return SequenceMatcher(None, prediction.removeprefix(prefix), answer.removeprefix(prefix)).ratio()
+
+
+def bare_number(text: str) -> str:
+    """The first number of the reply, without its sign.
+
+    >>> bare_number('It is -12.50, not 7')
+    '12.50'
+    """
+    found = re.search(r'\d+(?:\.\d+)?', text)
+    return found[0] if found else ''
+
+
+def first_words(text: str) -> str:
+    """The reply up to its first line break.
+
+    >>> first_words('in the kitchen\\nBecause')
+    'in the kitchen'
+    """
+    return text.partition('\n')[0]

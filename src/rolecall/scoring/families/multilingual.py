@@ -1,0 +1,80 @@
+"""P-MMEval and MGSM: choices, numbers and translations in many languages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rolecall.scoring.metrics.metric import comparison
+from rolecall.scoring.postprocess.numbers import last_number, number_of
+from rolecall.scoring.postprocess.options import first_option_postprocess
+from rolecall.scoring.texts import alternatives, strip_text
+
+__all__ = ['choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
+
+_STATED = (
+    'La réponse est',
+    'The answer is',
+    'Câu trả lời là',
+    'الجواب هو',
+    'คำตอบคือ',
+    '答案是',
+    '답변은',
+    'A resposta é',
+    '答えは',
+    'Jawaban adalah',
+    'La respuesta es',
+)
+_JSON = re.compile(r'["\']answer["\']\s*:\s*["\']?\s*([A-D])')
+_AFTER = re.compile(rf'(?:{"|".join(map(re.escape, _STATED))})\W{{0,8}}([A-Da-d])(?![A-Za-z])', re.IGNORECASE)
+_NUMBER_LABELS = re.compile(
+    r'(?:Answer|Réponse|Antwort|Respuesta|Ответ|回答|答案|答え|คำตอบ|Jibu|ఉత్తరం|সমাধান|উত্তর|Câu trả lời|Jawaban|'
+    r'Resposta|답변|الجواب)\s*[:：]',
+    re.IGNORECASE,
+)
+
+
+@comparison('accuracy')
+def choice_or_index(prediction: str, gold: Any) -> bool:
+    """The share of rows with the gold letter; a gold number is the index of the option, from 0."""
+    wanted = strip_text(next(iter(alternatives(gold)), ''))
+    letter = chr(ord('A') + int(wanted)) if wanted.isdecimal() else wanted
+    return bool(letter) and prediction.strip().upper() == letter.upper()
+
+
+@comparison('accuracy')
+def final_number(prediction: str, gold: Any) -> bool:
+    """The share of rows whose final number is the gold one."""
+    ours, right = number_of(read_final_number(prediction)), number_of(strip_text(gold))
+    return ours is not None and ours == right
+
+
+def read_choice(text: str, lang_code: str = '') -> str:
+    """The letter in `{"answer": "B"}`, after `the answer is` in one of ten languages, or the clearest one.
+
+    >>> read_choice('{"answer": "B"}'), read_choice('La réponse est C', lang_code='fr'), read_choice('(D)')
+    ('B', 'C', 'D')
+    """
+    found = _JSON.findall(text) or _AFTER.findall(text)
+    return found[-1].upper() if found else first_option_postprocess(text, options='ABCD')
+
+
+def read_final_number(text: str, lang: str = '') -> str:
+    """The number after the last `Answer:` in one of the benchmark's languages, or else the last number.
+
+    >>> read_final_number('7 apples.\\nRéponse: 1,200 pommes, pas 5.')
+    '1200'
+    """
+    labels = list(_NUMBER_LABELS.finditer(text))
+    after = text[labels[-1].end() :].strip().partition('\n')[0] if labels else ''
+    found = re.search(r'-?\d[\d,.]*', after)
+    return last_number(found[0].rstrip('.,')) if found else last_number(text)
+
+
+def read_translation(text: str, lang_fullname: str = '') -> str:
+    """The translation: the reply without empty lines.
+
+    >>> read_translation('\\nBonjour.\\n\\n', lang_fullname='French')
+    'Bonjour.'
+    """
+    return '\n'.join(line.strip() for line in text.split('\n') if line.strip())
