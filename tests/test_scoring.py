@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.config.reference import Reference
@@ -132,6 +132,7 @@ WORDS = st.lists(st.sampled_from(['the', 'cat', 'Cat', 'sat', 'on', 'a', 'mat', 
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4), st.booleans())
 def test_bleu_is_the_library_s_whatever_is_said(pairs: list[tuple[str, str]], lowercase: bool) -> None:
     sacrebleu = pytest.importorskip('sacrebleu')
