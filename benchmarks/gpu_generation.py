@@ -23,7 +23,7 @@ import torch
 import transformers
 
 from gpu_perplexity import SIZES, let_go, questions, random_model, timed, write
-from rolecall.models.local import TokenPrompt, TransformersDecoding
+from rolecall.models.local_engine import TokenPrompt, TransformersDecoding
 from rolecall.models.transformers.decoding import BatchGenerator
 from rolecall.models.transformers.weights import LoadedModel
 

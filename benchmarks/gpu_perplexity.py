@@ -25,7 +25,7 @@ from typing import Any
 import torch
 import transformers
 
-from rolecall.models.local import TokenPrompt
+from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import Scored
 from rolecall.models.transformers import logprobs as transformers_scoring
 from rolecall.models.transformers.logprobs import PromptScorer

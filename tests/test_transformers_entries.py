@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError
-from rolecall.models.local import PromptEncoder, cut_at_stop, decode_continuation
+from rolecall.models.local_engine import PromptEncoder, cut_at_stop, decode_continuation
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.transformers.entry import read_transformers_entry
 from rolecall.models.transformers.model import build
@@ -86,10 +86,10 @@ def test_an_entry_written_for_opencompass_is_understood() -> None:
     )
     assert settings.chat
     assert (settings.source.dtype, settings.source.trust_remote_code) == ('float16', True)
-    answering = settings.answering(Sampling())
-    assert (answering.max_new, answering.temperature, answering.eos_ids) == (100, 0.5, (1, 2))
-    assert answering.stops == ('<|im_end|>', '\n\n')
-    assert answering.extra == {'repetition_penalty': 1.1}
+    decoding = settings.decoding(Sampling())
+    assert (decoding.max_new, decoding.temperature, decoding.eos_ids) == (100, 0.5, (1, 2))
+    assert decoding.stops == ('<|im_end|>', '\n\n')
+    assert decoding.extra == {'repetition_penalty': 1.1}
 
 
 def test_code_of_strangers_is_not_trusted_unless_said() -> None:
@@ -101,11 +101,11 @@ def test_code_of_strangers_is_not_trusted_unless_said() -> None:
 def test_a_request_goes_before_the_entry() -> None:
     entry = {'path': 'm', 'max_out_len': 50, 'generation_kwargs': {'top_p': 0.5, 'max_new_tokens': 20, 'seed': 1}}
     settings = read_transformers_entry(entry, name='m')
-    assert settings.answering(Sampling()).max_new == 20
-    asked = settings.answering(Sampling(max_out_len=5, top_p=0.9, seed=2, stop=('\n',), extra={'min_p': 0.1}))
+    assert settings.decoding(Sampling()).max_new == 20
+    asked = settings.decoding(Sampling(max_out_len=5, top_p=0.9, seed=2, stop=('\n',), extra={'min_p': 0.1}))
     assert (asked.max_new, asked.top_p, asked.seed, asked.stops, asked.min_p) == (5, 0.9, 2, ('\n',), 0.1)
     with pytest.raises(ModelError, match='num_return_sequences'):
-        settings.answering(Sampling(extra={'num_return_sequences': 3}))
+        settings.decoding(Sampling(extra={'num_return_sequences': 3}))
 
 
 def test_nothing_heavy_is_imported_to_build_and_count(folder: Path) -> None:
@@ -147,11 +147,11 @@ def test_what_a_chat_template_wrote_is_taken_as_it_is(folder: Path) -> None:
 
 def test_special_tokens_in_a_prompt_are_those_tokens(folder: Path) -> None:
     encoder = PromptEncoder(load_tokenizer(folder))
-    prompt = encoder.prompt('<|im_start|>é')
+    prompt = encoder.encode('<|im_start|>é')
     assert prompt.ids[:2] == (0, 2)
     assert prompt.offsets == ((0, 0), (0, 12), (12, 13), (13, 13))
-    assert encoder.prompt([5, 6, 7]).ids == (0, 5, 6, 7)
-    assert encoder.prompt([0, 5, '<|im_end|>']).ids == (0, 5, 3)
+    assert encoder.encode([5, 6, 7]).ids == (0, 5, 6, 7)
+    assert encoder.encode([0, 5, '<|im_end|>']).ids == (0, 5, 3)
 
 
 def test_an_answer_keeps_its_leading_space() -> None:

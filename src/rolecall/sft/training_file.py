@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rolecall.datasets import Row, first
 from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, did_you_mean
-from rolecall.models.local import PromptEncoder
+from rolecall.models.local_engine import PromptEncoder
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import placed
@@ -155,11 +155,11 @@ def _tokens_entry(example: TextExample, encoder: PromptEncoder, report: SftRepor
     for token in encoder.tokenizer.special_tokens:
         if any(token in words for words in example.data):
             raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
-    whole = encoder.prompt(example.text)
+    whole = encoder.encode(example.text)
     trained, straddling = trained_tokens(whole.ids, whole.offsets, example.stretches, encoder.tokenizer)
     if not any(trained):
         raise UntrainableError('no token lies inside the answer')
-    asked = encoder.prompt(example.asked).ids
+    asked = encoder.encode(example.asked).ids
     report.straddling += straddling
     report.shifted += whole.ids[: len(asked)] != asked
     labels = [number if chosen else IGNORED for number, chosen in zip(whole.ids, trained, strict=True)]

@@ -56,7 +56,7 @@ def read_metadata(path: str | Path, *, arrays: Collection[str] = ()) -> dict[str
     path = Path(path)
     try:
         with path.open('rb', buffering=1 << 20) as file:
-            return _Reader(path, file).key_values(arrays)
+            return _MetadataReader(path, file).key_values(arrays)
     except OSError as error:
         raise DataError(f'{path}: cannot be read: {error.strerror or error}') from error
 
@@ -75,20 +75,20 @@ def chat_settings(path: str | Path) -> dict[str, str]:
     metadata = read_metadata(path, arrays=(tokens,))
     found = {
         'chat_template': metadata.get('tokenizer.chat_template'),
-        'bos_token': _element(metadata, tokens, 'tokenizer.ggml.bos_token_id'),
-        'eos_token': _element(metadata, tokens, 'tokenizer.ggml.eos_token_id'),
+        'bos_token': _array_element(metadata, tokens, 'tokenizer.ggml.bos_token_id'),
+        'eos_token': _array_element(metadata, tokens, 'tokenizer.ggml.eos_token_id'),
     }
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def _element(metadata: Mapping[str, Value], array: str, index: str) -> Value | None:
+def _array_element(metadata: Mapping[str, Value], array: str, index: str) -> Value | None:
     values, number = metadata.get(array), metadata.get(index)
     if isinstance(values, list) and isinstance(number, int) and 0 <= number < len(values):
         return values[number]
     return None
 
 
-class _Reader:
+class _MetadataReader:
     """One pass over the head of a file; `left` is what remains of it."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -107,24 +107,24 @@ class _Reader:
         self.unsigned('Q')  # the number of tensors
         count = self.unsigned('Q')
         if count > self.left:
-            raise self.trouble(f'says it has {count} key-values, more than the file can hold')
+            raise self.error_at(f'says it has {count} key-values, more than the file can hold')
         found: dict[str, Value] = {}
         for _ in range(count):
             start = self.offset
             key = self.string()
             if key in found:
-                raise self.trouble(f'the key {key!r} occurs twice', start)
+                raise self.error_at(f'the key {key!r} occurs twice', start)
             found[key] = self.value(self.unsigned('I'), whole=key in arrays)
         return found
 
     def check_header(self) -> None:
         if self.size < len(MAGIC) or self.take(len(MAGIC)) != MAGIC:
-            raise self.trouble('is not a GGUF file (it does not start with "GGUF")', 0)
+            raise self.error_at('is not a GGUF file (it does not start with "GGUF")', 0)
         head = self.take(4)
         self.order = '>' if head[3] and not head[0] else '<'
         version = struct.unpack(f'{self.order}I', head)[0]
         if version not in VERSIONS:
-            raise self.trouble(f'is GGUF version {version}; versions 2 and 3 are understood', 4)
+            raise self.error_at(f'is GGUF version {version}; versions 2 and 3 are understood', 4)
 
     def value(self, kind: int, *, whole: bool, depth: int = 0) -> Value:
         if kind == _STRING:
@@ -135,12 +135,12 @@ class _Reader:
 
     def array(self, *, whole: bool, depth: int) -> Value:
         if depth > DEEPEST_ARRAY:
-            raise self.trouble(f'arrays are nested more than {DEEPEST_ARRAY} deep')
+            raise self.error_at(f'arrays are nested more than {DEEPEST_ARRAY} deep')
         kind, count, start = self.unsigned('I'), self.unsigned('Q'), self.offset
         if kind not in _NAMES:
-            raise self.trouble(f'unknown value type {kind}', start - 12)
+            raise self.error_at(f'unknown value type {kind}', start - 12)
         if count > min(LONGEST_ARRAY, self.left):
-            raise self.trouble(f'an array says it has {count} elements; {self.left} bytes are left', start - 8)
+            raise self.error_at(f'an array says it has {count} elements; {self.left} bytes are left', start - 8)
         keep = whole or count <= SMALL_ARRAY
         if kind in _NUMBERS:
             if keep:
@@ -161,7 +161,7 @@ class _Reader:
 
     def numbers(self, kind: int, count: int) -> list[Value]:
         if kind not in _NUMBERS:
-            raise self.trouble(f'unknown value type {kind}', self.offset - 4)
+            raise self.error_at(f'unknown value type {kind}', self.offset - 4)
         layout = f'{self.order}{count}{_NUMBERS[kind]}'
         start = self.offset
         found: list[Value] = list(struct.unpack(layout, self.take(struct.calcsize(layout))))
@@ -169,7 +169,7 @@ class _Reader:
             return found
         for number, value in enumerate(found):
             if value not in (0, 1):
-                raise self.trouble(f'a bool is neither 0 nor 1 but {value}', start + number)
+                raise self.error_at(f'a bool is neither 0 nor 1 but {value}', start + number)
         return [bool(value) for value in found]
 
     def string(self) -> str:
@@ -178,12 +178,12 @@ class _Reader:
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:
-            raise self.trouble('a string is not UTF-8', start + error.start) from error
+            raise self.error_at('a string is not UTF-8', start + error.start) from error
 
     def string_length(self) -> int:
         length = self.unsigned('Q')
         if length > min(LONGEST_STRING, self.left):
-            raise self.trouble(f'a string says it has {length} bytes; {self.left} are left', self.offset - 8)
+            raise self.error_at(f'a string says it has {length} bytes; {self.left} are left', self.offset - 8)
         return length
 
     def unsigned(self, code: str) -> int:
@@ -195,7 +195,7 @@ class _Reader:
         self.check_left(count)
         data = self.file.read(count)
         if len(data) != count:
-            raise self.trouble(f'ends here; {count} more bytes were expected')
+            raise self.error_at(f'ends here; {count} more bytes were expected')
         self.offset += count
         return data
 
@@ -206,7 +206,7 @@ class _Reader:
 
     def check_left(self, count: int) -> None:
         if count > self.left:
-            raise self.trouble(f'ends too early: {count} bytes were expected, {self.left} are left')
+            raise self.error_at(f'ends too early: {count} bytes were expected, {self.left} are left')
 
-    def trouble(self, what: str, offset: int | None = None) -> DataError:
+    def error_at(self, what: str, offset: int | None = None) -> DataError:
         return DataError(f'{self.path}: offset {self.offset if offset is None else offset}: {what}')

@@ -54,7 +54,7 @@ class TiktokenTokenizer:
     adds_bos: bool = field(default=False, init=False)
 
     @classmethod
-    def named(cls, name: str) -> TiktokenTokenizer:
+    def load(cls, name: str) -> TiktokenTokenizer:
         """By encoding ('o200k_base') or by model ('gpt-4o'). The package downloads an encoding it has not kept."""
         package = import_tiktoken()
         try:

@@ -86,16 +86,14 @@ def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
     if isinstance(source, Mapping):
         found = find_tokenizer(source)
         if found is None:
-            raise _nothing_at(
-                ', '.join(f'{key}={source[key]!r}' for key in _LOCAL_KEYS if key in source) or 'the entry'
-            )
+            raise _not_found(', '.join(f'{key}={source[key]!r}' for key in _LOCAL_KEYS if key in source) or 'the entry')
         return found
     name = str(source)
     if name.startswith(_TIKTOKEN):
-        return TiktokenTokenizer.named(name.removeprefix(_TIKTOKEN))
+        return TiktokenTokenizer.load(name.removeprefix(_TIKTOKEN))
     file = _tokenizer_file(name)
     if file is None:
-        raise _nothing_at(name)
+        raise _not_found(name)
     return _load_file(file)
 
 
@@ -117,7 +115,7 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
         if file is not None:
             return _load_file(file)
     for name in _openai_names(entry):
-        found = _kept_encoding(name)
+        found = _cached_encoding(name)
         if found is not None:
             return found
     return None
@@ -139,12 +137,12 @@ def _openai_names(entry: Mapping[str, object]) -> Iterator[str]:
     yield from _names(entry, _LOCAL_KEYS if openai else ('model',))
 
 
-def _kept_encoding(name: str) -> TiktokenTokenizer | None:
+def _cached_encoding(name: str) -> TiktokenTokenizer | None:
     try:
         encoding = encoding_name(name)
     except MissingExtraError:
         return None
-    return TiktokenTokenizer.named(encoding) if encoding is not None and is_cached(encoding) else None
+    return TiktokenTokenizer.load(encoding) if encoding is not None and is_cached(encoding) else None
 
 
 def _tokenizer_file(name: str) -> Path | None:
@@ -197,7 +195,7 @@ def _load_file(file: Path) -> Tokenizer:
     return LlamaVocabulary(file)
 
 
-def _nothing_at(name: str) -> DataError:
+def _not_found(name: str) -> DataError:
     return DataError(
         f'{name}: no tokenizer is here.\n'
         "Name a folder with tokenizer.json or a .gguf file in it, such a file, or 'tiktoken:NAME'."

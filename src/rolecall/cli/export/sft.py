@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.cli.selection import Selection
-    from rolecall.models.local import PromptEncoder
+    from rolecall.models.local_engine import PromptEncoder
     from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
     from rolecall.sft.training_file import Given

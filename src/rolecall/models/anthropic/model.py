@@ -61,7 +61,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
     address = read_server_address(reader, usual, endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
-    settings = _Settings(
+    settings = AnthropicSettings(
         model=model,
         length=reader.whole('max_out_len', least=1) or _LENGTH,
         parameters=parameters | reader.mapping('generation_kwargs', 'claude_extra_kwargs'),
@@ -89,7 +89,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class AnthropicSettings:
     """An entry, understood."""
 
     model: str
@@ -120,7 +120,7 @@ class AnthropicModel:
     batch = 1
     capabilities = Capabilities(chat=True, media=True, tools=True, prefill=True)
 
-    def __init__(self, settings: _Settings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+    def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
         self.name = name
         self.max_seq_len = settings.max_seq_len
         self._settings = settings
@@ -134,11 +134,11 @@ class AnthropicModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
-        return await run_together([self._reply(request, sampling) for request in requests])
+        return await run_together([self._request_reply(request, sampling) for request in requests])
 
-    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told as they come."""
-        return await self._reply(request, sampling, tell)
+        return await self._request_reply(request, sampling, on_text)
 
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Not offered by this API."""
@@ -152,7 +152,7 @@ class AnthropicModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling, tell: OnText | None = None) -> Reply:
+    async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
         if not is_messages(request):
             raise ModelError(f'{self._client.about}: this is a chat model and takes messages, not a text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
@@ -162,11 +162,11 @@ class AnthropicModel:
             else write_anthropic_messages(request)
         )
         body = {**self._settings.body(sampling), **written}
-        if self._settings.stream or tell is not None:
+        if self._settings.stream or on_text is not None:
             body['stream'] = True
         started = time.perf_counter()
         try:
-            answer = await self._answer(body, tell)
+            answer = await self._exchange(body, on_text)
             return read_message(answer, seconds=time.perf_counter() - started)
         except HttpStatusError as error:
             outcome = row_outcome(error)
@@ -174,12 +174,12 @@ class AnthropicModel:
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any], tell: OnText | None) -> Any:
+    async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
         if not body.get('stream'):
             return await self._client.post('messages', body)
         collector = StreamedMessage()
-        listening = collector if tell is None else TextListener(collector, tell, read_text_delta)
+        listening = collector if on_text is None else TextListener(collector, on_text, read_text_delta)
         answer = await self._client.stream('messages', body, listening)
-        return collector.whole() if answer is None else answer
+        return collector.join() if answer is None else answer

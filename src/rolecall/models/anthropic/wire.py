@@ -48,17 +48,17 @@ def write_anthropic_messages(messages: Sequence[Block]) -> dict[str, Any]:
                 raise ModelError("Anthropic's format takes system messages before the dialogue, not within it.")
             systems.append(message.get('content') or '')
         else:
-            _add(written, _written_message(message))
-    return {'messages': written, **({'system': _system(systems)} if systems else {})}
+            _append_message(written, _write_message(message))
+    return {'messages': written, **({'system': _join_system(systems)} if systems else {})}
 
 
-def _system(contents: Sequence[Any]) -> Any:
+def _join_system(contents: Sequence[Any]) -> Any:
     if all(isinstance(content, str) for content in contents):
         return '\n'.join(contents)
-    return [block for content in contents for block in _blocks(content)]
+    return [block for content in contents for block in _write_blocks(content)]
 
 
-def _add(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
+def _append_message(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
     """Results of tools that follow each other are one message."""
     if written and _holds_results(message) and _holds_results(written[-1]):
         written[-1]['content'] += message['content']
@@ -71,35 +71,35 @@ def _holds_results(message: Block) -> bool:
     return isinstance(content, list) and bool(content) and content[0]['type'] == 'tool_result'
 
 
-def _written_message(message: Block) -> dict[str, Any]:
+def _write_message(message: Block) -> dict[str, Any]:
     content = message.get('content')
     if message['role'] == 'tool':
-        result = {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': _content(content)}
+        result = {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': _write_content(content)}
         return {'role': 'user', 'content': [result]}
-    calls = [_written_call(call) for call in message.get('tool_calls') or ()]
-    return {'role': message['role'], 'content': [*_blocks(content), *calls] if calls else _content(content)}
+    calls = [_write_call(call) for call in message.get('tool_calls') or ()]
+    return {'role': message['role'], 'content': [*_write_blocks(content), *calls] if calls else _write_content(content)}
 
 
-def _content(content: Any) -> Any:
-    return content or '' if content is None or isinstance(content, str) else _blocks(content)
+def _write_content(content: Any) -> Any:
+    return content or '' if content is None or isinstance(content, str) else _write_blocks(content)
 
 
-def _blocks(content: Any) -> list[Block]:
+def _write_blocks(content: Any) -> list[Block]:
     if content is None or isinstance(content, str):
         return [{'type': 'text', 'text': content}] if content else []
-    return [_block(part) for part in content]
+    return [_write_block(part) for part in content]
 
 
-def _block(part: Block) -> Block:
+def _write_block(part: Block) -> Block:
     url = part_url(part)
     if url is None:
         return part
     if part['type'] != 'image_url':
         raise ModelError(f"Anthropic's format has no place for {part['type']} parts.")
-    return {'type': 'image', 'source': _source(url)}
+    return {'type': 'image', 'source': _image_source(url)}
 
 
-def _source(url: str) -> Block:
+def _image_source(url: str) -> Block:
     if _REMOTE.match(url):
         return {'type': 'url', 'url': url}
     if data := _DATA.match(url):
@@ -108,7 +108,7 @@ def _source(url: str) -> Block:
     return {'type': 'base64', 'media_type': kind, 'data': base64.b64encode(content).decode('ascii')}
 
 
-def _written_call(call: Block) -> Block:
+def _write_call(call: Block) -> Block:
     function = call['function']
     arguments = parse_arguments(function.get('arguments'))
     return {'type': 'tool_use', 'id': call.get('id'), 'name': function['name'], 'input': arguments}
@@ -116,10 +116,10 @@ def _written_call(call: Block) -> Block:
 
 def write_tools(tools: Sequence[Block]) -> list[Block]:
     """Tools in Anthropic's form; those that have it already stay as they are."""
-    return [_written_tool(tool['function']) if 'function' in tool else tool for tool in tools]
+    return [_write_tool(tool['function']) if 'function' in tool else tool for tool in tools]
 
 
-def _written_tool(function: Block) -> Block:
+def _write_tool(function: Block) -> Block:
     described = {'description': function['description']} if function.get('description') else {}
     schema = function.get('parameters') or {'type': 'object', 'properties': {}}
     return {'name': function['name'], **described, 'input_schema': schema}
@@ -170,7 +170,7 @@ class StreamedMessage:
     """Collects the events of a streamed answer."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self._write_blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[int, list[str]] = {}
         self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
@@ -182,7 +182,7 @@ class StreamedMessage:
         if kind == 'message_start':
             self._usage |= event['message'].get('usage') or {}
         elif kind == 'content_block_start':
-            self._blocks[event['index']] = dict(event['content_block'])
+            self._write_blocks[event['index']] = dict(event['content_block'])
             self._pieces[event['index']] = []
         elif kind == 'content_block_delta':
             delta = event['delta']
@@ -195,13 +195,15 @@ class StreamedMessage:
         elif kind == 'message_stop':
             self.finished = True
 
-    def whole(self) -> dict[str, Any]:
+    def join(self) -> dict[str, Any]:
         """The answer as it would have come in one piece."""
-        blocks = [_whole_block(block, ''.join(self._pieces[index])) for index, block in sorted(self._blocks.items())]
+        blocks = [
+            _join_block(block, ''.join(self._pieces[index])) for index, block in sorted(self._write_blocks.items())
+        ]
         return {'content': blocks, 'stop_reason': self._stop_reason, 'usage': self._usage}
 
 
-def _whole_block(block: dict[str, Any], text: str) -> dict[str, Any]:
+def _join_block(block: dict[str, Any], text: str) -> dict[str, Any]:
     if block['type'] == 'tool_use':
         return {**block, 'input': parse_arguments(text)}
     if block['type'] in ('text', 'thinking'):

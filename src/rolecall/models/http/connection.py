@@ -21,7 +21,7 @@ from rolecall.errors import MissingExtraError
 from rolecall.models.http.address import Address
 from rolecall.models.http.body import EventReader
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
-from rolecall.models.http.secrets import Keys, without_secrets
+from rolecall.models.http.secrets import Keys, hide_secrets
 from rolecall.models.protocol import ModelError, OnText
 from rolecall.prompts.multimodal import MediaUrl
 
@@ -91,14 +91,14 @@ class HttpClient:
         self._key_header = key_header
         self._headers = {'Content-Type': 'application/json', **(headers or {})}
         self._timeout = timeout
-        self._pace = _Pace(per_second) if per_second else None
+        self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
     async def post(self, endpoint: str, body: Mapping[str, Any]) -> Any:
         """Send a body and give the decoded answer."""
-        return await self._exchange('POST', endpoint, _encoded(body))
+        return await self._exchange('POST', endpoint, _encode_body(body))
 
     async def get(self, endpoint: str) -> Any:
         """The decoded answer of an endpoint that takes no body."""
@@ -106,7 +106,7 @@ class HttpClient:
 
     async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
         """Send a body and give the events of the answer to `collector`; the answer, if the server did not stream."""
-        return await self._exchange('POST', endpoint, _encoded(body), collector)
+        return await self._exchange('POST', endpoint, _encode_body(body), collector)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -114,20 +114,18 @@ class HttpClient:
         if session is not None:
             await session.close()
 
-    def malformed(self, what: str) -> ModelError:
+    def malformed_error(self, what: str) -> ModelError:
         """The error for an answer that is not what the protocol says."""
-        return ModelError(
-            f'{self.about}: the answer cannot be read ({self._hidden(what)}).', transient=True, status=200
-        )
+        return ModelError(f'{self.about}: the answer cannot be read ({self._hide(what)}).', transient=True, status=200)
 
     async def _exchange(
         self, method: str, endpoint: str, data: bytes | None, collector: Collector | None = None
     ) -> Any:
         package = _aiohttp()
-        keys = self._keys_in_turn()
+        keys = self._rotate_keys()
         session = self._session(package)
-        if self._pace is not None:
-            await self._pace.turn()
+        if self._limiter is not None:
+            await self._limiter.wait_turn()
         sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
         url = self.address.endpoint(endpoint)
         try:
@@ -135,58 +133,58 @@ class HttpClient:
                 if response.status != 200:
                     self._refuse(status_error(self.about, response.status, response.headers, await response.read()))
                 if collector is None or response.content_type == 'application/json':
-                    return self._decoded(await response.read())
-                return await self._collected(response, collector)
+                    return self._decode(await response.read())
+                return await self._collect_events(response, collector)
         except asyncio.TimeoutError as error:
             connecting = isinstance(error, package.ConnectionTimeoutError)
             missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self._timeout:g}'
             raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
         except (package.ClientError, OSError) as error:
-            raise self._broken(package, error) from error
+            raise self._connection_error(package, error) from error
 
-    async def _collected(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
+    async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
         reader = EventReader()
         async for chunk in response.content.iter_any():
-            self._take(reader.feed(chunk), collector)
-        self._take(reader.finish(), collector)
+            self._pass_events(reader.feed(chunk), collector)
+        self._pass_events(reader.finish(), collector)
         if not collector.finished:
-            raise self.malformed('the stream broke off before its end')
+            raise self.malformed_error('the stream broke off before its end')
 
-    def _take(self, events: Iterator[bytes], collector: Collector) -> None:
+    def _pass_events(self, events: Iterator[bytes], collector: Collector) -> None:
         for event in events:
             if event.strip() != b'[DONE]':
-                collector.take(self._decoded(event))
+                collector.take(self._decode(event))
 
-    def _decoded(self, raw: bytes) -> Any:
+    def _decode(self, raw: bytes) -> Any:
         try:
             found = json.loads(raw)
         except ValueError:
-            raise self.malformed(f'not JSON: {raw[:80].decode("utf-8", "replace")!r}') from None
+            raise self.malformed_error(f'not JSON: {raw[:80].decode("utf-8", "replace")!r}') from None
         if isinstance(found, dict) and found.get('error'):
             self._refuse(embedded_error(self.about, found['error']))
         return found
 
     def _refuse(self, error: HttpStatusError) -> NoReturn:
         hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
-        error.args = (self._hidden(str(error)) + hint,)
-        error.said = self._hidden(error.said)
+        error.args = (self._hide(str(error)) + hint,)
+        error.said = self._hide(error.said)
         raise error
 
-    def _broken(self, package: ModuleType, error: Exception) -> ModelError:
-        why = self._hidden(str(error) or type(error).__name__)
+    def _connection_error(self, package: ModuleType, error: Exception) -> ModelError:
+        why = self._hide(str(error) or type(error).__name__)
         if isinstance(error, package.ClientConnectorError):
             what = f'the server cannot be reached ({why}). Is it running, and is the base URL right?'
         else:
             what = f'the connection broke ({why}).'
         return ModelError(f'{self.about}: {what}', transient=not _is_final(package, error))
 
-    def _hidden(self, text: str) -> str:
+    def _hide(self, text: str) -> str:
         secrets = [*self._keys.values(), *_secret_values(self._headers)]
         if self.address.credentials is not None:
             secrets.append(self.address.credentials[1])
-        return without_secrets(text, secrets)
+        return hide_secrets(text, secrets)
 
-    def _keys_in_turn(self) -> Iterator[Mapping[str, str] | None]:
+    def _rotate_keys(self) -> Iterator[Mapping[str, str] | None]:
         """The header of one key after the other, for ever."""
         if self._with_key is None:
             name, form = self._key_header
@@ -211,7 +209,7 @@ class HttpClient:
         return session
 
 
-class _Pace:
+class _RateLimiter:
     """At most so many starts a second, evenly spread."""
 
     __slots__ = ('_gap', '_next')
@@ -220,7 +218,7 @@ class _Pace:
         self._gap = 1 / per_second
         self._next = 0.0
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         now = time.monotonic()
         start = max(now, self._next)
         self._next = start + self._gap
@@ -242,14 +240,14 @@ async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Res
         raise
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode_body(body: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, default=_as_json).encode()
+        return json.dumps(body, ensure_ascii=False, default=_json_default).encode()
     except UnicodeEncodeError:  # half a surrogate pair in the data: JSON can carry it only escaped
-        return json.dumps(body, default=_as_json).encode()
+        return json.dumps(body, default=_json_default).encode()
 
 
-def _as_json(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, MediaUrl):
         return str(value)
     if isinstance(value, Mapping):

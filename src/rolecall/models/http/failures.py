@@ -40,17 +40,17 @@ class HttpStatusError(ModelError):
 
 def status_error(about: str, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
     """The error for an answer with an error status. `about` names server and model."""
-    code, said = _explained(body)
+    code, said = _read_error_body(body)
     if 300 <= status < 400:
         said = f'It sends us on to {headers.get("Location", "another address").partition("?")[0]}: name that address.'
-    return _told(about, status, code, said, retry_after(headers))
+    return _build_error(about, status, code, said, retry_after(headers))
 
 
 def embedded_error(about: str, error: object) -> HttpStatusError:
     """The error for an answer that began well and then says `error`."""
-    code, said = _code_and_sentence(error)
+    code, said = _code_and_message(error)
     status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else _STATUS_OF.get(code, 500)
-    return _told(about, status, code, said, None)
+    return _build_error(about, status, code, said, None)
 
 
 def row_outcome(error: HttpStatusError) -> Outcome | None:
@@ -89,7 +89,7 @@ def _number(written: str | None) -> float | None:
     return number if 0 <= number < float('inf') else None
 
 
-def _told(about: str, status: int, code: str, said: str, wait: float | None) -> HttpStatusError:
+def _build_error(about: str, status: int, code: str, said: str, wait: float | None) -> HttpStatusError:
     quoted = f' The server says: {said}' if said else ''
     return HttpStatusError(
         f'{about}: {_meaning(status, code)} ({status}).{quoted}', status=status, code=code, said=said, wait=wait
@@ -110,25 +110,25 @@ def _meaning(status: int, code: str) -> str:
     return 'the address has moved' if 300 <= status < 400 else 'the request was refused'
 
 
-def _explained(body: bytes) -> tuple[str, str]:
+def _read_error_body(body: bytes) -> tuple[str, str]:
     text = body.decode('utf-8', 'replace')
     try:
         found = json.loads(text)
     except ValueError:
-        return '', _short(text)
-    return _code_and_sentence(found.get('error') or found if isinstance(found, dict) else found)
+        return '', _shorten(text)
+    return _code_and_message(found.get('error') or found if isinstance(found, dict) else found)
 
 
-def _code_and_sentence(error: Any) -> tuple[str, str]:
+def _code_and_message(error: Any) -> tuple[str, str]:
     if not isinstance(error, Mapping):
-        return '', _short(str(error))
+        return '', _shorten(str(error))
     inner = error.get('innererror')
     codes = (error.get('code'), inner.get('code') if isinstance(inner, Mapping) else None, error.get('type'))
     code = next((str(code) for code in codes if code is not None), '')
     said = error.get('message') or error.get('detail') or error.get('msg') or error
-    return code, _short(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str))
+    return code, _shorten(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = _MARKUP.sub(' ', text[: 20 * _LONGEST]).strip()
     return text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'

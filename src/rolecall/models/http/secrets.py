@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from rolecall.models.protocol import ModelError
 
-__all__ = ['Keys', 'without_secrets']
+__all__ = ['Keys', 'hide_secrets']
 
 _VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*')
 _SURELY_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)')
@@ -43,7 +43,7 @@ class Keys:
     def values(self) -> tuple[str, ...]:
         """The keys themselves; none for a server that wants none."""
         if self._found is None:
-            self._found = tuple(key for key in map(_usable, self._looked_up()) if key)
+            self._found = tuple(key for key in map(_check_key, self._look_up_keys()) if key)
         return self._found
 
     @property
@@ -53,15 +53,15 @@ class Keys:
             return ''
         return f"{self._variable} was not sent, since it may be for another server: key='ENV' in the entry sends it."
 
-    def _looked_up(self) -> Iterable[str]:
+    def _look_up_keys(self) -> Iterable[str]:
         if self._written is None:
             found = os.environ.get(self._variable, '') if self._at_home else ''
             if not found and self._needed:
                 raise ModelError(f'no key: set the environment variable {self._variable}, or give the model a `key`.')
             return (found,)
-        return [self._one(written.strip()) for written in self._written]
+        return [self._resolve_key(written.strip()) for written in self._written]
 
-    def _one(self, written: str) -> str:
+    def _resolve_key(self, written: str) -> str:
         name = self._variable if written == 'ENV' else written.removeprefix('$')
         if _VARIABLE.fullmatch(name) and os.environ.get(name):
             return os.environ[name]
@@ -70,17 +70,17 @@ class Keys:
         return written
 
 
-def _usable(key: str) -> str:
+def _check_key(key: str) -> str:
     key = key.strip()
     if key and not _HEADER.fullmatch(key):
         raise ModelError('the key cannot be sent: it holds spaces or characters that are not ASCII.')
     return key
 
 
-def without_secrets(text: str, secrets: Iterable[str]) -> str:
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
     """The text with every secret in it blotted out.
 
-    >>> without_secrets('Incorrect API key: sk-123456', ['sk-123456'])
+    >>> hide_secrets('Incorrect API key: sk-123456', ['sk-123456'])
     'Incorrect API key: [key]'
     """
     for secret in secrets:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from rolecall.models.llama.streams import Ids, Streams
 from rolecall.models.llama.vocabulary import LlamaVocabulary
-from rolecall.models.local import Decoding
+from rolecall.models.local_engine import Decoding
 from rolecall.models.protocol import OnText, Reply, Usage
 
 __all__ = ['GrowingAnswer', 'LlamaDecoding', 'draw_token', 'generate_replies', 'random_generator']
@@ -30,20 +30,20 @@ class LlamaDecoding(Decoding):
     ignore_eos: bool = False
 
 
-def random_generator(answering: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
+def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
     """The source of chance for an answer; None if nothing is left to chance.
 
     A seed, a prompt and which sample of it this is (of those asked for together) decide what comes.
     """
-    if not answering.temperature:
+    if not decoding.temperature:
         return None
-    if answering.seed is None:
+    if decoding.seed is None:
         return np.random.default_rng()
     prompt = hashlib.sha256(ids.tobytes()).digest()
-    return np.random.default_rng([answering.seed & (1 << 64) - 1, sample, int.from_bytes(prompt[:8], 'little')])
+    return np.random.default_rng([decoding.seed & (1 << 64) - 1, sample, int.from_bytes(prompt[:8], 'little')])
 
 
-def draw_token(logits: npt.NDArray[np.float32], answering: Decoding, chance: np.random.Generator | None) -> int:
+def draw_token(logits: npt.NDArray[np.float32], decoding: Decoding, chance: np.random.Generator | None) -> int:
     """The next token: temperature first, then the `top_k` likeliest, then `top_p` of the mass, then `min_p`.
 
     >>> draw_token(np.array([0, 3, 1], np.float32), Decoding(9), None)
@@ -51,38 +51,38 @@ def draw_token(logits: npt.NDArray[np.float32], answering: Decoding, chance: np.
     >>> draw_token(np.array([0, 3, 1], np.float32), Decoding(9, temperature=1, top_k=1), np.random.default_rng(0))
     1
     """
-    if chance is None or not answering.temperature:
+    if chance is None or not decoding.temperature:
         return int(logits.argmax())
     order = np.argsort(-logits, kind='stable')
-    if answering.top_k and answering.top_k > 0:
-        order = order[: answering.top_k]
-    scaled = logits[order].astype(np.float64) / answering.temperature
+    if decoding.top_k and decoding.top_k > 0:
+        order = order[: decoding.top_k]
+    scaled = logits[order].astype(np.float64) / decoding.temperature
     weights = np.exp(scaled - scaled[0])
-    if answering.top_p is not None and answering.top_p < 1:
+    if decoding.top_p is not None and decoding.top_p < 1:
         before = np.cumsum(weights) - weights
-        weights[1:][before[1:] >= answering.top_p * weights.sum()] = 0
-    if answering.min_p:
-        weights[weights < answering.min_p * weights[0]] = 0
+        weights[1:][before[1:] >= decoding.top_p * weights.sum()] = 0
+    if decoding.min_p:
+        weights[weights < decoding.min_p * weights[0]] = 0
     bounds = np.cumsum(weights)
     place = int(np.searchsorted(bounds, chance.random() * bounds[-1], side='right'))
     return int(order[min(place, int(np.flatnonzero(weights)[-1]))])
 
 
 class GrowingAnswer:
-    """An answer in the making. `tell` hears its text as it grows; what may be the beginning of a stop waits."""
+    """An answer in the making. `on_text` hears its text as it grows; what may be the beginning of a stop waits."""
 
     def __init__(
-        self, vocabulary: LlamaVocabulary, answering: LlamaDecoding, *, room: int, tell: OnText | None = None
+        self, vocabulary: LlamaVocabulary, decoding: LlamaDecoding, *, room: int, on_text: OnText | None = None
     ) -> None:
         """`room`: how many tokens the context has left for it."""
         self._vocabulary = vocabulary
-        self._answering = answering
+        self._answering = decoding
         self._room = room
-        self._stops = [stop.encode() for stop in answering.stops if stop]
+        self._stops = [stop.encode() for stop in decoding.stops if stop]
         self._longest = max(map(len, self._stops), default=0)
         self._data = bytearray()
-        self._tell = tell
-        self._told = 0
+        self._on_text = on_text
+        self._sent = 0
         self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
         self.tokens = 0
         self.ended = ''
@@ -93,7 +93,7 @@ class GrowingAnswer:
         """What has been written. A character that is not finished is left out; bytes that are none are U+FFFD."""
         return codecs.getincrementaldecoder('utf-8')(errors='replace').decode(bytes(self._data))
 
-    def allowed(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def mask_logits(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The logits, with the tokens ruled out that may not come now."""
         if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
             return logits
@@ -106,39 +106,39 @@ class GrowingAnswer:
         self.tokens += 1
         vocabulary = self._vocabulary
         piece = vocabulary.bytes_of(token)
-        if token in vocabulary.ends or (vocabulary.is_control(token) and _first(piece, self._stops) is not None):
+        if token in vocabulary.ends or (vocabulary.is_control(token) and _find_stop(piece, self._stops) is not None):
             self.ended = 'stop'
             return
         if not vocabulary.is_control(token):
             seen = max(0, len(self._data) - self._longest + 1)
             self._data += piece
-            place = _first(self._data, self._stops, seen)
+            place = _find_stop(self._data, self._stops, seen)
             if place is not None:
                 del self._data[place:]
                 self.ended = 'stop'
                 return
-            if self._tell is not None:
-                self._pass_on(self._tell)
+            if self._on_text is not None:
+                self._send_text(self._on_text)
         if self.tokens >= self._answering.max_new:
             self.ended = 'length'
         elif self.tokens >= self._room:
             self.ended = 'room'
 
-    def _pass_on(self, tell: OnText) -> None:
-        sure = len(self._data) - max((_begun(self._data, stop) for stop in self._stops), default=0)
-        text = self._decoder.decode(bytes(self._data[self._told : sure]))
-        self._told = max(self._told, sure)
+    def _send_text(self, on_text: OnText) -> None:
+        sure = len(self._data) - max((_partial_stop_length(self._data, stop) for stop in self._stops), default=0)
+        text = self._decoder.decode(bytes(self._data[self._sent : sure]))
+        self._sent = max(self._sent, sure)
         if text:
-            tell(text)
+            on_text(text)
 
 
-def _begun(data: bytearray, stop: bytes) -> int:
+def _partial_stop_length(data: bytearray, stop: bytes) -> int:
     """How many bytes at the end of the data may be the beginning of a stop."""
     lengths = range(min(len(data), len(stop) - 1), 0, -1)
     return next((length for length in lengths if data.endswith(stop[:length])), 0)
 
 
-def _first(data: bytes | bytearray, stops: Sequence[bytes], start: int = 0) -> int | None:
+def _find_stop(data: bytes | bytearray, stops: Sequence[bytes], start: int = 0) -> int | None:
     places = [place for stop in stops if (place := data.find(stop, start)) >= 0]
     return min(places, default=None)
 
@@ -159,8 +159,8 @@ class _Running:
     def place(self) -> int:
         return len(self.prompt) + self.writing.tokens - 1
 
-    def take(self, logits: npt.NDArray[np.float32], answering: LlamaDecoding) -> None:
-        self.token = draw_token(self.writing.allowed(logits), answering, self.chance)
+    def take(self, logits: npt.NDArray[np.float32], decoding: LlamaDecoding) -> None:
+        self.token = draw_token(self.writing.mask_logits(logits), decoding, self.chance)
         self.writing.add(self.token)
 
 
@@ -168,23 +168,23 @@ def generate_replies(
     streams: Streams,
     vocabulary: LlamaVocabulary,
     prompts: Sequence[Ids],
-    answering: LlamaDecoding,
+    decoding: LlamaDecoding,
     *,
     parallel: int,
     limit: int,
-    tell: OnText | None = None,
+    on_text: OnText | None = None,
 ) -> list[Reply]:
     """One reply for each prompt, in their order; prompts that share a beginning are taken one after the other.
 
-    `tell` hears the text of the only answer while it is written.
+    `on_text` hears the text of the only answer while it is written.
     """
-    replies = {number: reply for number, ids in enumerate(prompts) if (reply := _unanswerable(ids, limit)) is not None}
+    replies = {number: reply for number, ids in enumerate(prompts) if (reply := _refuse_prompt(ids, limit)) is not None}
     waiting = deque(sorted(set(range(len(prompts))) - replies.keys(), key=lambda number: prompts[number].tolist()))
     if not waiting:
         return [replies[number] for number in range(len(prompts))]
     longest = max(len(prompts[number]) for number in waiting)
-    streams.make_room(streams=min(parallel, len(waiting)), cells=min(limit, longest + answering.max_new))
-    samples = _samples(prompts)
+    streams.make_room(streams=min(parallel, len(waiting)), cells=min(limit, longest + decoding.max_new))
+    samples = _count_repeats(prompts)
     free = list(range(min(parallel, len(streams.held))))
     running: dict[int, _Running] = {}
     while waiting or running:
@@ -193,12 +193,12 @@ def generate_replies(
             number = waiting.popleft()
             ids = prompts[number]
             begun = time.perf_counter()
-            writing = GrowingAnswer(vocabulary, answering, room=limit - len(ids), tell=tell)
-            chance = random_generator(answering, ids, sample=samples[number])
+            writing = GrowingAnswer(vocabulary, decoding, room=limit - len(ids), on_text=on_text)
+            chance = random_generator(decoding, ids, sample=samples[number])
             one = _Running(number, ids, streams.place(stream, ids), writing, chance, begun)
             for _, rows in streams.feed(stream, ids, last_only=True):
                 if len(rows):
-                    one.take(rows[-1], answering)
+                    one.take(rows[-1], decoding)
             running[stream] = one
             _collect(running, replies, free, limit)
         order = sorted(running)
@@ -206,7 +206,7 @@ def generate_replies(
             ones = [running[stream] for stream in order]
             rows = streams.step([one.token for one in ones], [one.place for one in ones], order)
             for one, row in zip(ones, rows, strict=True):
-                one.take(row, answering)
+                one.take(row, decoding)
         _collect(running, replies, free, limit)
     return [replies[number] for number in range(len(prompts))]
 
@@ -233,7 +233,7 @@ def _reply(one: _Running, limit: int) -> Reply:
     return Reply(one.writing.text, reason=one.writing.ended, usage=usage)
 
 
-def _unanswerable(ids: Ids, limit: int) -> Reply | None:
+def _refuse_prompt(ids: Ids, limit: int) -> Reply | None:
     usage = Usage(input_tokens=len(ids), output_tokens=0)
     if not len(ids):
         return Reply('', 'failed', 'the prompt is empty, and the model has no token to begin with', usage=usage)
@@ -243,7 +243,7 @@ def _unanswerable(ids: Ids, limit: int) -> Reply | None:
     return None
 
 
-def _samples(prompts: Sequence[Ids]) -> list[int]:
+def _count_repeats(prompts: Sequence[Ids]) -> list[int]:
     """For each prompt, how many before it are the same."""
     seen: dict[bytes, int] = {}
     found = []

@@ -57,7 +57,7 @@ def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = Tru
     """The losses of prompts, in their order. `share=False` computes each from its first token, for comparison."""
     streams.make_room(streams=1, cells=max(map(len, prompts), default=0))
     if not share:
-        return [_scored_alone(streams, ids) for ids in prompts]
+        return [_score_alone(streams, ids) for ids in prompts]
     places: dict[tuple[int, ...], list[int]] = {}
     for number, ids in enumerate(prompts):
         places.setdefault(tuple(ids.tolist()), []).append(number)
@@ -66,18 +66,18 @@ def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = Tru
     work = _Work(ordered, shares)
     found: dict[int, PromptLoss] = {}
     for number, key in enumerate(sorted(places)):
-        loss = _scored(streams, work, number)
+        loss = _score_prompt(streams, work, number)
         found |= {place: PromptLoss(loss.logprobs, 0) for place in places[key]}
         found[places[key][0]] = loss
     return [found[number] for number in range(len(prompts))]
 
 
-def _scored_alone(streams: Streams, ids: Ids) -> PromptLoss:
+def _score_alone(streams: Streams, ids: Ids) -> PromptLoss:
     streams.cut(_STREAM, 0)
-    return _scored(streams, _Work([ids], [0]), 0)
+    return _score_prompt(streams, _Work([ids], [0]), 0)
 
 
-def _scored(streams: Streams, work: _Work, number: int) -> PromptLoss:
+def _score_prompt(streams: Streams, work: _Work, number: int) -> PromptLoss:
     ids = work.prompts[number]
     if len(ids) < 2:
         return PromptLoss(np.full(len(ids), np.nan), 0)

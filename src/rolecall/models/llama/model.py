@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.checking import OptionReader
 from rolecall.errors import DataError, did_you_mean
-from rolecall.models.local import PromptEncoder, TokenPrompt, WorkerThread
+from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.registry import part_name
@@ -64,7 +64,7 @@ class LlamaSettings:
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
-    def answering(self, sampling: Sampling) -> LlamaDecoding:
+    def decoding(self, sampling: Sampling) -> LlamaDecoding:
         """How to answer: what a request asks for goes before what the entry says."""
         from rolecall.models.llama.decoding import LlamaDecoding
 
@@ -100,10 +100,12 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     reader.refuse_misspelt(_OPTIONS)
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
-        reader.refuse('path', 'it is missing: give a .gguf file, or a model that can be pulled.', f'Known: {_names()}.')
+        reader.refuse(
+            'path', 'it is missing: give a .gguf file, or a model that can be pulled.', f'Known: {_known_models()}.'
+        )
     elif path not in PACKAGED and not path.endswith('.gguf'):
         reader.refuse(
-            'path', f'{path!r} is neither a .gguf file nor a model that can be pulled.', f'Known: {_names()}.'
+            'path', f'{path!r} is neither a .gguf file nor a model that can be pulled.', f'Known: {_known_models()}.'
         )
     elif path not in PACKAGED and not Path(path).expanduser().is_file():
         reader.refuse('path', f'there is no file {path}.')
@@ -163,7 +165,7 @@ class LlamaModel:
         said = {
             'engine': 'llama.cpp',
             'path': settings.path if packaged else Path(settings.path).name,
-            'weights': packaged.sha256 if packaged else _digest(Path(settings.path).expanduser()),
+            'weights': packaged.sha256 if packaged else _digest_weights(Path(settings.path).expanduser()),
             'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
             'stops': list(settings.stops),
             'seed': settings.seed,
@@ -185,57 +187,57 @@ class LlamaModel:
         return _trained_context(Path(self._settings.path).expanduser())
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        answering = self._settings.answering(sampling)
-        return await self._in_thread(lambda streams: self._generated(streams, requests, answering))
+        decoding = self._settings.decoding(sampling)
+        return await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
 
-    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told, in the model's own thread, as they come."""
-        answering = self._settings.answering(sampling)
-        [reply] = await self._in_thread(lambda streams: self._generated(streams, [request], answering, tell))
+        decoding = self._settings.decoding(sampling)
+        [reply] = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, on_text))
         return reply
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda streams: self._scored(streams, requests))
+        return await self._in_thread(lambda streams: self._score(streams, requests))
 
     def count(self, request: Request) -> int | None:
         if self._read is None and kept_path(self._settings.path) is None:
             return None
-        return len(self._prompt(request).ids)
+        return len(self._encode_prompt(request).ids)
 
     async def forget(self) -> None:
         """Let go of what is remembered of earlier prompts; the next is computed from its first token."""
         await self._in_thread(lambda streams: streams.forget())
 
     async def close(self) -> None:
-        await self._worker.close(self._let_go)
+        await self._worker.close(self._release)
 
-    def _generated(
-        self, streams: Streams, requests: Sequence[Request], answering: LlamaDecoding, tell: OnText | None = None
+    def _generate(
+        self, streams: Streams, requests: Sequence[Request], decoding: LlamaDecoding, on_text: OnText | None = None
     ) -> list[Reply]:
         from rolecall.models.llama.decoding import generate_replies
 
-        prompts = [_array(self._prompt(request)) for request in requests]
+        prompts = [_to_array(self._encode_prompt(request)) for request in requests]
         return generate_replies(
             streams,
             self._vocabulary,
             prompts,
-            answering,
+            decoding,
             parallel=self._settings.parallel,
             limit=self._limit,
-            tell=tell,
+            on_text=on_text,
         )
 
-    def _scored(self, streams: Streams, requests: Sequence[Request]) -> list[Scored]:
+    def _score(self, streams: Streams, requests: Sequence[Request]) -> list[Scored]:
         from time import perf_counter
 
         from rolecall.models.llama.logprobs import score_prompts
 
         begun = perf_counter()
-        prompts = [self._prompt(request) for request in requests]
+        prompts = [self._encode_prompt(request) for request in requests]
         longest = max((len(prompt.ids) for prompt in prompts), default=0)
         if longest > self._limit:
             raise ModelError(f'a prompt has {longest} tokens, and the model takes {self._limit}.')
-        losses = score_prompts(streams, [_array(prompt) for prompt in prompts], share=self._share)
+        losses = score_prompts(streams, [_to_array(prompt) for prompt in prompts], share=self._share)
         seconds = (perf_counter() - begun) / max(1, len(prompts))
         return [
             Scored(
@@ -247,13 +249,13 @@ class LlamaModel:
             for prompt, loss in zip(prompts, losses, strict=True)
         ]
 
-    def _prompt(self, request: Request) -> TokenPrompt:
+    def _encode_prompt(self, request: Request) -> TokenPrompt:
         if not isinstance(request, str) and any(isinstance(part, Mapping) for part in request):
             raise ModelError(
                 'the embedded model takes texts, and got messages. Give the entry a meta_template, or '
                 "chat_template: the template in the model's own file."
             )
-        return PromptEncoder(self._vocabulary).prompt(request)
+        return PromptEncoder(self._vocabulary).encode(request)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -278,11 +280,11 @@ class LlamaModel:
 
     def _work(self, work: Callable[[Streams], T], stopped: Event) -> T:
         if self._streams is None:
-            self._streams = self._opened()
+            self._streams = self._open_streams()
         self._streams.stopped = stopped.is_set
         return work(self._streams)
 
-    def _opened(self) -> Streams:
+    def _open_streams(self) -> Streams:
         from rolecall.models.llama.native import library
 
         library()
@@ -293,18 +295,18 @@ class LlamaModel:
         return Streams(
             model_path(settings.path),
             vocab_size=self._vocabulary.size,
-            pace=ThreadTuner(fixed=settings.n_threads),
+            tuner=ThreadTuner(fixed=settings.n_threads),
             most_cells=self._limit,
             cache_type=settings.cache_type,
         )
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         streams, self._streams = self._streams, None
         if streams is not None:
             streams.close()
 
 
-def _array(prompt: TokenPrompt) -> Any:
+def _to_array(prompt: TokenPrompt) -> Any:
     import numpy as np
 
     return np.asarray(prompt.ids, np.int32)
@@ -314,11 +316,11 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _names() -> str:
+def _known_models() -> str:
     return ', '.join(map(repr, PACKAGED))
 
 
-def _digest(path: Path) -> str:
+def _digest_weights(path: Path) -> str:
     """An identity of a file of weights: its size, its beginning and its end (to read it all takes minutes)."""
     try:
         with path.open('rb') as file:

@@ -135,21 +135,21 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 _LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _ERROR = 4
-_said: deque[str] = deque(maxlen=6)
+_errors: deque[str] = deque(maxlen=6)
 
 
-def _take_down(level: int, text: bytes | None, _: object) -> None:
+def _record_error(level: int, text: bytes | None, _: object) -> None:
     if level == _ERROR and text:
-        _said.append(text.decode(errors='replace').strip())
+        _errors.append(text.decode(errors='replace').strip())
 
 
-_log = _LogCallback(_take_down)
+_log = _LogCallback(_record_error)
 
 
 def take_errors() -> str:
     """What llama.cpp has complained of since this was last asked; all else that it says is dropped."""
-    said = '; '.join(filter(None, _said))
-    _said.clear()
+    said = '; '.join(filter(None, _errors))
+    _errors.clear()
     return said
 
 
@@ -177,7 +177,7 @@ def library() -> Any:
             function.restype, function.argtypes = result, arguments
         native.llama_log_set.argtypes = [_LogCallback, ctypes.c_void_p]
     except AttributeError as missing:
-        raise _unfit(str(missing)) from missing
+        raise _interface_error(str(missing)) from missing
     native.llama_log_set(_log, None)
     _check(native.llama_model_default_params(), _MODEL)
     _check(native.llama_context_default_params(), _CONTEXT)
@@ -201,7 +201,7 @@ def context_parameters(native: Any, **values: float) -> Parameters:
 def _check(found: Parameters, layout: Layout) -> None:
     for name, (_, _, expected) in layout.items():
         if (value := found.read(layout, name)) != expected:
-            raise _unfit(f'its default {name} reads {value:g} where {expected:g} is expected')
+            raise _interface_error(f'its default {name} reads {value:g} where {expected:g} is expected')
 
 
 def _check_batch(native: Any) -> None:
@@ -210,12 +210,12 @@ def _check_batch(native: Any) -> None:
     try:
         made = [name for name, _ in Batch._fields_[1:] if getattr(batch, name)]
         if made != ['token', 'pos', 'n_seq_id', 'seq_id', 'logits']:
-            raise _unfit(f'a fresh batch has {", ".join(made) or "nothing"}')
+            raise _interface_error(f'a fresh batch has {", ".join(made) or "nothing"}')
     finally:
         native.llama_batch_free(batch)
 
 
-def _unfit(why: str) -> ModelError:
+def _interface_error(why: str) -> ModelError:
     release = 'of an unknown release'
     with suppress(ImportError):
         release = version()

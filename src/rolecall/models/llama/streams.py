@@ -59,7 +59,7 @@ class Streams:
     """A loaded model with its context. It belongs to the thread that made it."""
 
     def __init__(
-        self, path: Path, *, vocab_size: int, pace: ThreadTuner, most_cells: int, cache_type: str = 'f16'
+        self, path: Path, *, vocab_size: int, tuner: ThreadTuner, most_cells: int, cache_type: str = 'f16'
     ) -> None:
         self._native = llama_native.library()
         self._context: int | None = None
@@ -68,7 +68,7 @@ class Streams:
         if self._native.llama_model_has_encoder(self._model):
             raise ModelError(f'{path}: is not a causal language model: it has an encoder.')
         self._vocab_size = vocab_size
-        self._pace = pace
+        self._tuner = tuner
         self._most_cells = most_cells
         self._cache_type = CACHE_TYPES[cache_type]
         self._cells = 0
@@ -93,7 +93,7 @@ class Streams:
             return
         wanted = max(cells, self._cells, 2 * _CELLS)
         cells = max(cells, min(1 << (wanted - 1).bit_length(), self._most_cells))
-        self._open(max(streams, len(self.held)), -(-cells // _CELLS) * _CELLS)
+        self._open_context(max(streams, len(self.held)), -(-cells // _CELLS) * _CELLS)
 
     def forget(self) -> None:
         """Take nothing that is held for granted any more."""
@@ -104,7 +104,7 @@ class Streams:
 
         Two tokens at least are left to compute. `known`: only tokens whose log-probabilities are known count.
         """
-        shares = [self._shared(held, ids, known=known) for held in self.held]
+        shares = [self._count_shared(held, ids, known=known) for held in self.held]
         best = max(range(len(shares)), key=shares.__getitem__)
         if shares[best] - shares[stream] > _WORTH_COPYING:
             self._copy(best, stream)
@@ -129,7 +129,7 @@ class Streams:
         start = len(self.held[stream].ids)
         while start < len(ids):
             left = len(ids) - start
-            size = min(left, self._pace.portion(self.chunk))
+            size = min(left, self._tuner.portion(self.chunk))
             size -= left - size == 1 and size > 2
             part = ids[start : start + size]
             wanted = np.full(size, not last_only, np.int8)
@@ -145,10 +145,10 @@ class Streams:
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
 
-    def _shared(self, held: HeldTokens, ids: Ids, *, known: bool) -> int:
+    def _count_shared(self, held: HeldTokens, ids: Ids, *, known: bool) -> int:
         return shared_length(held.ids[: len(held.logprobs)] if known else held.ids, ids)
 
-    def _open(self, streams: int, cells: int) -> None:
+    def _open_context(self, streams: int, cells: int) -> None:
         context, self._context = self._context, None
         if context:
             self._native.llama_free(context)
@@ -202,7 +202,7 @@ class Streams:
         pointers = owners.ctypes.data + 4 * np.arange(size, dtype=np.uintp)
         arrays = (positions, ones, pointers, wanted)
         batch = llama_native.Batch(size, tokens.ctypes.data, None, *(array.ctypes.data for array in arrays))
-        threads = self._pace.threads(size)
+        threads = self._tuner.threads(size)
         self._native.llama_set_n_threads(self._context, threads, threads)
         begun = time.perf_counter()
         code = self._native.llama_decode(self._context, batch)
@@ -211,7 +211,7 @@ class Streams:
             raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {llama_native.take_errors()}')
         rows = int(np.count_nonzero(wanted))
         logits = self._native.llama_get_logits(self._context) if rows else None
-        self._pace.note(size, threads, time.perf_counter() - begun)
+        self._tuner.note(size, threads, time.perf_counter() - begun)
         self.computed += size
         if not logits:
             return np.empty((0, self._vocab_size), np.float32)

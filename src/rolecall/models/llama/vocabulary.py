@@ -76,11 +76,11 @@ class LlamaVocabulary:
 
     @cached_property
     def bos_id(self) -> int | None:
-        return self._known(self._native.llama_vocab_bos(self._vocab))
+        return self._valid_id(self._native.llama_vocab_bos(self._vocab))
 
     @cached_property
     def eos_id(self) -> int | None:
-        return self._known(self._native.llama_vocab_eos(self._vocab))
+        return self._valid_id(self._native.llama_vocab_eos(self._vocab))
 
     @cached_property
     def adds_bos(self) -> bool:
@@ -162,5 +162,5 @@ class LlamaVocabulary:
             room = -length
         return b''
 
-    def _known(self, number: int) -> int | None:
+    def _valid_id(self, number: int) -> int | None:
         return number if 0 <= number < self.size else None

@@ -121,12 +121,12 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         extra_body=reader.mapping('extra_body'),
         stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
         score=score,
-        inline_files=_or(reader.flag('inline_files'), not address.is_loopback),
+        inline_files=_or_default(reader.flag('inline_files'), not address.is_loopback),
         tags=THINK if tag is None else (tag.replace('/', '', 1), tag),
         capabilities=Capabilities(
             score=score is not None,
             chat=chat,
-            media=_or(reader.flag('media'), chat),
+            media=_or_default(reader.flag('media'), chat),
             tools=chat,
             prefill=not chat or reader.flag('prefill') is True,
             system=reader.flag('system') is not False,
@@ -181,7 +181,7 @@ def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[st
         return Address('http://localhost/v1')
 
 
-def _or(given: bool | None, usual: bool) -> bool:
+def _or_default(given: bool | None, usual: bool) -> bool:
     return usual if given is None else given
 
 

@@ -32,7 +32,7 @@ from rolecall.render.spans import Request
 
 __all__ = ['OpenAIModel', 'build']
 
-_NOT_THE_FORM = (KeyError, IndexError, TypeError, AttributeError, ValueError)
+_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 """What reading an answer runs into that is not of the form the protocol gives it."""
 
 
@@ -74,15 +74,15 @@ class OpenAIModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply for each request."""
-        return await run_together([self._reply(request, sampling) for request in requests])
+        return await run_together([self._request_reply(request, sampling) for request in requests])
 
-    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
+    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; the pieces of its text are told as they come."""
-        return await self._reply(request, sampling, tell)
+        return await self._request_reply(request, sampling, on_text)
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
-        return await run_together([self._scored(request) for request in requests])
+        return await run_together([self._score_request(request) for request in requests])
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
@@ -92,13 +92,13 @@ class OpenAIModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _reply(self, request: Request, sampling: Sampling, tell: OnText | None = None) -> Reply:
-        body = await self._body(request, self._settings.body(sampling))
-        if self._settings.stream or tell is not None:
+    async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
+        body = await self._build_body(request, self._settings.body(sampling))
+        if self._settings.stream or on_text is not None:
             body |= {'stream': True, 'stream_options': {'include_usage': True}}
         started = time.perf_counter()
         try:
-            answer = await self._answer(body, tell)
+            answer = await self._exchange(body, on_text)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:
@@ -106,24 +106,24 @@ class OpenAIModel:
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
         try:
             return read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
-        except _NOT_THE_FORM as error:
-            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+        except _MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
-    async def _answer(self, body: Mapping[str, Any], tell: OnText | None) -> Any:
+    async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body)
         collector = StreamedAnswer()
-        listening = collector if tell is None else TextListener(collector, tell, read_delta)
+        listening = collector if on_text is None else TextListener(collector, on_text, read_delta)
         answer = await self._client.stream(self._endpoint, body, listening)
-        return collector.whole() if answer is None else answer
+        return collector.join() if answer is None else answer
 
-    async def _scored(self, request: Request) -> Scored:
+    async def _score_request(self, request: Request) -> Scored:
         if self._settings.score is None:
             raise ModelError(
                 f'{self._client.about}: the entry does not say that the server can score prompts. '
                 "Set score='echo' or score='prompt_logprobs' if it can."
             )
-        body = await self._body(request, self._settings.scoring_body())
+        body = await self._build_body(request, self._settings.scoring_body())
         prompt = body.get('prompt')
         started = time.perf_counter()
         answer = await self._client.post(self._endpoint, body)
@@ -137,14 +137,14 @@ class OpenAIModel:
             raise ModelError(
                 f'{self._client.about}: the server does not give the log-probabilities of the prompt ({error}).'
             ) from error
-        except _NOT_THE_FORM as error:
-            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+        except _MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
-    async def _body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+    async def _build_body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         if not self._settings.model and not body['model']:
             body['model'] = await self._served_model()
         if not self._settings.chat:
-            return {**body, 'prompt': self._prompt(request)}
+            return {**body, 'prompt': self._text_prompt(request)}
         if not is_messages(request):
             raise ModelError(
                 f'{self._client.about}: this is a chat model and takes messages, not a text. Give it a meta template '
@@ -154,7 +154,7 @@ class OpenAIModel:
             body, await prepare_messages(request, inline_files=self._settings.inline_files)
         )
 
-    def _prompt(self, request: Request) -> str | list[int]:
+    def _text_prompt(self, request: Request) -> str | list[int]:
         if isinstance(request, str):
             return request
         if is_messages(request):
@@ -172,15 +172,15 @@ class OpenAIModel:
     async def _served_model(self) -> str:
         """The one model that the server offers, for entries that leave it open."""
         if self._served is None or (self._served.done() and self._served.exception() is not None):
-            self._served = asyncio.ensure_future(self._ask_for_model())
+            self._served = asyncio.ensure_future(self._fetch_model_name())
         return await asyncio.shield(self._served)
 
-    async def _ask_for_model(self) -> str:
+    async def _fetch_model_name(self) -> str:
         answer = await self._client.get('models')
         try:
             offered = [str(entry['id']) for entry in answer['data']]
-        except _NOT_THE_FORM as error:
-            raise self._client.malformed(f'{type(error).__name__}: {error}') from error
+        except _MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
         if len(offered) != 1:
             raise ModelError(
                 f'{self._client.address.root} offers {len(offered)} models ({", ".join(offered[:8])}): '

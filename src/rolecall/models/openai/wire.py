@@ -34,7 +34,7 @@ def write_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequen
     """The messages to send; plain ones are not touched."""
     if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
         return messages
-    return [_written_message(message, inline_files=inline_files) for message in messages]
+    return [_write_message(message, inline_files=inline_files) for message in messages]
 
 
 def _has_media(message: Message) -> bool:
@@ -42,22 +42,22 @@ def _has_media(message: Message) -> bool:
     return isinstance(content, (list, tuple)) and any(part_url(part) is not None for part in content)
 
 
-def _written_message(message: Message, *, inline_files: bool) -> Message:
+def _write_message(message: Message, *, inline_files: bool) -> Message:
     write_plain_messages = dict(message)
     content = message.get('content')
     if isinstance(content, (list, tuple)):
-        write_plain_messages['content'] = [_written_part(part, inline_files=inline_files) for part in content]
+        write_plain_messages['content'] = [_write_part(part, inline_files=inline_files) for part in content]
     if message.get('tool_calls'):
-        write_plain_messages['tool_calls'] = [_written_call(call) for call in message['tool_calls']]
+        write_plain_messages['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
     return write_plain_messages
 
 
-def _written_part(part: Message, *, inline_files: bool) -> Message:
+def _write_part(part: Message, *, inline_files: bool) -> Message:
     url = part_url(part)
     return part if url is None else with_url(part, data_url(url) if inline_files else url)
 
 
-def _written_call(call: Message) -> Message:
+def _write_call(call: Message) -> Message:
     function = call.get('function') or {}
     arguments = function.get('arguments')
     if isinstance(arguments, str):
@@ -82,26 +82,26 @@ def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags:
 
 def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
     message = choice['message'] if 'message' in choice else {'content': choice['text']}
-    content, reasoning = _texts(message.get('content'))
-    reasoning = reasoning or next((_text(message[key]) for key in _REASONING if message.get(key)), '')
-    ended = _text(choice.get('finish_reason') or '')
+    content, reasoning = _split_content(message.get('content'))
+    reasoning = reasoning or next((_as_text(message[key]) for key in _REASONING if message.get(key)), '')
+    ended = _as_text(choice.get('finish_reason') or '')
     calls = tuple(_read_call(call) for call in message.get('tool_calls') or ())
     exhausted = bool(reasoning) and not content and not calls and ended == 'length'
     if not reasoning:
         content, reasoning, exhausted = split_reasoning(content, cut_off=ended == 'length', tags=tags)
-    refused = _text(message.get('refusal') or '')
+    refused = _as_text(message.get('refusal') or '')
     outcome: Outcome = 'thinking_exhausted' if exhausted else 'ok'
     if refused or ended == 'content_filter':
         outcome, ended = 'filtered', refused or ended
     return Reply(content, outcome, ended, reasoning, calls)
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     """What should be a text, as one."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _texts(content: object) -> tuple[str, str]:
+def _split_content(content: object) -> tuple[str, str]:
     """The text and the thinking of a message's content, which is a string, nothing, or a list of parts."""
     if content is None or isinstance(content, str):
         return content or '', ''
@@ -109,7 +109,7 @@ def _texts(content: object) -> tuple[str, str]:
         raise TypeError(f'content is a {type(content).__name__}')
     texts = [part['text'] for part in content if part.get('type') == 'text']
     thoughts = [part.get('thinking') for part in content if part.get('type') == 'thinking']
-    return ''.join(texts), ''.join(_texts(thought)[0] for thought in thoughts)
+    return ''.join(texts), ''.join(_split_content(thought)[0] for thought in thoughts)
 
 
 def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -135,16 +135,16 @@ def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
     """What the server says the call cost."""
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get('prompt_tokens_details')
-    cached = _count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
+    cached = _read_count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
     return Usage(
-        input_tokens=_count(usage.get('prompt_tokens')),
-        output_tokens=_count(usage.get('completion_tokens')),
-        cached_tokens=_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
+        input_tokens=_read_count(usage.get('prompt_tokens')),
+        output_tokens=_read_count(usage.get('completion_tokens')),
+        cached_tokens=_read_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
         seconds=seconds,
     )
 
 
-def _count(told: object) -> int | None:
+def _read_count(told: object) -> int | None:
     return told if isinstance(told, int) else None
 
 
@@ -154,7 +154,7 @@ class StreamedAnswer:
     >>> answer = StreamedAnswer()
     >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'Fo'}}]})
     >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'ur'}, 'finish_reason': 'stop'}]})
-    >>> answer.finished, read_reply(answer.whole()).text
+    >>> answer.finished, read_reply(answer.join()).text
     (True, 'Four')
     """
 
@@ -180,9 +180,9 @@ class StreamedAnswer:
         """Whether every choice has come to its end."""
         return bool(self._choices) and all(choice['finish_reason'] for choice in self._choices.values())
 
-    def whole(self) -> dict[str, Any]:
+    def join(self) -> dict[str, Any]:
         """The answer as it would have come in one piece."""
-        choices = [_whole_choice(choice) for _, choice in sorted(self._choices.items())]
+        choices = [_join_choice(choice) for _, choice in sorted(self._choices.items())]
         return {'choices': choices, 'usage': self._usage}
 
 
@@ -195,14 +195,14 @@ def _add_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> Non
         call['arguments'].append(function['arguments'])
 
 
-def _whole_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+def _join_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {key: ''.join(pieces) for key, pieces in choice['texts'].items()}
     if choice['calls']:
-        message['tool_calls'] = [_whole_call(call) for _, call in sorted(choice['calls'].items())]
+        message['tool_calls'] = [_join_call(call) for _, call in sorted(choice['calls'].items())]
     return {'message': message, 'finish_reason': choice['finish_reason']}
 
 
-def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
+def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {'name': call['name'], 'arguments': ''.join(call['arguments'])}
     return {'id': call['id'], 'type': 'function', 'function': function}
 

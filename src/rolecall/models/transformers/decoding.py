@@ -13,7 +13,13 @@ from itertools import groupby
 from typing import Any
 
 from rolecall.errors import did_you_mean
-from rolecall.models.local import TokenPrompt, TransformersDecoding, cut_at_stop, decode_continuation, too_long_reply
+from rolecall.models.local_engine import (
+    TokenPrompt,
+    TransformersDecoding,
+    cut_at_stop,
+    decode_continuation,
+    too_long_reply,
+)
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, shared_length, tensors
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
@@ -38,23 +44,23 @@ class RowSampler:
         return scores - torch.stack(waits).log()
 
 
-def build_row_sampler(rows: Sequence[Sequence[int]], chances: TransformersDecoding, device: Any) -> RowSampler | None:
+def build_row_sampler(rows: Sequence[Sequence[int]], decoding: TransformersDecoding, device: Any) -> RowSampler | None:
     """How to draw for these prompts; None where the likeliest token is to be taken."""
-    if not chances.temperature:
+    if not decoding.temperature:
         return None
-    if chances.beams > 1:
+    if decoding.beams > 1:
         raise ModelError('beam search takes no temperature here: leave num_beams or temperature out.')
     transformers = import_hf_package('transformers')
     steps: list[Any] = []
-    if chances.temperature != 1:
-        steps.append(transformers.TemperatureLogitsWarper(float(chances.temperature)))
-    if chances.top_k and chances.top_k > 0:
-        steps.append(transformers.TopKLogitsWarper(chances.top_k))
-    if chances.top_p is not None and chances.top_p < 1:
-        steps.append(transformers.TopPLogitsWarper(chances.top_p))
-    if chances.min_p:
-        steps.append(transformers.MinPLogitsWarper(chances.min_p))
-    return RowSampler(steps, [_generator(row, chances.seed, device) for row in rows])
+    if decoding.temperature != 1:
+        steps.append(transformers.TemperatureLogitsWarper(float(decoding.temperature)))
+    if decoding.top_k and decoding.top_k > 0:
+        steps.append(transformers.TopKLogitsWarper(decoding.top_k))
+    if decoding.top_p is not None and decoding.top_p < 1:
+        steps.append(transformers.TopPLogitsWarper(decoding.top_p))
+    if decoding.min_p:
+        steps.append(transformers.MinPLogitsWarper(decoding.min_p))
+    return RowSampler(steps, [_generator(row, decoding.seed, device) for row in rows])
 
 
 def _generator(row: Sequence[int], seed: int | None, device: Any) -> Any:
@@ -86,49 +92,52 @@ class BatchGenerator:
         """Let go of the prompt that is remembered."""
         self._last = ((), Context())
 
-    def generate(self, prompts: Sequence[TokenPrompt], answering: TransformersDecoding) -> list[Reply]:
+    def generate(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding) -> list[Reply]:
         """One reply for each prompt, in their order."""
         replies: dict[int, Reply] = {}
         order = sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids), reverse=True)
         for room, numbers in groupby(
-            order, key=lambda number: answering.room(len(prompts[number].ids), self.max_seq_len)
+            order, key=lambda number: decoding.room(len(prompts[number].ids), self.max_seq_len)
         ):
             same = list(numbers)
-            if room < max(1, answering.min_new):
+            if room < max(1, decoding.min_new):
                 replies |= {number: too_long_reply(len(prompts[number].ids), self.max_seq_len) for number in same}
                 continue
             for start in range(0, len(same), self.rows):
                 batch = same[start : start + self.rows]
-                found = self._answered([prompts[number] for number in batch], answering, room)
+                found = self._generate_batch([prompts[number] for number in batch], decoding, room)
                 replies.update(zip(batch, found, strict=True))
         return [replies[number] for number in range(len(prompts))]
 
-    def _answered(self, prompts: Sequence[TokenPrompt], answering: TransformersDecoding, room: int) -> list[Reply]:
+    def _generate_batch(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding, room: int) -> list[Reply]:
         torch = import_hf_package('torch')
         if self.stopped():
             raise ModelError('stopped')
         try:
             with torch.inference_mode():
-                return self._batch([prompt.ids for prompt in prompts], answering, room)
+                return self._run_batch([prompt.ids for prompt in prompts], decoding, room)
         except torch.cuda.OutOfMemoryError as error:
             if len(prompts) == 1:
                 raise ModelError(f'out of memory at a prompt of {len(prompts[0].ids)} tokens: {error}') from error
         self.forget()
         torch.cuda.empty_cache()
         half = len(prompts) // 2
-        return [*self._answered(prompts[:half], answering, room), *self._answered(prompts[half:], answering, room)]
+        return [
+            *self._generate_batch(prompts[:half], decoding, room),
+            *self._generate_batch(prompts[half:], decoding, room),
+        ]
 
-    def _batch(self, prompts: Sequence[Ids], answering: TransformersDecoding, room: int) -> list[Reply]:
+    def _run_batch(self, prompts: Sequence[Ids], decoding: TransformersDecoding, room: int) -> list[Reply]:
         began = time.perf_counter()
         # A model cannot go on after nothing: an empty prompt is an end of text, after which another begins.
         rows = [ids or (self.loaded.pad_id,) for ids in prompts]
-        contexts, new = self._shared(rows) if answering.beams == 1 else ([Context() for _ in rows], 0)
+        contexts, new = self._share_prefix(rows) if decoding.beams == 1 else ([Context() for _ in rows], 0)
         cache, _ = cache_of(contexts)
-        end = _End(self.loaded, rows, answering, self.stopped)
-        made = self._run(rows, answering, room, end, cache if self.loaded.shares and answering.beams == 1 else None)
-        if self.shares and self.loaded.shares and answering.beams == 1:
+        end = _StopTracker(self.loaded, rows, decoding, self.stopped)
+        made = self._run(rows, decoding, room, end, cache if self.loaded.shares and decoding.beams == 1 else None)
+        if self.shares and self.loaded.shares and decoding.beams == 1:
             left = max(map(len, rows)) - len(rows[-1])
-            self._last = (rows[-1], Context(layers_of(cache), len(rows) - 1, left, len(rows[-1])).copied())
+            self._last = (rows[-1], Context(layers_of(cache), len(rows) - 1, left, len(rows[-1])).copy())
         seconds = (time.perf_counter() - began) / len(rows)
         replies = []
         for number, (row, context) in enumerate(zip(rows, contexts, strict=True)):
@@ -137,7 +146,7 @@ class BatchGenerator:
             replies.append(Reply(text, reason=reason, usage=Usage(len(row), len(ids), cached, seconds)))
         return replies
 
-    def _shared(self, rows: Sequence[Ids]) -> tuple[list[Context], int]:
+    def _share_prefix(self, rows: Sequence[Ids]) -> tuple[list[Context], int]:
         """What all rows begin with, computed once, and how many tokens of that are new.
 
         Rows stand flush right, the longest first. A shorter one therefore has less of the prefix in the cache.
@@ -155,28 +164,28 @@ class BatchGenerator:
             return nothing, 0
         context = self._last[1].first(known)
         if known < length:
-            context = self._computed(rows[0][known:length], context)
+            context = self._compute_prefix(rows[0][known:length], context)
         return [context.first(max(0, length - len(rows[0]) + len(row))) for row in rows], length - known
 
-    def _computed(self, ids: Ids, context: Context) -> Context:
+    def _compute_prefix(self, ids: Ids, context: Context) -> Context:
         arguments = tensors([ids], [context], self.loaded)
         cache, before = cache_of([context])
         self.loaded.model.base_model(**arguments, past_key_values=cache, use_cache=True)
         return Context(layers_of(cache), length=before + len(ids))
 
     def _run(
-        self, rows: Sequence[Ids], answering: TransformersDecoding, room: int, end: _End, cache: Any
+        self, rows: Sequence[Ids], decoding: TransformersDecoding, room: int, end: _StopTracker, cache: Any
     ) -> list[list[int]]:
         torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         longest = max(map(len, rows))
         ids = [[self.loaded.pad_id] * (longest - len(row)) + [*row] for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
-        drawn = build_row_sampler(rows, answering, self.loaded.device)
+        drawn = build_row_sampler(rows, decoding, self.loaded.device)
         try:
             made = self.loaded.model.generate(
                 inputs=torch.tensor(ids, device=self.loaded.device),
                 attention_mask=torch.tensor(mask, device=self.loaded.device),
-                generation_config=_settings(transformers, answering, room, end.ids, self.loaded.pad_id),
+                generation_config=_generation_config(transformers, decoding, room, end.ids, self.loaded.pad_id),
                 stopping_criteria=transformers.StoppingCriteriaList([end]),
                 logits_processor=transformers.LogitsProcessorList([drawn] if drawn else []),
                 **({} if cache is None else {'past_key_values': cache}),
@@ -186,16 +195,18 @@ class BatchGenerator:
         return [row[longest:] for row in made.tolist()]
 
 
-def _settings(transformers: Any, answering: TransformersDecoding, room: int, eos: Sequence[int], pad: int) -> Any:
+def _generation_config(
+    transformers: Any, decoding: TransformersDecoding, room: int, eos: Sequence[int], pad: int
+) -> Any:
     known = vars(transformers.GenerationConfig())
-    for name in answering.extra:
+    for name in decoding.extra:
         if name not in known:
             raise ModelError(f'unknown generation setting {name!r}. {did_you_mean(name, known)}')
     return transformers.GenerationConfig(
         **{
-            **answering.extra,
+            **decoding.extra,
             'max_new_tokens': room,
-            'min_new_tokens': min(answering.min_new, room) or None,
+            'min_new_tokens': min(decoding.min_new, room) or None,
             'do_sample': False,
             'eos_token_id': [*eos] or None,
             'pad_token_id': pad,
@@ -203,18 +214,18 @@ def _settings(transformers: Any, answering: TransformersDecoding, room: int, eos
     )
 
 
-class _End:
+class _StopTracker:
     """Where answers end: at an EOS, or with the token that completes a stop."""
 
     def __init__(
-        self, loaded: LoadedModel, rows: Sequence[Ids], answering: TransformersDecoding, stopped: Callable[[], bool]
+        self, loaded: LoadedModel, rows: Sequence[Ids], decoding: TransformersDecoding, stopped: Callable[[], bool]
     ) -> None:
         special = loaded.tokenizer.special_tokens
-        eos = loaded.eos_ids if answering.eos_ids is None else answering.eos_ids
-        self.ids = tuple(dict.fromkeys((*eos, *(special[stop] for stop in answering.stops if stop in special))))
-        self.stops = tuple(stop for stop in answering.stops if stop and stop not in special)
+        eos = loaded.eos_ids if decoding.eos_ids is None else decoding.eos_ids
+        self.ids = tuple(dict.fromkeys((*eos, *(special[stop] for stop in decoding.stops if stop in special))))
+        self.stops = tuple(stop for stop in decoding.stops if stop and stop not in special)
         self.tokenizer, self.rows, self.stopped = loaded.tokenizer, rows, stopped
-        self.longest, self.min_new, self.watches = max(map(len, rows)), answering.min_new, answering.beams == 1
+        self.longest, self.min_new, self.watches = max(map(len, rows)), decoding.min_new, decoding.beams == 1
         # A token is a byte at least, so no more tokens than this can hold a stop.
         self.window = max((len(stop.encode()) for stop in self.stops), default=0) + 1
         self.ends: dict[int, int] = {}
@@ -227,14 +238,14 @@ class _End:
             return torch.ones(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
         if self.stops and self.watches and new > self.min_new:
             tails = input_ids[:, max(self.longest, self.longest + new - self.window) :].tolist()
-            for number in self._completed(tails):
+            for number in self._find_stopped_rows(tails):
                 self.ends[number] = new
         ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
         if self.ends:  # only then, since a list that goes to an accelerator makes it wait
             ended[[*self.ends]] = True
         return ended
 
-    def _completed(self, tails: Sequence[Sequence[int]]) -> Iterator[int]:
+    def _find_stopped_rows(self, tails: Sequence[Sequence[int]]) -> Iterator[int]:
         for number, tail in enumerate(tails):
             if number not in self.ends:
                 before = self._text(number, tail[:-1]).rstrip('\ufffd')

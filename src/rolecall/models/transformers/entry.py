@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
-from rolecall.models.local import PromptEncoder, TransformersDecoding
+from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
 from rolecall.registry import part_name
@@ -41,7 +41,7 @@ class TransformersSettings:
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
-    def answering(self, sampling: Sampling) -> TransformersDecoding:
+    def decoding(self, sampling: Sampling) -> TransformersDecoding:
         """How to answer: what a request asks for goes before what the entry says."""
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         eos = said.pop('eos_token_id', None)
@@ -164,7 +164,7 @@ class ModelFiles:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer, if it can be had without the model's engine and without the network."""
-        return self.settings.source.found_tokenizer()
+        return self.settings.source.local_tokenizer()
 
     def encoder(self, tokenizer: Tokenizer) -> PromptEncoder:
         """Requests to token ids, as this model wants them."""

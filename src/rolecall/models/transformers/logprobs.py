@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rolecall.models.local import TokenPrompt
+from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
 from rolecall.models.transformers.prefixes import (
     Branch,
@@ -88,14 +88,14 @@ class PromptScorer:
         self._charged = dict.fromkeys(different, 0)
         with import_hf_package('torch').inference_mode():
             self._run([_Row(branch, Context()) for branch in tree])
-        found = dict(_collected(tree))
+        found = dict(_collect_scores(tree))
         last, context = self._last
         if context.length:
-            self._kept = _Kept(last[: context.length], found[last][: context.length], context.copied())
+            self._kept = _Kept(last[: context.length], found[last][: context.length], context.copy())
         self._last = ((), Context())
-        return [self._scored(prompt, found) for prompt in prompts]
+        return [self._build_scored(prompt, found) for prompt in prompts]
 
-    def _scored(self, prompt: TokenPrompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
+    def _build_scored(self, prompt: TokenPrompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
         new = self._charged.get(prompt.ids, 0)
         self._charged[prompt.ids] = 0  # the same prompt again costs nothing
         usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
@@ -107,16 +107,16 @@ class PromptScorer:
 
     def _run(self, rows: Iterable[_Row]) -> None:
         """Compute branches and, depth first, what grows out of them, so that few contexts are held at a time."""
-        known = [self._after_what_is_known(row) for row in rows]
+        known = [self._reuse_kept(row) for row in rows]
         fed = [row for row in known if row.tokens]
         for row in known:
             self._charge(row)
         for batch in self._batches(fed):
-            contexts = self._pass(batch)
+            contexts = self._run_batch(batch)
             pairs = zip(batch, contexts, strict=True)
             self._run([_Row(child, context) for row, context in pairs for child in row.branch.children])
 
-    def _after_what_is_known(self, row: _Row) -> _Row:
+    def _reuse_kept(self, row: _Row) -> _Row:
         """The row after the last call's prompt instead, if that goes further; its last common token is fed again."""
         branch, kept = row.branch, self._kept
         if not self.loaded.shares or not self.shares:
@@ -156,7 +156,7 @@ class PromptScorer:
         wasteful = self.loaded.device.type == 'cpu' and filled > 1.2 * sum(fed) + _IDLE
         return held <= self.room and filled <= self._at_once and not wasteful
 
-    def _pass(self, batch: Sequence[_Row]) -> list[Context]:
+    def _run_batch(self, batch: Sequence[_Row]) -> list[Context]:
         if self.stopped():
             raise ModelError('stopped')
         torch = import_hf_package('torch')
@@ -168,7 +168,7 @@ class PromptScorer:
         torch.cuda.empty_cache()
         half = len(batch) // 2
         # The halves lie in tensors of their own, as if they had been batches from the start.
-        return [*self._pass(batch[:half]), *self._pass(batch[half:])]
+        return [*self._run_batch(batch[:half]), *self._run_batch(batch[half:])]
 
     def _forward(self, batch: Sequence[_Row]) -> list[Context]:
         """Run the model, note the log-probabilities of what follows, and give each row's tokens as a context."""
@@ -179,7 +179,7 @@ class PromptScorer:
             cache, before = cache_of(contexts)
             arguments['past_key_values'] = cache
         logits = self.loaded.model(**arguments, use_cache=cache is not None).logits
-        self._note(batch, logits)
+        self._record_logprobs(batch, logits)
         if cache is None:
             return [Context() for _ in batch]
         layers = layers_of(cache)
@@ -192,9 +192,9 @@ class PromptScorer:
                 self._last = (last, context)
         return computed
 
-    def _note(self, batch: Sequence[_Row], logits: Any) -> None:
+    def _record_logprobs(self, batch: Sequence[_Row], logits: Any) -> None:
         torch = import_hf_package('torch')
-        wanted = [(number, *one) for number, row in enumerate(batch) for one in _wanted(row)]
+        wanted = [(number, *one) for number, row in enumerate(batch) for one in _wanted_scores(row)]
         if not wanted:
             return
         step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
@@ -211,7 +211,7 @@ class PromptScorer:
             branch.logprobs[place] = value
 
 
-def _wanted(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
+def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
     """Where in a row's output the score of which token stands: place, token, and where it is to be noted."""
     branch, known = row.branch, row.context.length
     for place in range(known + 1, branch.stop):
@@ -220,11 +220,11 @@ def _wanted(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
         yield branch.stop - known - 1, child.ids[branch.stop], child, 0
 
 
-def _collected(
+def _collect_scores(
     branches: Iterable[Branch], before: tuple[float | None, ...] = ()
 ) -> Iterator[tuple[Ids, tuple[float | None, ...]]]:
     """Every prompt of a tree (and every prefix that is a branching point) with its log-probabilities."""
     for branch in branches:
         logprobs = (*before, *branch.logprobs)
         yield branch.ids[: branch.stop], logprobs
-        yield from _collected(branch.children, logprobs)
+        yield from _collect_scores(branch.children, logprobs)

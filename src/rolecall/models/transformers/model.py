@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, TypeVar
 
 from rolecall.errors import RolecallError
-from rolecall.models.local import PromptEncoder, TransformersDecoding, WorkerThread, separate_thinking
+from rolecall.models.local_engine import PromptEncoder, TransformersDecoding, WorkerThread, separate_thinking
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.models.transformers.decoding import BatchGenerator
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
@@ -49,7 +49,7 @@ class TransformersModel:
         """`shares=False` computes every prompt from its first token, for comparison."""
         self.name = name
         self._settings = settings
-        self._place = ModelFiles(settings)
+        self._files = ModelFiles(settings)
         self._shares = shares
         self._worker = WorkerThread(name)
         self._engine: _Engine | None = None
@@ -66,18 +66,18 @@ class TransformersModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        return {**self._place.identity, 'engine': 'transformers'}
+        return {**self._files.identity, 'engine': 'transformers'}
 
     @property
     def max_seq_len(self) -> int | None:
-        return self._place.max_seq_len
+        return self._files.max_seq_len
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        answering = self._settings.answering(sampling)
-        return await self._in_thread(lambda engine: engine.generated(requests, answering))
+        decoding = self._settings.decoding(sampling)
+        return await self._in_thread(lambda engine: engine.generate(requests, decoding))
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda engine: engine.scored(requests))
+        return await self._in_thread(lambda engine: engine.score(requests))
 
     async def forget(self) -> None:
         """Let go of the last prompt, so that the next call computes everything anew."""
@@ -86,16 +86,16 @@ class TransformersModel:
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, if it is at hand."""
-        return self._place.tokenizer if self._engine is None else self._engine.encoder.tokenizer
+        return self._files.tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
     def count(self, request: Request) -> int | None:
         if self._engine is not None:
-            return len(self._engine.encoder.prompt(request).ids)
-        tokenizer = self._place.tokenizer
-        return None if tokenizer is None else len(self._place.encoder(tokenizer).prompt(request).ids)
+            return len(self._engine.encoder.encode(request).ids)
+        tokenizer = self._files.tokenizer
+        return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
     async def close(self) -> None:
-        await self._worker.close(self._let_go)
+        await self._worker.close(self._release)
 
     async def _in_thread(self, work: Callable[[_Engine], T]) -> T:
         return await self._worker.run(lambda stopped: self._work(work, stopped))
@@ -105,22 +105,22 @@ class TransformersModel:
             raise self._failure
         if self._engine is None:
             try:
-                loaded = self._settings.source.load(self._place.tokenizer)
+                loaded = self._settings.source.load(self._files.tokenizer)
             except RolecallError as error:  # what cannot be loaded now cannot be loaded for the next request either
                 self._failure = error
                 raise
-            self._engine = self._around(loaded)
+            self._engine = self._build_engine(loaded)
         self._engine.stopped = stopped
         return work(self._engine)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._engine = None
         release_memory()
 
-    def _around(self, loaded: LoadedModel) -> _Engine:
+    def _build_engine(self, loaded: LoadedModel) -> _Engine:
         settings, limit = self._settings, self.max_seq_len
         engine = _Engine(
-            self._place.encoder(loaded.tokenizer),
+            self._files.encoder(loaded.tokenizer),
             PromptScorer(loaded, room=settings.batch_size * min(limit or _LONGEST, _LONGEST), shares=self._shares),
             BatchGenerator(loaded, rows=settings.batch_size, max_seq_len=limit, shares=self._shares),
             limit=limit,
@@ -145,15 +145,15 @@ class _Engine:
         self.scorer.forget()
         self.generator.forget()
 
-    def generated(self, requests: Sequence[Request], answering: TransformersDecoding) -> list[Reply]:
+    def generate(self, requests: Sequence[Request], decoding: TransformersDecoding) -> list[Reply]:
         self.scorer.forget()
-        prompts = [self.encoder.prompt(request) for request in requests]
-        replies = self.generator.generate(prompts, answering)
+        prompts = [self.encoder.encode(request) for request in requests]
+        replies = self.generator.generate(prompts, decoding)
         return [separate_thinking(reply) for reply in replies] if self.thinks else replies
 
-    def scored(self, requests: Sequence[Request]) -> list[Scored]:
+    def score(self, requests: Sequence[Request]) -> list[Scored]:
         self.generator.forget()
-        prompts = [self.encoder.prompt(request) for request in requests]
+        prompts = [self.encoder.encode(request) for request in requests]
         longest = max((len(prompt.ids) for prompt in prompts), default=0)
         if self.limit is not None and longest > self.limit:
             raise ModelError(f'a prompt has {longest} tokens, and the model takes {self.limit}.')

@@ -95,7 +95,7 @@ class Context:
     def first(self, length: int) -> Context:
         return Context(self.layers, self.row, self.left, length)
 
-    def copied(self) -> Context:
+    def copy(self) -> Context:
         """The same without the rows beside it, whose memory is let go."""
         stop = self.left + self.length
         own = (

@@ -58,7 +58,7 @@ class WeightsSource:
     model_kwargs: Mapping[str, Any] = field(default_factory=dict)
     tokenizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
-    def found_tokenizer(self) -> Tokenizer | None:
+    def local_tokenizer(self) -> Tokenizer | None:
         """The tokenizer, if it can be had without torch and without the network."""
         slow = self.tokenizer_kwargs.get('use_fast') is False
         if slow or not self.tokenizer_kwargs.keys() <= _HARMLESS:
@@ -78,7 +78,7 @@ class WeightsSource:
         if not spread:
             options.pop('device_map', None)
         options['dtype'] = dtype if dtype == 'auto' else getattr(torch, dtype)
-        with _told(self.path), _no_progress_bar(transformers):
+        with _loading_errors(self.path), _no_progress_bar(transformers):
             model, about = transformers.AutoModelForCausalLM.from_pretrained(
                 path, trust_remote_code=self.trust_remote_code, output_loading_info=True, **options
             )
@@ -86,7 +86,7 @@ class WeightsSource:
                 raise ValueError(f'the files lack weights: {", ".join(sorted(about["missing_keys"])[:5])}')
             if not spread:
                 model = model.to(device)
-            found = tokenizer or self.found_tokenizer() or self._own_tokenizer(transformers)
+            found = tokenizer or self.local_tokenizer() or self._own_tokenizer(transformers)
         return LoadedModel.of(model.eval(), found)
 
     def _own_tokenizer(self, transformers: Any) -> TransformersTokenizer:
@@ -173,7 +173,7 @@ def _rope_types(rope: Mapping[str, Any]) -> Iterator[str]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _loading_errors(path: str) -> Iterator[None]:
     """Turn what loading a model fails with into a `ModelError`."""
     try:
         yield

@@ -140,7 +140,7 @@ class PromptEncoder:
     tokenizer: Tokenizer
     begins: bool = True
 
-    def prompt(self, request: Request) -> TokenPrompt:
+    def encode(self, request: Request) -> TokenPrompt:
         """The ids of a request; special tokens written in its text are those tokens."""
         if isinstance(request, str):
             found = self.tokenizer.offsets(request)
