@@ -17,7 +17,7 @@ from rolecall import ConfigError
 from rolecall.errors import RunError
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
-from rolecall.pairs.sampling import wrong_repeats, wrong_sampling
+from rolecall.pairs.sampling import check_repeats, check_sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy, build_client
@@ -306,7 +306,7 @@ def test_settings_by_which_no_answer_could_be_drawn_are_told(name: str, values: 
             ({}, {name: value}, name),
             ({'generation_kwargs': {name: value}}, {}, f'generation_kwargs.{name}'),
         ):
-            (problem,) = wrong_sampling(options, entry)
+            (problem,) = check_sampling(options, entry)
             assert problem.where == place
             assert f'got {value!r}' in problem.what
             assert f'Write {name}=' in problem.remedy
@@ -314,13 +314,13 @@ def test_settings_by_which_no_answer_could_be_drawn_are_told(name: str, values: 
 
 def test_settings_that_can_be_meant_pass() -> None:
     fine = {'max_out_len': 1, 'temperature': 0, 'top_p': 1.0, 'top_k': -1, 'seed': 0, 'sc_size': 5, 'min_p': None}
-    assert list(wrong_sampling(fine, {'generation_kwargs': fine}, {'generation_kwargs': None})) == []
+    assert list(check_sampling(fine, {'generation_kwargs': fine}, {'generation_kwargs': None})) == []
 
 
 @pytest.mark.parametrize(('n', 'wrong'), [(0, True), (-1, True), ('4', True), (True, True), (None, False), (4, False)])
 def test_how_often_rows_are_asked_is_a_whole_number_from_1(n: Any, wrong: bool) -> None:
-    assert [problem.where for problem in wrong_repeats({'n': n})] == ['n'] * wrong
-    assert list(wrong_repeats({})) == []
+    assert [problem.where for problem in check_repeats({'n': n})] == ['n'] * wrong
+    assert list(check_repeats({})) == []
 
 
 @pytest.mark.parametrize(

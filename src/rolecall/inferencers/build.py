@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rolecall.checking import argument_problems
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.checking import OptionReader, argument_problems
+from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.inferencers.losses import DECIDE_BY
 from rolecall.pairs.kinds import INFERENCERS
-from rolecall.pairs.sampling import sampling_of, stated, wrong_sampling, wrong_stops
+from rolecall.pairs.sampling import check_sampling, check_stops, sampling_of, stated
 from rolecall.usercode import user_code
 
 __all__ = ['build_inferencer']
@@ -41,7 +41,7 @@ def build_inferencer(
     if found is None:
         known = ', '.join(INFERENCERS)
         raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
-    problems = [*_wrong_options(options), *wrong_stops(options, entry), *wrong_sampling(options, entry)]
+    problems = [*_check_options(options), *check_stops(options, entry), *check_sampling(options, entry)]
     if problems:
         raise ConfigError(problems)
     before = options.get('normalizing_str')
@@ -69,18 +69,12 @@ def _make(name: str, found: type[Any], offered: Mapping[str, Any]) -> Inferencer
     return made
 
 
-def _wrong_options(options: Mapping[str, Any]) -> list[Problem]:
-    problems = []
-    truncate, decide_by = options.get('truncate'), options.get('decide_by')
-    before, limit = options.get('normalizing_str'), options.get('max_seq_len')
-    if truncate is not None and truncate not in _SIDES:
-        problems.append(Problem('truncate', f'unknown side {truncate!r}.', did_you_mean(truncate, _SIDES)))
-    if decide_by is not None and decide_by not in DECIDE_BY:
-        problems.append(Problem('decide_by', f'unknown loss {decide_by!r}.', did_you_mean(decide_by, DECIDE_BY)))
-    if before is not None and not isinstance(before, str):
-        problems.append(Problem('normalizing_str', f'expected a text, got {before!r:.60}.'))
-    if before is None and decide_by in ('normalised', 'normalised_sum'):
-        problems.append(Problem('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance."))
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        problems.append(Problem('max_seq_len', f'{limit!r} is not a number of tokens.'))
-    return problems
+def _check_options(options: Mapping[str, Any]) -> list[Problem]:
+    reader = OptionReader(options)
+    reader.one_of('truncate', _SIDES)
+    decide_by = reader.one_of('decide_by', DECIDE_BY)
+    if options.get('normalizing_str') is None and decide_by in ('normalised', 'normalised_sum'):
+        reader.refuse('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance.")
+    reader.text('normalizing_str')
+    reader.whole('max_seq_len', least=1)
+    return reader.problems

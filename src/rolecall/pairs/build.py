@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rolecall.checking import Problems
 from rolecall.config.files import Config, misspelt_lists
 from rolecall.errors import Problem
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
-from rolecall.pairs.tasks import Problems, Task, build_task, collect
+from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
 __all__ = ['Plan', 'build']
@@ -45,7 +46,7 @@ def build(config: Mapping[str, Any]) -> Plan:
                 _check_pair(task, model_entry)
     if isinstance(config, Config):
         problems.found = [_with_line(problem, config) for problem in problems.found]
-    problems.refuse()
+    problems.raise_all()
     return Plan(tuple(tasks), tuple(model_entries))
 
 

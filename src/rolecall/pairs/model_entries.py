@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.models.backends import ModelKind, build_model, model_kind
 from rolecall.models.protocol import Model
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.token_counter import TokenCounter
-from rolecall.pairs.tasks import Problems
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate

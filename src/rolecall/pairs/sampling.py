@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rolecall.checking import OptionReader, Problems, expected
 from rolecall.errors import Problem
 from rolecall.models.protocol import Sampling
 
 __all__ = [
     'REPLY_LENGTHS',
     'SAMPLING_OPTIONS',
+    'check_repeats',
+    'check_sampling',
+    'check_stops',
     'sampling_of',
     'stated',
-    'wrong_repeats',
-    'wrong_sampling',
-    'wrong_stops',
 ]
 
 REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
@@ -39,7 +39,7 @@ _WHOLE = {
     **dict.fromkeys(('top_k', 'seed'), -1),
 }
 """Whole numbers, with the least that can be meant."""
-_UP_TO = {'temperature': math.inf, 'top_p': 1, 'min_p': 1}
+_UP_TO = {'temperature': None, 'top_p': 1, 'min_p': 1}
 """Numbers from 0, with the largest that can be meant."""
 SAMPLING_OPTIONS = (
     *REPLY_LENGTHS,
@@ -92,68 +92,57 @@ def _homes(place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield home
 
 
-def wrong_stops(*places: Mapping[str, Any]) -> Iterator[Problem]:
-    """Stops that are neither a text nor a list of texts.
+def check_stops(*places: Mapping[str, Any]) -> list[Problem]:
+    """Stops that are neither a string nor a list.
 
-    >>> print(*wrong_stops({'stopping_criteria': 5}))
+    >>> print(*check_stops({'stopping_criteria': 5}))
     stopping_criteria
-      expected a text or a list of texts, got 5.
+      expected a string or a list of strings, got 5.
       Write stopping_criteria=['\\n\\n'], for instance.
     """
-    for place in places:
-        for home in _homes(place):
-            for key in _STOPS:
-                value = home.get(key)
-                if value is not None and not isinstance(value, (str, list, tuple)):
-                    remedy = f"Write {key}=['\\n\\n'], for instance."
-                    yield Problem(key, f'expected a text or a list of texts, got {value!r:.60}.', remedy)
+    return [
+        expected(key, 'a string or a list of strings', home[key], f"Write {key}=['\\n\\n'], for instance.")
+        for place in places
+        for home in _homes(place)
+        for key in _STOPS
+        if home.get(key) is not None and not isinstance(home[key], (str, list, tuple))
+    ]
 
 
-def wrong_sampling(*places: Mapping[str, Any]) -> Iterator[Problem]:
-    """Settings by which no answer could be drawn.
+def check_sampling(*places: Mapping[str, Any]) -> list[Problem]:
+    """Sampling parameters that cannot be used.
 
-    >>> print(*wrong_sampling({'sc_size': 0}, {'generation_kwargs': {'top_p': 5}}), sep='\\n')
+    >>> print(*check_sampling({'sc_size': 0}, {'generation_kwargs': {'top_p': 5}}), sep='\\n')
     sc_size
-      expected a whole number from 1, got 0.
+      expected a whole number of at least 1, got 0.
       Write sc_size=1 or more, or leave it out.
     generation_kwargs.top_p
       expected a number from 0 to 1, got 5.
       Write top_p=0.5, for instance, or leave it out.
     """
+    problems = Problems()
     for place in places:
-        named = {'': place, **{f'{key}.': place[key] for key in _HOMES if isinstance(place.get(key), Mapping)}}
-        for prefix, home in named.items():
+        homes = {'': place, **{key: place[key] for key in _HOMES if isinstance(place.get(key), Mapping)}}
+        for where, home in homes.items():
+            reader = OptionReader(home, where, problems=problems)
             for key, least in _WHOLE.items():
-                if not _is_whole(home.get(key), least):
-                    remedy = f'Write {key}={least} or more, or leave it out.'
-                    yield Problem(prefix + key, f'expected a whole number from {least}, got {home[key]!r:.60}.', remedy)
+                reader.whole(key, least=least, remedy=f'Write {key}={least} or more, or leave it out.')
             for key, most in _UP_TO.items():
-                if not _is_number(home.get(key), most):
-                    expected = 'expected a number from 0' + (f' to {most}' if most < math.inf else '')
-                    remedy = f'Write {key}=0.5, for instance, or leave it out.'
-                    yield Problem(prefix + key, f'{expected}, got {home[key]!r:.60}.', remedy)
+                reader.number(key, least=0, most=most, remedy=f'Write {key}=0.5, for instance, or leave it out.')
+    return problems.found
 
 
-def wrong_repeats(entry: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with how often a dataset's entry has each row asked.
+def check_repeats(entry: Mapping[str, Any]) -> list[Problem]:
+    """Whether a dataset's entry says how often each row is asked, in a way that can be used.
 
-    >>> print(*wrong_repeats({'n': '4'}))
+    >>> print(*check_repeats({'n': '4'}))
     n
-      expected how often each row is asked, got '4'.
-      Write a whole number from 1: n=4.
+      expected a whole number of at least 1, got '4'.
+      It is how often each row is asked: n=4.
     """
-    if not _is_whole(given := entry.get('n'), 1):
-        told = f'expected how often each row is asked, got {given!r:.60}.'
-        yield Problem('n', told, 'Write a whole number from 1: n=4.')
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least)
-
-
-def _is_number(value: Any, most: float) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (number and math.isfinite(value) and 0 <= value <= most)
+    reader = OptionReader(entry)
+    reader.whole('n', least=1, remedy='It is how often each row is asked: n=4.')
+    return reader.problems
 
 
 def _stops(place: Mapping[str, Any]) -> Iterator[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rolecall.checking import Problems
 from rolecall.datasets import Dataset, Reader, open_dataset
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.errors import ConfigError, did_you_mean
 from rolecall.pairs.kinds import INFERENCER_OPTIONS, Inferencer
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
@@ -18,50 +18,10 @@ from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
-__all__ = ['Problems', 'Task', 'build_task', 'collect', 'placed']
+__all__ = ['Task', 'build_task', 'collect', 'placed']
 
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
 T = TypeVar('T')
-
-
-class Problems:
-    """Everything wrong with a config, collected while it is read."""
-
-    def __init__(self) -> None:
-        self.found: list[Problem] = []
-
-    def add(self, where: str, what: str, remedy: str = '') -> None:
-        self.found.append(Problem(where, what, remedy))
-
-    @contextmanager
-    def inside(self, where: str) -> Iterator[None]:
-        """Take down the problems of a part, with its place in front, and go on."""
-        try:
-            yield
-        except ConfigError as error:
-            self.found += [problem.inside(where) for problem in error.problems]
-
-    def mapping(self, where: str, value: object) -> Mapping[str, Any]:
-        """The value if it is a mapping; a problem and nothing otherwise."""
-        if isinstance(value, Mapping):
-            return value
-        self.add(where, f'expected a dict, got {type(value).__name__} {value!r:.60}.')
-        return {}
-
-    def unknown_keys(self, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        for key in given:
-            if key not in known:
-                self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
-
-    def misspelt_keys(self, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        """Keys that are nearly, but not quite, ones that matter. (A loader or model may take any others.)"""
-        for key in given:
-            if key not in known and (close := difflib.get_close_matches(str(key), known, n=1, cutoff=0.85)):
-                self.add(where, f'unknown key {key!r}.', f"Did you mean '{close[0]}'?")
-
-    def refuse(self) -> None:
-        if self.found:
-            raise ConfigError(self.found)
 
 
 @contextmanager

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import Model, ModelError
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.sampling import sampling_of
-from rolecall.pairs.tasks import Problems
 from rolecall.program import compile  # noqa: A004  # the word for it
 from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Wording
@@ -103,7 +103,7 @@ def _seat(
     if isinstance(judge, Mapping) and 'type' in judge:
         problems = Problems()
         model_entry = build_model_entry({'abbr': 'judge', **judge}, where, problems)
-        problems.refuse()
+        problems.raise_all()
         if model_entry is not None:
             return model_entry, build_model(model_entry.entry, name=model_entry.abbr)
     named = judge if isinstance(judge, str) else judge.get('abbr') if isinstance(judge, Mapping) else None

@@ -17,7 +17,7 @@ from rolecall.models.protocol import Capabilities, Model
 from rolecall.pairs.build import Plan, build
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
-from rolecall.pairs.sampling import wrong_repeats, wrong_sampling, wrong_stops
+from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
@@ -93,7 +93,7 @@ def prepare(
     tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
-    problems += [problem.inside(task.where) for task in tasks for problem in wrong_repeats(task.entry)]
+    problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
     pairs: list[PreparedPair] = []
@@ -181,7 +181,7 @@ def _prepare_pair(
     judge = scores.judge
     if judge is not None and all(judge.entry is not one.entry for one in model_entries):
         at = f'{where}: eval_cfg.evaluator.judge_cfg'
-        wrong = [*check_client_options(judge.entry), *wrong_stops(judge.entry), *wrong_sampling(judge.entry)]
+        wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
     lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from rolecall.checking import OptionReader, is_number, is_whole
 from rolecall.errors import Problem
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy
@@ -20,14 +21,14 @@ def read_limits(entry: Mapping[str, Any]) -> Limits:
     """
     given: Any = entry.get('concurrency')
     rates: tuple[Any, ...] = (entry.get('query_per_second'), entry.get('request_rate'))
-    rate = next((float(value) for value in rates if _is_number(value) and value > 0), None)
-    if _is_count(given):
+    rate = next((float(value) for value in rates if is_number(value) and value > 0), None)
+    if is_whole(given, least=1):
         return Limits(given, given, rate)
     if given is not None:
         start, most = given
         return Limits(start, most, rate)
     hints: list[Any] = [entry.get(key) for key in ('max_workers', 'batch_size')]
-    start = next((value for value in hints if _is_count(value)), Limits().start)
+    start = next((value for value in hints if is_whole(value, least=1)), Limits().start)
     return Limits(min(start, Limits().most), Limits().most, rate)
 
 
@@ -41,45 +42,34 @@ def read_retry_policy(entry: Mapping[str, Any]) -> RetryPolicy:
     )
 
 
-def check_client_options(entry: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything in an entry by which nobody could be asked, or nothing be counted.
+def check_client_options(entry: Mapping[str, Any]) -> list[Problem]:
+    """Everything wrong with an entry's limits, retries and prices.
 
     >>> print(*check_client_options({'concurrency': 0, 'retry': 2}))
     concurrency
-      expected calls at once, got 0.
-      Write a whole number from 1, or (start, most): concurrency=(8, 128).
+      concurrency must be at least 1, got 0.
+      Write a whole number, or (start, most): concurrency=(8, 128).
     """
+    reader = OptionReader(entry)
     given = entry.get('concurrency')
-    if given is not None and not _is_count(given) and not _is_start_and_most(given):
-        remedy = 'Write a whole number from 1, or (start, most): concurrency=(8, 128).'
-        yield Problem('concurrency', f'expected calls at once, got {given!r:.60}.', remedy)
+    if given is not None and not is_whole(given, least=1) and not _is_start_and_most(given):
+        wrong = f'concurrency must be at least 1, got {given!r:.60}.'
+        reader.refuse('concurrency', wrong, 'Write a whole number, or (start, most): concurrency=(8, 128).')
     for name in ('query_per_second', 'request_rate'):
-        if entry.get(name) is not None and not _is_number(entry[name]):
-            remedy = 'Write a number; 0 is no limit.'
-            yield Problem(name, f'expected calls per second, got {entry[name]!r:.60}.', remedy)
-    seconds, retries = entry.get('timeout'), entry.get('retry')
-    if seconds is not None and not _is_number(seconds):
-        yield Problem('timeout', f'expected seconds, got {seconds!r:.60}.', 'Write a number, or leave it out.')
-    if retries is not None and not (_is_whole(retries) and retries >= 0):
-        remedy = 'Write a whole number; 0 is one attempt.'
-        yield Problem('retry', f'expected how often to try again, got {retries!r:.60}.', remedy)
+        reader.number(name, remedy='It is in requests per second; 0 means no limit.')
+    reader.number('timeout', remedy='It is in seconds; leave it out for the default.')
+    reader.whole('retry', least=0, remedy='It is how often a request is retried; 0 means one attempt.')
     price = entry.get('price')
-    if price is not None and not (isinstance(price, Mapping) and all(map(_is_number, price.values()))):
-        remedy = 'Write price=dict(input=2.5, output=10), for a million tokens.'
-        yield Problem('price', f'expected prices, got {price!r:.60}.', remedy)
+    if price is not None and not (isinstance(price, Mapping) and all(map(is_number, price.values()))):
+        wrong = f'expected prices per million tokens, got {price!r:.60}.'
+        reader.refuse('price', wrong, 'Write price=dict(input=2.5, output=10).')
+    return reader.problems
 
 
 def _is_start_and_most(given: Any) -> bool:
-    return isinstance(given, (list, tuple)) and len(given) == 2 and all(map(_is_count, given)) and given[0] <= given[1]
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value > 0
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return (
+        isinstance(given, (list, tuple))
+        and len(given) == 2
+        and all(is_whole(one, least=1) for one in given)
+        and given[0] <= given[1]
+    )
