@@ -197,4 +197,4 @@ def test_the_cache_is_where_the_system_has_caches(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, 'platform', platform)
-    assert pulling._place(toy()) == Path(place, 'models', 'toy.gguf')
+    assert pulling._cache_path(toy()) == Path(place, 'models', 'toy.gguf')
