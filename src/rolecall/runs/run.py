@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,12 +34,14 @@ from rolecall.runs.planning import make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
+from rolecall.scoring.code import report_progress
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['RunSummary', 'run_config']
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _LINTED_ROWS = 20
+_PROGRAMS_SECONDS = 5.0
 _PLANNING_SECONDS = 2.0
 _REASONS = 20
 
@@ -186,6 +188,7 @@ class _Run:
         results = list(self._store.results(job.dataset, job.model))
         one = self._pairs[job.dataset, job.model]
         if results:
+            report_progress.set(_throttle(f'{job.dataset} × {job.model}', self._listener))
             scored, card = await one.scores.of(results, one.pair.data.test)
         else:
             scored, card = [], one.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
@@ -282,3 +285,16 @@ def _stopped_by_signal(engine: Engine) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+def _throttle(pair: str, listener: RunListener) -> Callable[[int, int], None]:
+    """Report how many programs of a dataset × model have run, every few seconds; called from another thread."""
+    loop, reported = asyncio.get_running_loop(), time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        if time.monotonic() - reported > _PROGRAMS_SECONDS:
+            reported = time.monotonic()
+            loop.call_soon_threadsafe(listener.on_message, f'{pair}: {done:,} of {total:,} programs run')
+
+    return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, find_judge
 from rolecall.runs.store.results import Result
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
+from rolecall.scoring.evaluate import DatasetScorer, Scorable, ScoredRun, Verdict, build_scorer
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['Scores', 'build_scores']
@@ -45,11 +46,17 @@ class Scores:
         scorable = [_scorable(result, values.get(result.row, {})) for result in results]
         ask = self.scorer.needs_judge and self.judge is not None
         try:
-            scored = await self.scorer.score_with_judge(scorable) if ask else self.scorer.score(scorable)
+            scored = await (self.scorer.score_with_judge(scorable) if ask else self._score(scorable))
         except (ScoringError, MissingExtraError) as error:
             return _unscored(results, self.scorer, error)
         marked = [_marked(result, verdict) for result, verdict in zip(results, scored.verdicts, strict=True)]
         return marked, scored.scorecard(results[0].dataset, results[0].model)
+
+    async def _score(self, scorable: Sequence[Scorable]) -> ScoredRun:
+        """Score without a judge; where programs have to run first, without holding up the event loop."""
+        if self.scorer.metric is not None and self.scorer.metric.prepare is not None:
+            return await asyncio.to_thread(self.scorer.score, scorable)
+        return self.scorer.score(scorable)
 
 
 def build_scores(

@@ -113,6 +113,7 @@ class DatasetScorer:
         if self.needs_judge and opinions is None:
             return _score_synchronously(self, rows)
         read = [self.reader.read(row) for row in rows]
+        self._prepare(read)
         judged = [self._marks(one, (opinions or {}).get(one.row.row, ())) for one in read]
         _refuse_if_nothing_was_readable(read, judged)
         summary = self._summary(read, [marks for marks, _ in judged])
@@ -156,6 +157,11 @@ class DatasetScorer:
     def extract(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty text if there is none."""
         return self.reader.extract_answer(prediction)
+
+    def _prepare(self, read: Sequence[ReadRow]) -> None:
+        if self.metric is not None and self.metric.prepare is not None:
+            with blame_errors_on(_name_evaluator(self.metric)):
+                self.metric.prepare([answer for one in read if one.outcome == 'ok' for answer in one.answers])
 
     def _marks(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
         """The marks of a row's answers (none if the row is excluded), and the reason where known."""
@@ -286,7 +292,7 @@ def build_scorer(
         judge=judge,
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
-        k=counts,
+        k=counts or (metric.k if metric is not None else ()),
     )
 
 
@@ -360,5 +366,5 @@ def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdic
         correct=said.pop() if len(said) == 1 else None,
         outcome=read.outcome,
         gold=read.gold,
-        reason=reason,
+        reason=reason or next((mark.note for mark in marks if mark.note and not mark.correct), ''),
     )

@@ -10,6 +10,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
 from rolecall.scoring.blame import ScoringError, describe_error
+from rolecall.scoring.code import CODE_METRICS
 from rolecall.scoring.families import FAMILY_METRICS
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, mark_by
 from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
@@ -42,6 +43,7 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         'LMEvaluator': 'rolecall.scoring.metrics.judging:judge_rating',
         'CascadeEvaluator': 'rolecall.scoring.metrics.judging:cascade',
         **FAMILY_METRICS,
+        **CODE_METRICS,
     },
 )
 """The evaluators of configs; each makes a metric."""
@@ -51,20 +53,7 @@ _OWN_DATA = 'it belongs to one benchmark'
 UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            'HumanEvalEvaluator',
-            'HumanEvalPlusEvaluator',
-            'HumanevalXEvaluator',
-            'MBPPEvaluator',
-            'MBPPPassKEvaluator',
-            'LCBCodeGenerationEvaluator',
-            'LCBCodeExecutionEvaluator',
-            'LCBTestOutputEvaluator',
-            'LCPassKEvaluator',
-            'BigCodeBenchEvaluator',
-            'DS1000Evaluator',
-            'TACOEvaluator',
             'SciCodeEvaluator',
-            'MultiplEEvaluator',
             'CIBenchEvaluator',
         ),
         _CODE,

@@ -62,6 +62,7 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
     """The metric over all rows that count."""
     if metric.whole is not None:
         return _summarise_whole(metric, rows)
+    rows = _cluster_by_problem(metric, rows)
     counts = _in_whole_groups(metric, rows) if metric.group else [bool(row.marks) for row in rows]
     counted = [row for row, counts_too in zip(rows, counts, strict=True) if counts_too]
     marks = tuple(row.marks for row in rows)
@@ -73,7 +74,8 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
     turns = _turns(counted) if metric.by_turn else {}
     parts = _parts(counted)
     derived = metric.derive(parts) if metric.derive and parts else {}
-    further = {**parts, **derived, **turns, **_compute_breakdown(metric, counted), **_pass_rates(counted, k)}
+    pass_rates, intervals = _pass_rates(_merge_samples(metric, counted), k)
+    further = {**parts, **derived, **turns, **_compute_breakdown(metric, counted), **pass_rates}
     interval = estimate.interval
     return Summary(
         marks,
@@ -89,6 +91,7 @@ def summarise(metric: Metric, rows: Sequence[Marked], *, k: Sequence[int] = ()) 
             'confidence': _CONFIDENCE,
             'clusters': estimate.clusters,
             **({'further': {name: number * factor for name, number in further.items()}} if further else {}),
+            **({'further_intervals': intervals} if intervals else {}),
         },
     )
 
@@ -175,26 +178,57 @@ def _compute_breakdown(metric: Metric, rows: Sequence[Marked]) -> Mapping[str, f
     return metric.breakdown([pair for row in rows for pair in zip(row.answers, row.marks, strict=False)])
 
 
-def _pass_rates(rows: Sequence[Marked], k: Sequence[int]) -> dict[str, float]:
-    """pass@k and G-Pass@k, where every row has enough samples that are right or wrong.
+def _cluster_by_problem(metric: Metric, rows: Sequence[Marked]) -> Sequence[Marked]:
+    """Samples of one problem in several rows are one cluster."""
+    if metric.problem is None:
+        return rows
+    problems = [metric.problem(row.answers[0]) if row.answers else None for row in rows]
+    return [replace(row, cluster=row.cluster or name) for row, name in zip(rows, problems, strict=True)]
+
+
+def _merge_samples(metric: Metric, rows: Sequence[Marked]) -> list[Marked]:
+    """One row for each problem, with the samples of all its rows."""
+    if metric.problem is None:
+        return list(rows)
+    problems: dict[Hashable, list[Marked]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        name = metric.problem(row.answers[0]) if row.answers else None
+        problems[(place,) if name is None else name].append(row)
+    return [
+        Marked(
+            same[0].cluster,
+            tuple(answer for row in same for answer in row.answers),
+            tuple(mark for row in same for mark in row.marks),
+            answered=all(row.answered for row in same) or len(same) > 1,
+        )
+        for same in problems.values()
+    ]
+
+
+def _pass_rates(rows: Sequence[Marked], k: Sequence[int]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """pass@k and G-Pass@k, where every row has enough samples that are right or wrong; intervals of pass@k in percent.
 
     A counted row without an answer is wrong in as many samples as the other rows have.
     """
     verdicts = [[_is_right(mark) for mark in row.marks] for row in rows]
     if any(right is None for row in verdicts for right in row):
-        return {}
+        return {}, {}
     most = max(map(len, verdicts), default=0)
     counts = [
         (len(right) if row.answered else most, sum(map(bool, right))) for row, right in zip(rows, verdicts, strict=True)
     ]
-    numbers = {}
+    numbers, intervals = {}, {}
     for one in k:
         if all(samples >= one for samples, _ in counts):
-            numbers[f'pass@{one}'] = sum(pass_at_k(*count, one) for count in counts) / len(counts)
-            for threshold in _THRESHOLDS:
-                chances = [g_pass_at_k(*count, one, threshold) for count in counts]
-                numbers[f'g-pass@{one}_{threshold}'] = sum(chances) / len(counts)
-    return numbers
+            chances = [pass_at_k(*count, one) for count in counts]
+            numbers[f'pass@{one}'] = sum(chances) / len(counts)
+            if len(counts) > 1:
+                found = mean_interval([(chance, 1) for chance in chances], confidence=_CONFIDENCE)
+                intervals[f'pass@{one}'] = (found.low * 100, found.high * 100)
+            for threshold in _THRESHOLDS if most > 1 else ():
+                grouped = [g_pass_at_k(*count, one, threshold) for count in counts]
+                numbers[f'g-pass@{one}_{threshold}'] = sum(grouped) / len(counts)
+    return numbers, intervals
 
 
 def _is_right(mark: Mark) -> bool | None:

@@ -53,6 +53,8 @@ class Mark:
     """Further numbers of the row; their means are reported beside the metric."""
     tally: tuple[float, ...] = ()
     """What a corpus metric sums over all rows."""
+    note: str = ''
+    """How the answer fared, where there is more to say than right or wrong (`timeout: …`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Metric:
 
     >>> exact = Metric('accuracy', mark_by(lambda prediction, gold: prediction == gold))
     >>> exact.mark(Answer('B', 'B'))
-    Mark(score=1.0, correct=True, parts={}, tally=())
+    Mark(score=1.0, correct=True, parts={}, tally=(), note='')
     """
 
     name: str
@@ -87,6 +89,12 @@ class Metric:
     """Which answers need a judge's verdict."""
     whole: Callable[[Sequence[Answer]], Mapping[str, Any]] | None = None
     """A `score(predictions, references)` evaluator, which scores all rows at once."""
+    prepare: Callable[[Sequence[Answer]], None] | None = None
+    """Called once with all answers before they are marked, where work can be done side by side."""
+    problem: Callable[[Answer], str | None] | None = None
+    """The problem a row is a sample of, where rows repeat problems: pass@k is counted over problems."""
+    k: tuple[int, ...] = ()
+    """The k of pass@k, unless `eval_cfg` has its own."""
 
 
 def make_mark(result: Any) -> Mark:

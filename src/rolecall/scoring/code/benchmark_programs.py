@@ -1,0 +1,243 @@
+"""From a row and a reply to the program that decides whether the reply is right: one function for each benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.code import extraction
+from rolecall.scoring.code.execution import Case, Program
+from rolecall.scoring.metrics.metric import Answer
+
+__all__: list[str] = []
+
+_CONTEST_IMPORTS = """\
+import bisect, collections, copy, functools, heapq, itertools, json, math, operator, random, re, string, sys
+from bisect import *
+from collections import *
+from copy import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import *
+from operator import itemgetter
+from random import *
+from typing import *
+sys.setrecursionlimit(50000)
+"""
+_UNITTEST = """
+import io as _io, unittest as _unittest
+_result = _unittest.TextTestRunner(_io.StringIO()).run(_unittest.defaultTestLoader.loadTestsFromTestCase(TestCases))
+assert _result.testsRun, 'there are no tests'
+assert _result.wasSuccessful(), ((_result.errors or _result.failures)[0][1].strip().splitlines() or [''])[-1]
+"""
+_AGAINST_REFERENCE = """
+def _same(ours, right, tolerance):
+    if isinstance(right, float) or isinstance(ours, float):
+        try:
+            return abs(ours - right) <= (tolerance or 1e-6) + 1e-7 * abs(right) or ours == right
+        except TypeError:
+            return False
+    if isinstance(right, (list, tuple)) and isinstance(ours, (list, tuple)):
+        return len(ours) == len(right) and all(_same(a, b, tolerance) for a, b in zip(ours, right))
+    return ours == right
+
+import copy as _copy
+for _given in _inputs:
+    _right = _reference[_entry_point](*_copy.deepcopy(_given))
+    _ours = _candidate[_entry_point](*_copy.deepcopy(_given))
+    assert _same(_ours, _right, _tolerance), f'{_given!r:.100} gives {_ours!r:.80}, not {_right!r:.80}'
+"""
+
+
+def humaneval(answer: Answer) -> Program:
+    """The prompt, the completion, the row's test, and the call of its check."""
+    prompt, test, entry_point = (need(answer, column) for column in ('prompt', 'test', 'entry_point'))
+    return Program(f'{prompt}{answer.prediction}\n{test}\ncheck({entry_point})')
+
+
+def humaneval_plus(answer: Answer) -> Program:
+    """HumanEval+ in either published form: tests as code, or inputs on which the canonical solution is right."""
+    inputs = [*(answer.values.get('base_input') or ()), *(answer.values.get('plus_input') or ())]
+    if not inputs:
+        return humaneval(answer)
+    prompt, solution, entry_point = (need(answer, column) for column in ('prompt', 'canonical_solution', 'entry_point'))
+    return Program(
+        '_candidate, _reference = {}, {}\n'
+        f'exec({prompt + str(answer.prediction)!r}, _candidate)\n'
+        f'exec({prompt + solution!r}, _reference)\n'
+        f'_entry_point, _tolerance = {entry_point!r}, {answer.values.get("atol") or 0!r}\n'
+        f'_inputs = {inputs!r}\n{_AGAINST_REFERENCE}'
+    )
+
+
+def mbpp(answer: Answer) -> Program:
+    """The program and the row's assertions. The gold answer is their text, a list of them, or a mapping with them."""
+    code = extraction.mbpp_program(str(answer.prediction))
+    return Program(f'{code}\n{_assertions(answer)}')
+
+
+def _assertions(answer: Answer) -> str:
+    gold, row = answer.gold, answer.values
+    setup = '\n'.join(row.get('test_imports') or ()) or str(row.get('test_setup_code') or '')
+    if isinstance(gold, Mapping):
+        gold = gold.get('test_list_2')
+    elif row.get('test'):  # MBPP+ has its tests in a column of their own
+        return str(row['test'])
+    elif not isinstance(gold, (str, list, tuple)) or 'assert' not in str(gold):
+        gold = row.get('test_list')
+    text = '\n'.join(map(str, gold)) if isinstance(gold, (list, tuple)) else str(gold or '')
+    if 'assert' not in text:
+        raise ScoringError('found no assertions in the gold answer or in the columns test_list and test.')
+    return f'{setup}\n{text}'
+
+
+def with_test_code(answer: Answer) -> Program:
+    """The reply's block and the row's `test_code` (HumanEval Pro, MBPP Pro)."""
+    return Program(f'{extraction.fenced_block(str(answer.prediction))}\n{need(answer, "test_code")}')
+
+
+def multipl_e(answer: Answer) -> Program:
+    """MultiPL-E in Python: the prompt, the completion up to a stop token, the row's tests."""
+    _only_python(answer.values.get('language', 'py'))
+    prompt = need(answer, 'prompt')
+    code = extraction.body_of_function(str(answer.prediction), prompt)
+    for stop in answer.values.get('stop_tokens') or ():
+        code = code.split(stop)[0]
+    return Program(f'{prompt}{code}\n{need(answer, "tests")}')
+
+
+def humaneval_x(answer: Answer) -> Program:
+    """HumanEval-X in Python: the prompt, the function's body, the row's test."""
+    prompt = need(answer, 'prompt')
+    return Program(f'{prompt}{extraction.body_of_function(str(answer.prediction), prompt)}\n{need(answer, "test")}')
+
+
+def _only_python(language: object) -> None:
+    if language not in ('py', 'python'):
+        raise ScoringError(f'only Python programs are run here; this row is {language!r}.')
+
+
+def bigcodebench(answer: Answer, *, eval_type: str) -> Program:
+    """The program and the row's unittest; what is completed starts with the prompt."""
+    code = extraction.longest_program(str(answer.prediction))
+    if eval_type == 'complete':
+        code = f'{need(answer, "complete_prompt")}{answer.prediction}'
+    calibrated = f'{need(answer, "code_prompt")}\n    pass\n' if answer.values.get('code_prompt') else ''
+    return Program(f'{calibrated}{code}\n{need(answer, "test")}\n{_UNITTEST}', module='__test__')
+
+
+def ds1000(answer: Answer) -> Program:
+    """The row's code context, which tests the solution it is given."""
+    context = need(answer, 'code_context')
+    checks = ['test_execution(_solution)', *(['test_string(_solution)'] if 'def test_string' in context else [])]
+    return Program(f'{context}\n_solution = {str(answer.prediction)!r}\n' + '\n'.join(checks))
+
+
+def leetcode(answer: Answer) -> Program:
+    """The program after the usual imports, and the row's assertions."""
+    return Program(f'{_CONTEST_IMPORTS}{extraction.mbpp_program(str(answer.prediction))}\n{_assertions(answer)}')
+
+
+def code_generation(answer: Answer, *, extractor: str) -> Program:
+    """LiveCodeBench: a function called with each test's arguments, or a script fed each test's input."""
+    extract = extraction.last_fenced_lines if extractor == 'v2' else extraction.first_fenced_lines
+    return _contest_program(extract(str(answer.prediction)), _parse(need(answer, 'evaluation_sample')), lines=True)
+
+
+def contest(answer: Answer) -> Program:
+    """APPS and TACO: as in the row's `input_output`."""
+    return _contest_program(extraction.fenced_block(str(answer.prediction)), _parse(need(answer, 'input_output')))
+
+
+def _contest_program(code: str, sample: Mapping[str, Any], *, lines: bool = False) -> Program:
+    """`lines` says that the arguments of a call are one text, a JSON value on each line."""
+    function = sample.get('fn_name') or ''
+    source = f'{_CONTEST_IMPORTS}{code}'
+    pairs = list(zip(sample.get('inputs') or (), sample.get('outputs') or (), strict=False))
+    if not pairs:
+        raise ScoringError('found no tests: the row has no inputs and outputs.')
+    if not function:
+        tests = tuple(Case(_text(given), partial(prints_the_same, _text(right))) for given, right in pairs)
+        return Program(source, 'stdio', tests)
+    arguments = [[json.loads(line) for line in given.split('\n')] if lines else given for given, _ in pairs]
+    golds = [json.loads(right) if lines else right for _, right in pairs]
+    tests = tuple(Case(given, partial(returns_the_same, gold)) for given, gold in zip(arguments, golds, strict=True))
+    return Program(source, 'call', tests, function)
+
+
+def _text(value: Any) -> str:
+    return '\n'.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def prints_the_same(right: str, printed: str) -> bool:
+    """Whether the printed lines are the right ones, apart from spaces at their ends; or the same numbers.
+
+    >>> prints_the_same('1 2\\n3', '1 2 \\n3\\n'), prints_the_same('0.50', '0.5'), prints_the_same('1', '2')
+    (True, True, False)
+    """
+    ours, gold = ([line.strip() for line in text.strip().split('\n')] for text in (printed, right))
+    return len(ours) == len(gold) and all(a == b or _same_numbers(a, b) for a, b in zip(ours, gold, strict=True))
+
+
+def _same_numbers(ours: str, gold: str) -> bool:
+    a, b = ours.split(), gold.split()
+    try:
+        return len(a) == len(b) and all(Decimal(x) == Decimal(y) for x, y in zip(a, b, strict=True))
+    except (InvalidOperation, ValueError):
+        return False
+
+
+def returns_the_same(gold: Any, returned: Any) -> bool:
+    """Whether a value is the gold one, which some data keep in a list of one.
+
+    >>> returns_the_same([1, 2], [1, 2]), returns_the_same([[1, 2]], [1, 2]), returns_the_same([1], 2)
+    (True, True, False)
+    """
+    return bool(returned == gold) or (isinstance(gold, list) and len(gold) == 1 and bool(returned == gold[0]))
+
+
+def code_execution(answer: Answer) -> Program:
+    """LiveCodeBench: the value that a reply predicts a call to have. Repeating the call is no prediction."""
+    sample = _parse(answer.gold if answer.gold is not None else need(answer, 'evaluation_sample'))
+    predicted = extraction.extract_execution_result(str(answer.prediction))
+    if not predicted or str(sample['input']) in predicted:
+        return Program('raise AssertionError("no value was predicted")')
+    return Program(f'{_CONTEST_IMPORTS}{sample["code"]}\nassert ({sample["output"]}) == ({predicted})')
+
+
+def output_prediction(answer: Answer) -> Program:
+    """LiveCodeBench: the output that a reply predicts a test to have."""
+    sample = _parse(answer.gold if answer.gold is not None else need(answer, 'evaluation_sample'))
+    predicted = extraction.extract_assertion(str(answer.prediction))
+    if not predicted:
+        return Program('raise AssertionError("no output was predicted")')
+    return Program(f'import json\nassert json.loads({str(sample["output"])!r}) == ({predicted})')
+
+
+def need(answer: Answer, column: str) -> str:
+    """The text of a column that the tests need."""
+    found = answer.values.get(column)
+    if found is None:
+        there = ', '.join(map(str, answer.values)) or 'none'
+        raise ScoringError(f'needs the column {column!r} to test a program. The columns are: {there}.')
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _parse(text: Any) -> Mapping[str, Any]:
+    parsed = json.loads(text) if isinstance(text, str) else text
+    if not isinstance(parsed, Mapping):
+        raise ScoringError(f'expected a mapping of tests, got {parsed!r:.80}.')
+    return parsed
+
+
+def problem_of(answer: Answer, *columns: str) -> str | None:
+    """The problem that a row is a sample of, where rows repeat problems."""
+    found: Sequence[Any] = [answer.values[column] for column in columns if answer.values.get(column) is not None]
+    if isinstance(answer.gold, Mapping):
+        found = [answer.gold['task_id']] if 'task_id' in answer.gold else found
+    return str(found[0]) if found else None

@@ -1,0 +1,322 @@
+"""Run programs in a sandbox, several at once, each in a fresh process, and say how each ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.scoring.code.sandbox import SANDBOXES, Confined, Limits, Sandbox, SandboxError
+
+__all__ = ['Case', 'Execution', 'Outcome', 'Program', 'choose_sandbox', 'run_program', 'run_programs']
+
+Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
+Progress = Callable[[int, int], None]
+
+_TICK = 0.05
+_MOST_FILES = 1000
+_LONGEST_REPORT = 64 << 20
+_MB = 1 << 20
+_BY_DEFAULT = ('sandlock', 'bubblewrap')
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One input of a program, and whether what came back is right: printed text, or a returned value as JSON has it."""
+
+    given: Any
+    is_right: Callable[[Any], bool] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Source to run, and how it is tested.
+
+    `check`: the source holds its own assertions. `stdio`: it is a script that reads a test's text and prints.
+    `call`: `function`, or the method of that name of the class Solution, is called with a test's arguments.
+    """
+
+    source: str
+    kind: Literal['check', 'stdio', 'call'] = 'check'
+    tests: tuple[Case, ...] = ()
+    function: str = ''
+    module: str = 'program'
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a program ended."""
+
+    outcome: Outcome
+    detail: str = ''
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == 'passed'
+
+
+def run_programs(
+    programs: Sequence[Program],
+    *,
+    sandbox: Sandbox,
+    limits: Limits | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Execution]:
+    """Run all programs, `workers` at once, and report how many are done."""
+    limits = limits or Limits()
+    done: dict[int, Execution] = {}
+    with ThreadPoolExecutor(workers or min(16, os.cpu_count() or 1), 'rolecall-code') as pool:
+        waiting = {pool.submit(run_program, program, sandbox, limits): at for at, program in enumerate(programs)}
+        try:
+            for future in as_completed(waiting):
+                done[waiting[future]] = future.result()
+                if progress is not None:
+                    progress(len(done), len(programs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [done[at] for at in range(len(programs))]
+
+
+def run_program(program: Program, sandbox: Sandbox, limits: Limits) -> Execution:
+    """Run one program in a fresh confined process with an empty folder, which is deleted afterwards."""
+    with _empty_folder() as folder:
+        started = time.monotonic()
+        session = _Session(sandbox.start(folder, limits), folder, limits)
+        try:
+            outcome, detail = session.run(program)
+        finally:
+            session.end()
+        return Execution(outcome, detail, time.monotonic() - started)
+
+
+class _EndedError(Exception):
+    """The process ended, or had to be ended, before it reported."""
+
+    def __init__(self, outcome: Outcome, detail: str) -> None:
+        self.outcome: Outcome = outcome
+        self.detail = detail
+
+
+class _Session:
+    """The conversation with one confined process. Nothing that the process does can make it wait for ever."""
+
+    def __init__(self, process: Confined, folder: Path, limits: Limits) -> None:
+        self._process = process
+        self._folder = folder
+        self._limits = limits
+        self._key = secrets.token_hex(16).encode()
+        self._received = bytearray()
+        self._noise = b''
+        self._ended = False
+        os.set_blocking(process.commands.fileno(), False)
+        os.set_blocking(process.reports.fileno(), False)
+
+    def run(self, program: Program) -> tuple[Outcome, str]:
+        limits = self._limits
+        task = {
+            'key': self._key.decode(),
+            'kind': program.kind,
+            'source': program.source,
+            'module': program.module,
+            'function': program.function,
+            'output_limit': limits.output * _MB,
+            'limits': limits.as_rlimits(tests=len(program.tests)),
+        }
+        try:
+            self._exchange(task, limits.start_seconds, starting=True)
+            if program.kind != 'stdio':
+                self._exchange(None, limits.seconds)
+            for number, test in enumerate(program.tests, start=1):
+                report = self._exchange(test.given, limits.seconds)
+                if reason := _describe_failure(program.kind, test, report):
+                    return 'failed', f'test {number} of {len(program.tests)}: {reason}'
+        except _EndedError as error:
+            return error.outcome, error.detail
+        return 'passed', ''
+
+    def end(self) -> int | None:
+        """Kill and reap the process; the signal that had ended it before, as `Confined.wait` says it."""
+        if self._ended:
+            return 0
+        self._ended = True
+        self._process.kill()
+        return self._process.wait()
+
+    def _exchange(self, command: object, seconds: float, *, starting: bool = False) -> Mapping[str, Any]:
+        """Send a command, if there is one, and wait for the next report."""
+        unsent = b'' if command is None else json.dumps(command).encode() + b'\n'
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._process.reports.fileno(), select.POLLIN)
+        if unsent:
+            poll.register(self._process.commands.fileno(), select.POLLOUT)
+        while True:
+            report = self._next_report()
+            if report is not None:
+                return self._checked(report)
+            if time.monotonic() > deadline:
+                raise _EndedError('timeout', f'no result within {seconds:g} s')
+            ready = dict(poll.poll(_TICK * 1000))
+            if unsent and self._process.commands.fileno() in ready:
+                unsent = self._send(unsent)
+                if not unsent:
+                    poll.unregister(self._process.commands.fileno())
+            if self._process.reports.fileno() in ready and not self._receive():
+                raise self._describe_end(starting)
+            if not ready:
+                self._check_disk()
+
+    def _send(self, unsent: bytes) -> bytes:
+        try:
+            return unsent[os.write(self._process.commands.fileno(), unsent[: 1 << 16]) :]
+        except BlockingIOError:
+            return unsent
+        except OSError:
+            return b''  # it is ending; the reports will say so
+
+    def _receive(self) -> bool:
+        """Take in what has arrived; False at the end of the stream."""
+        try:
+            block = os.read(self._process.reports.fileno(), 1 << 16)
+        except BlockingIOError:
+            return True
+        self._received += block
+        if len(self._received) > _LONGEST_REPORT:
+            raise _EndedError('denied', 'wrote too much to its report')
+        return bool(block)
+
+    def _next_report(self) -> Mapping[str, Any] | None:
+        while (end := self._received.find(b'\n')) >= 0:
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
+            if line.startswith(self._key):
+                report: Mapping[str, Any] = json.loads(line[len(self._key) :])
+                return report
+            self._noise = (self._noise + b' ' + line)[-500:]
+        return None
+
+    def _checked(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
+        if report['step'] == 'raised':
+            raise _EndedError(report['outcome'], report['detail'])
+        return report
+
+    def _describe_end(self, starting: bool) -> _EndedError:
+        said = (self._noise + b' ' + self._received[-500:]).decode('utf-8', 'replace').strip()
+        number = self.end()
+        if starting:
+            raise SandboxError(f'the interpreter did not start: {said or f"signal {number}"}')
+        if number is None:
+            return _EndedError('memory', f'killed: over {self._limits.memory} MB')
+        if number == signal.SIGXCPU:
+            return _EndedError('timeout', 'used up its computing time')
+        if number == signal.SIGSYS:
+            return _EndedError('denied', 'killed by a forbidden system call')
+        how = f'killed by signal {number}' if number and number != signal.SIGKILL else 'the process ended itself'
+        return _EndedError('failed', f'{how} before the tests were done')
+
+    def _check_disk(self) -> None:
+        size = files = 0
+        for place, _, names in os.walk(self._folder):
+            for name in names:
+                files += 1
+                try:
+                    size += os.lstat(os.path.join(place, name)).st_size
+                except OSError:
+                    continue
+            if size > self._limits.disk * _MB or files > _MOST_FILES:
+                raise _EndedError('denied', f'wrote more than {self._limits.disk} MB or {_MOST_FILES} files')
+
+
+def _describe_failure(kind: str, test: Case, report: Mapping[str, Any]) -> str:
+    """Why a test failed; nothing if it passed."""
+    found = report.get('output') if kind == 'stdio' else report.get('value')
+    if kind == 'stdio' and found is None:
+        return 'printed too much'
+    if test.is_right(found):
+        return ''
+    return f'{"printed" if kind == "stdio" else "returned"} {found!r:.120}'
+
+
+@contextmanager
+def _empty_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix='rolecall-code-'))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, onerror=_open_up)
+
+
+def _open_up(remove: Callable[[str], object], path: str, _: object) -> None:
+    """A program may have left folders that cannot be listed."""
+    try:
+        os.chmod(os.path.dirname(path), 0o700)
+        os.chmod(path, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            remove(path)
+    except OSError:
+        return
+
+
+def choose_sandbox(name: str | None = None, *, where: str = 'evaluator') -> Sandbox:
+    """The sandbox of this name, or the first of sandlock and bubblewrap that works here.
+
+    ROLECALL_SANDBOX names one for all configs. Refuses, with the reasons, where none confines a process; nothing is
+    ever run without one.
+    """
+    wanted = name or os.environ.get('ROLECALL_SANDBOX') or ''
+    if wanted and wanted not in SANDBOXES:
+        raise ConfigError(Problem(where, f'unknown sandbox {wanted!r}.', did_you_mean(wanted, SANDBOXES)))
+    tried = [wanted] if wanted else _BY_DEFAULT
+    reasons = []
+    for one in tried:
+        reason = _try_to_escape(one)
+        if not reason:
+            return SANDBOXES[one]
+        reasons.append(reason)
+    raise ConfigError(
+        Problem(
+            where,
+            f'it runs code that a model wrote, and no sandbox works here: {"; ".join(reasons)}.',
+            "Install one with pip install 'rolecall[code]' or apt install bubblewrap, or set ROLECALL_SANDBOX=docker.",
+        )
+    )
+
+
+@cache
+def _try_to_escape(name: str) -> str:
+    """Why this sandbox cannot be trusted here; nothing if a probe runs and does not get out."""
+    limits = Limits(seconds=10)
+    with tempfile.NamedTemporaryFile(prefix='rolecall-secret-') as outside:
+        outside.write(b'secret')
+        outside.flush()
+        try:
+            if not (well := run_program(Program('assert sum(range(9)) == 36'), SANDBOXES[name], limits)).passed:
+                return f'{name} cannot run a program: {well.outcome} {well.detail}'.rstrip()
+            for attempt in (
+                f'open({outside.name!r}).read()',
+                f'open({outside.name!r}, "w").write("x")',
+                'import os; os.fork() or os._exit(0)',
+            ):
+                if run_program(Program(attempt), SANDBOXES[name], limits).passed:
+                    return f'{name} does not confine programs here'
+        except SandboxError as error:
+            return str(error)
+    return ''

@@ -1,0 +1,226 @@
+"""Take the program out of a reply: fenced blocks, `[BEGIN]…[DONE]`, `<code>` tags, function bodies."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+__all__ = [
+    'body_of_function',
+    'ds1000_completion_postprocess',
+    'ds1000_matplotlib_postprocess',
+    'ds1000_postprocess',
+    'extract_assertion',
+    'extract_execution_result',
+    'fenced_block',
+    'first_fenced_lines',
+    'humaneval_internal_v2_postprocess',
+    'humaneval_postprocess',
+    'last_fenced_lines',
+    'longest_program',
+    'mbpp_program',
+]
+
+_FENCE = re.compile(r'```[^\n`]*\n?(.*?)(?:```|\Z)', re.DOTALL)
+_BEGUN = re.compile(r"\[?BEGIN\]?\s*'?(.*?)(?='?\s*(?:\[DONE\]|\bDONE\b)|\Z)", re.DOTALL)
+_DONE = re.compile(r"'?\s*(?:\[DONE\]|\bDONE\b)")
+_CODE_TAG = re.compile(r'<code>(.*?)(?:</code>|\Z)', re.DOTALL)
+_SOLUTION = re.compile(r'BEGIN SOLUTION(.*?)(?:END SOLUTION|\Z)', re.DOTALL)
+_CLEARS_THE_FIGURE = ('plt.show()', 'plt.clf()', 'plt.close()', 'savefig')
+
+
+def fenced_block(text: str) -> str:
+    """The first fenced block, also an unfinished one; without a fence, the text.
+
+    >>> fenced_block('So:\\n```python\\nx = 1\\n```'), fenced_block('x = 1')
+    ('x = 1\\n', 'x = 1')
+    """
+    found = _FENCE.search(text)
+    return found[1] if found else text
+
+
+def first_fenced_lines(text: str) -> str:
+    """The lines between the first two fences; nothing without two fences.
+
+    >>> first_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```'), first_fenced_lines('x = 1')
+    ('x = 1', '')
+    """
+    lines = text.split('\n')
+    fences = [number for number, line in enumerate(lines) if '```' in line]
+    return '\n'.join(lines[fences[0] + 1 : fences[1]]) if len(fences) > 1 else ''
+
+
+def last_fenced_lines(text: str) -> str:
+    """The lines between the last two fences; nothing without two fences.
+
+    >>> last_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```')
+    'y'
+    """
+    lines = text.split('\n')
+    fences = [number for number, line in enumerate(lines) if '```' in line]
+    return '\n'.join(lines[fences[-2] + 1 : fences[-1]]) if len(fences) > 1 else ''
+
+
+def mbpp_program(text: str) -> str:
+    """The program between `[BEGIN]` and `[DONE]`, or in a fence, or the text up to `[DONE]`.
+
+    >>> mbpp_program("[BEGIN]\\n 'def f():\\n    return 1'\\n[DONE]\\nMore"), mbpp_program('```python\\nx\\n```')
+    ('def f():\\n    return 1', 'x')
+    """
+    begun = _BEGUN.search(text)
+    code = begun[1] if begun else text
+    code = fenced_block(code) if '```' in code else code
+    return _DONE.split(code)[0].replace('\\_', '_').strip('\n').rstrip()
+
+
+def humaneval_postprocess(text: str) -> str:
+    """The body of the function: a block's code without its imports and its head, indented by four.
+
+    >>> humaneval_postprocess('```python\\ndef f(x):\\n    return x\\n```\\nDone')
+    '    return x'
+    >>> humaneval_postprocess('return x')
+    '    return x'
+    """
+    text = fenced_block(text).lstrip('\n')
+    if text.lstrip().startswith(('from ', 'import ')) and 'def ' in text:
+        text = text[text.index('def ') :]
+    lines = [line for line in text.split('\n') if line.strip()]
+    if lines and lines[0].lstrip().startswith('def '):
+        lines = lines[1:]
+    if not lines:
+        return ''
+    shift = 4 - (len(lines[0]) - len(lines[0].lstrip()))
+    moved = [' ' * shift + line if shift > 0 else line[-shift:] for line in lines]
+    return '\n'.join(_until_dedent(moved))
+
+
+def humaneval_internal_v2_postprocess(text: str) -> str:
+    """The indented lines at the start of a completion.
+
+    >>> humaneval_internal_v2_postprocess('    return x\\n\\n\\n\\ndef g(): ...')
+    '    return x'
+    """
+    if text.startswith('   ') and not text.startswith('    '):
+        text = ' ' + text
+    text = text.split('\n\n\n')[0].split('\n```')[0]
+    return '\n'.join(_until_dedent(text.split('\n')))
+
+
+def body_of_function(text: str, prompt: str) -> str:
+    """What a reply adds to a prompt that ends in a function: the lines after a repeated head, up to the next one.
+
+    >>> body_of_function('```python\\ndef f(x):\\n    return x\\n\\nprint(f(1))\\n```', 'def f(x):')
+    '    return x\\n'
+    """
+    code = fenced_block(text)
+    head = prompt.rstrip().split('\n')[-1].strip()
+    lines = code.split('\n')
+    at = next((number for number, line in enumerate(lines) if head and line.strip() == head), None)
+    if at is not None:
+        lines = lines[at + 1 :]
+    elif lines and lines[0].strip() and not lines[0].startswith((' ', '\t')):
+        lines[0] = '    ' + lines[0]
+    return '\n'.join(_until_dedent(lines))
+
+
+def _until_dedent(lines: list[str]) -> list[str]:
+    """The lines before the first that starts at the margin."""
+    end = next((at for at, line in enumerate(lines) if line.strip() and line[0] not in ' \t'), len(lines))
+    return lines[:end]
+
+
+def extract_execution_result(text: str) -> str:
+    """The value a reply predicts: after `==` of the last `[PYTHON]` block, up to `[/ANSWER]` or the line's end.
+
+    >>> extract_execution_result('[PYTHON]\\nassert f(1) == [1, 2]\\n[/ANSWER]\\n[/PYTHON]')
+    '[1, 2]'
+    """
+    blocks = re.findall(r'\[PYTHON\](.*?)\[/PYTHON\]', text, re.DOTALL)
+    text = blocks[-1] if blocks else text
+    if '[ANSWER]' in text:
+        text = text.split('[ANSWER]')[1]
+    if '==' in text:
+        text = text.split('==')[1].strip()
+    return text.split('[/ANSWER]')[0].strip() if '[/ANSWER]' in text else text.strip().split('\n')[0].strip()
+
+
+def extract_assertion(text: str) -> str:
+    """The right side of the `assert … ==` in a reply, or the reply's block, as an expression; '' if there is none.
+
+    >>> extract_assertion('So:\\nassert f(1) == [1, 2]'), extract_assertion('```\\n[3]\\n```')
+    ('[1, 2]', '[3]')
+    """
+    lines = [line for line in text.split('\n') if line.startswith('assert')]
+    code = lines[-1] if lines else first_fenced_lines(text)
+    asserted = next((line for line in code.split('\n') if 'assert' in line and not line.startswith('#')), '')
+    if not asserted:
+        return code.strip()
+    try:
+        statement = ast.parse(asserted.strip()).body[0]
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
+        return ''
+    compared = statement.test if isinstance(statement, ast.Assert) else None
+    if not isinstance(compared, ast.Compare) or not isinstance(compared.ops[0], ast.Eq):
+        return ''
+    return ast.unparse(compared.comparators[0])
+
+
+def longest_program(text: str, *, most_lines: int = 400) -> str:
+    """The fenced block, or else the longest run of lines that Python can compile.
+
+    >>> longest_program('Sure!\\nimport re\\ndef f(): return re\\nI hope it helps.')
+    'import re\\ndef f(): return re'
+    """
+    if '```' in text:
+        return fenced_block(text)
+    lines = text.split('\n')[:most_lines]
+    best: tuple[int, int] = (0, 0)
+    for start in range(len(lines)):
+        if len(lines) - start <= best[1] - best[0]:
+            break
+        if not lines[start].strip() or lines[start][0] in ' \t':
+            continue
+        for end in range(len(lines), start + (best[1] - best[0]), -1):
+            if _compiles('\n'.join(lines[start:end])):
+                best = (start, end)
+                break
+    return '\n'.join(lines[best[0] : best[1]])
+
+
+def _compiles(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def ds1000_postprocess(text: str) -> str:
+    """The code in `<code>` tags, in a fence, or between BEGIN SOLUTION and END SOLUTION.
+
+    >>> ds1000_postprocess('<code>\\nx = 1\\n</code>')
+    '\\nx = 1\\n'
+    """
+    for pattern in (_CODE_TAG, _FENCE, _SOLUTION):
+        if found := pattern.search(text):
+            text = found[1]
+    return text
+
+
+def ds1000_completion_postprocess(text: str) -> str:
+    """The text before `</code>`.
+
+    >>> ds1000_completion_postprocess('x = 1</code> and so on')
+    'x = 1'
+    """
+    return text.split('</code>')[0]
+
+
+def ds1000_matplotlib_postprocess(text: str) -> str:
+    """As `ds1000_postprocess`, without the lines that show, save or clear the figure.
+
+    >>> ds1000_matplotlib_postprocess('plt.plot(x)\\nplt.show()')
+    'plt.plot(x)'
+    """
+    lines = ds1000_postprocess(text).split('\n')
+    return '\n'.join(line for line in lines if not any(phrase in line for phrase in _CLEARS_THE_FIGURE))

@@ -1,0 +1,255 @@
+"""Programs in the sandbox: how they end, and that none gets out."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rolecall.errors import ConfigError
+from rolecall.scoring.code.execution import (
+    Case,
+    Execution,
+    Program,
+    _try_to_escape,
+    choose_sandbox,
+    run_program,
+    run_programs,
+)
+from rolecall.scoring.code.sandbox import SANDBOXES, Limits
+
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
+
+USABLE = [name for name in ('sandlock', 'bubblewrap') if sys.platform == 'linux' and not _try_to_escape(name)]
+
+
+def test_a_sandbox_works_here() -> None:
+    assert 'sandlock' in USABLE, _try_to_escape('sandlock')
+
+
+@pytest.fixture(params=USABLE)
+def sandbox(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def run(source: str, sandbox: str = 'sandlock', **options: object) -> Execution:
+    limits = Limits(**{'seconds': 2.0, **options})  # type: ignore[arg-type]
+    return run_program(Program(source), SANDBOXES[sandbox], limits)
+
+
+ENDINGS = [
+    ('assert 1 + 1 == 2', 'passed', ''),
+    ('assert 1 + 1 == 3', 'failed', 'AssertionError:  (line 1)'),
+    ('x = 1\nx.y', 'failed', "AttributeError: 'int' object has no attribute 'y' (line 2)"),
+    ('def f(:', 'failed', 'SyntaxError: invalid syntax (<program>, line 1)'),
+    ('raise SystemExit(0)', 'failed', 'SystemExit: 0 (line 1)'),
+    ('import os; os._exit(0)', 'failed', 'the process ended itself before the tests were done'),
+    ('import os, signal; os.kill(os.getpid(), signal.SIGSEGV)', 'failed', 'killed by signal 11'),
+    ('f = lambda: f()\nf()', 'failed', 'RecursionError'),
+    ('while True: pass', 'timeout', 'no result within 2 s'),
+    ('import time; time.sleep(60)', 'timeout', 'no result within 2 s'),
+    ('try:\n    while True: pass\nexcept BaseException: pass', 'timeout', ''),
+    ('import threading; threading.Thread(target=print).start()', 'passed', ''),
+    ('import asyncio; asyncio.run(asyncio.sleep(0))', 'passed', ''),
+    ('import numpy, json, decimal; numpy.ones(3).sum()', 'passed', ''),
+    ('open("mine", "w").write("x"); assert open("mine").read() == "x"', 'passed', ''),
+    ('import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: "int" = 1\nA()', 'passed', ''),
+    ('print("x" * 10**6, flush=True)', 'passed', ''),
+]
+
+
+@pytest.mark.parametrize(('source', 'outcome', 'detail'), ENDINGS)
+def test_how_a_program_ends(source: str, outcome: str, detail: str) -> None:
+    ended = run(source)
+    assert (ended.outcome, detail in ended.detail) == (outcome, True), ended
+
+
+def test_the_limits_end_a_program_that_uses_too_much(sandbox: str) -> None:
+    assert run('x = bytearray(2 << 30)', sandbox).outcome == 'memory'
+    assert run('x = []\nwhile True: x.append(bytearray(1 << 24))', sandbox, seconds=10.0).outcome == 'memory'
+    assert run('while True: pass', sandbox).outcome == 'timeout'
+    assert run('f = open("big", "wb")\nwhile True: f.write(b"x" * (1 << 20))', sandbox).outcome == 'denied'
+    assert run('import os\nfor _ in range(50): os.fork()', sandbox).outcome == 'denied'
+
+
+def test_a_disk_is_not_filled_with_many_files() -> None:
+    source = 'n = 0\nwhile True:\n    n += 1\n    open(str(n), "wb").write(b"x" * (1 << 19))'
+    before = time.monotonic()
+    assert run(source, seconds=30.0).outcome == 'denied'
+    assert time.monotonic() - before < 20
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / 'secret.txt'
+    path.write_text('a secret')
+    yield path
+    assert path.read_text() == 'a secret'
+    assert sorted(one.name for one in tmp_path.iterdir()) == ['secret.txt']
+
+
+ESCAPES = {
+    'read a file': 'open({secret!r}).read()',
+    'read through a link': 'import os; os.symlink({secret!r}, "link"); open("link").read()',
+    'read through a relative path': 'import os; open(os.path.relpath({secret!r})).read()',
+    'write a file': 'open({secret!r}, "w").write("gone")',
+    'make a file beside it': 'open({secret!r} + ".new", "w")',
+    'delete a file': 'import os; os.remove({secret!r})',
+    'move a file': 'import os; os.rename({secret!r}, "mine")',
+    'list a folder': 'import os; assert not os.path.exists({secret!r}); os.listdir(os.path.dirname({secret!r}))',
+    'read the password file': 'open("/etc/passwd").read()',
+    'read /proc': 'import os; os.listdir("/proc")',
+    'read the environment of others': 'open("/proc/1/environ", "rb").read()',
+    'read its own environment': 'open("/proc/self/environ", "rb").read()',
+    'read memory': 'open("/dev/mem", "rb").read(1)',
+    'write to shared memory': 'open("/dev/shm/x", "w")',
+    'write to /tmp': 'open("/tmp/rolecall-escaped", "w")',
+    'run a command': 'import subprocess; subprocess.run(["/bin/ls"], check=True)',
+    'run a shell': 'import posix; assert posix.system("touch /tmp/rolecall-escaped") == 0',
+    'load a file as a library': 'import ctypes; ctypes.CDLL({secret!r})',
+    'trace another process': 'import ctypes; assert ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0',
+    'mount': 'import ctypes; assert ctypes.CDLL(None).mount(b"/", b".", b"none", 4096, 0) == 0',
+    'change the root': 'import os; os.chroot("/"); open({secret!r}).read()',
+    'raise a limit': 'import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 40, 1 << 40))',
+    'signal the parent': 'import os; os.kill({parent}, 0)',
+    'connect to a server': 'import socket; socket.create_connection(("127.0.0.1", {port}), 1)',
+    'connect to a local socket': 'import socket; socket.socket(socket.AF_UNIX).connect({unix!r})',
+    'reach a name': 'import socket; socket.getaddrinfo("localhost", 80); socket.create_connection(("localhost", {port}))',
+}
+
+
+@pytest.mark.parametrize('attempt', ESCAPES.values(), ids=ESCAPES)
+def test_no_program_gets_out(
+    attempt: str, sandbox: str, secret: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    unix = str(tmp_path_factory.mktemp('s') / 'socket')
+    with socket.create_server(('127.0.0.1', 0)) as server, socket.socket(socket.AF_UNIX) as local:
+        local.bind(unix)
+        local.listen()
+        server.setblocking(False)
+        local.setblocking(False)
+        given = {'secret': str(secret), 'parent': os.getpid(), 'port': server.getsockname()[1], 'unix': unix}
+        ended = run(attempt.format(**given), sandbox)
+        assert ended.outcome in ('denied', 'failed'), ended
+        for listening in (server, local):
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+    assert not Path('/tmp/rolecall-escaped').exists()
+
+
+def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, sandbox: str) -> None:
+    monkeypatch.setenv('OPENAI_API_KEY', 'sk-secret')
+    source = 'import os\nassert "OPENAI_API_KEY" not in os.environ\nassert "secret" not in str(dict(os.environ))'
+    assert run(source, sandbox).passed
+
+
+def test_the_folder_is_empty_at_first_and_gone_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
+    source = 'import os\nassert os.listdir() == []\nos.makedirs("a/b")\nopen("a/b/c", "w")\nos.chmod("a", 0)'
+    assert run(source).passed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_cannot_pass_by_what_it_prints_or_writes() -> None:
+    source = (
+        'import os\n'
+        'for number in range(3, 20):\n'
+        '    try: os.write(number, b\'{"step": "loaded"}\\n\' * 3)\n'
+        '    except OSError: pass\n'
+        'os._exit(0)'
+    )
+    assert run(source).outcome == 'failed'
+
+
+def test_a_program_that_never_reads_its_input_does_not_hold_up_the_run() -> None:
+    tests = tuple(Case('x' * (1 << 20), lambda printed: True) for _ in range(3))
+    ended = run_program(Program('while True: pass', 'stdio', tests), SANDBOXES['sandlock'], Limits(seconds=1.0))
+    assert ended.outcome == 'timeout'
+
+
+STDIO = Program(
+    'import sys\nn = int(input())\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit(3)',
+    'stdio',
+    (Case('2\n1 2\n', lambda printed: printed == '3\n'), Case('1\n5\n', lambda printed: printed == '5\n')),
+)
+CALL = Program(
+    'class Solution:\n    def add(self, a, b): return (a, b, a + b)',
+    'call',
+    (Case([1, 2], lambda value: value == [1, 2, 3]), Case(['a', 'b'], lambda value: value == ['a', 'b', 'ab'])),
+    'add',
+)
+
+
+@pytest.mark.parametrize('program', [STDIO, CALL], ids=['stdio', 'call'])
+def test_every_test_of_a_program_is_run(program: Program, sandbox: str) -> None:
+    assert run_program(program, SANDBOXES[sandbox], Limits()).passed
+
+
+def test_a_wrong_answer_names_the_test() -> None:
+    wrong = Program(STDIO.source, 'stdio', (*STDIO.tests, Case('1\n1\n', lambda printed: False)))
+    assert run_program(wrong, SANDBOXES['sandlock'], Limits()).detail == "test 3 of 3: printed '1\\n'"
+
+
+def test_a_value_that_json_has_no_form_for_is_compared_as_its_repr() -> None:
+    program = Program('f = lambda: {1}', 'call', (Case([], lambda value: value == '{1}'),), 'f')
+    assert run_program(program, SANDBOXES['sandlock'], Limits()).passed
+
+
+def test_output_without_end_is_not_kept() -> None:
+    program = Program('while True: print("x" * 100000)', 'stdio', (Case('', lambda printed: True),))
+    assert run_program(program, SANDBOXES['sandlock'], Limits(seconds=20.0)).outcome in ('denied', 'failed')
+
+
+def test_programs_run_side_by_side_and_report_progress() -> None:
+    seen: list[tuple[int, int]] = []
+    programs = [Program(f'import time; time.sleep(0.5); assert {number} % 2') for number in range(8)]
+    before = time.monotonic()
+    ended = run_programs(
+        programs, sandbox=SANDBOXES['sandlock'], workers=8, progress=lambda done, total: seen.append((done, total))
+    )
+    assert [one.passed for one in ended] == [False, True] * 4
+    assert seen == [(done, 8) for done in range(1, 9)]
+    assert time.monotonic() - before < 8 * 0.5 + 2
+
+
+def test_without_a_sandbox_code_is_refused_with_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, 'sandlock', None)
+    monkeypatch.setenv('PATH', '/nowhere')
+    _try_to_escape.cache_clear()
+    try:
+        with pytest.raises(ConfigError) as raised:
+            choose_sandbox()
+    finally:
+        _try_to_escape.cache_clear()
+    said = str(raised.value)
+    assert 'sandlock is not installed' in said
+    assert 'bubblewrap is not installed' in said
+    assert "pip install 'rolecall[code]'" in said
+
+
+def test_a_sandbox_that_confines_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    from rolecall.scoring.code import sandbox as module
+
+    class Bare:
+        name = 'bare'
+
+        def start(self, folder: Path, limits: Limits) -> module.Confined:
+            return module._spawn([sys.executable, '-I', '-c', module._DRIVER], os.environ, lambda: None)
+
+    monkeypatch.setattr('rolecall.scoring.code.execution.SANDBOXES', {'bare': Bare()})
+    with pytest.raises(ConfigError, match='bare does not confine programs here'):
+        choose_sandbox('bare')
+    assert subprocess  # the bare process is what other harnesses start
+
+
+def test_an_unknown_sandbox_is_an_error_with_a_suggestion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('ROLECALL_SANDBOX', 'dokcer')
+    with pytest.raises(ConfigError, match="Did you mean 'docker'"):
+        choose_sandbox()
