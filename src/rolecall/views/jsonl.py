@@ -11,7 +11,7 @@ from rolecall.program import fingerprint
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Span
 
-__all__ = ['as_json', 'json_line', 'span_as_json']
+__all__ = ['as_json', 'ascii_json', 'json_line', 'span_as_json']
 
 
 def as_json(preview: Preview) -> dict[str, Any]:
@@ -42,6 +42,11 @@ def json_line(value: Mapping[str, Any]) -> str:
     '{"prompt": "你好\\\\n"}'
     """
     return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def ascii_json(value: Mapping[str, Any]) -> str:
+    """A value as JSON in ASCII, so that any text survives any transport, lone surrogates included."""
+    return json.dumps(value, default=_plain)
 
 
 def span_as_json(span: Span) -> dict[str, Any]:

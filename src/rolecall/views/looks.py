@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Span
 
-__all__ = ['LOOKS', 'Look', 'group_of', 'groups_in', 'label_of', 'style_of']
+__all__ = ['ALL_STYLES', 'LOOKS', 'Look', 'group_of', 'groups_in', 'label_of', 'style_of']
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,14 @@ _GROUPS = {'masked': 'hidden', 'chat_template': 'chat template', 'sep': 'joint'}
 _NAMED = ('field', 'hidden', 'unfilled', 'marker', 'default')
 _SHOT_GROUPS = ('text', 'field', 'joint')
 _EVERY_OTHER_SHOT = '#00d19b'
+
+ALL_STYLES = (
+    *dict.fromkeys(
+        ['', *(look.style for look in LOOKS.values())]
+        + [f'{line}{hue}' for hue in (LOOKS['shot'].style, _EVERY_OTHER_SHOT) for line in ('', 'underline ')]
+    ),
+)
+"""Every style that a span can have."""
 
 
 def group_of(origin: Origin) -> str:

@@ -23,6 +23,9 @@ VERSION = 1
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
 
 
+_NEXT_PAIR = 'SELECT dataset, model FROM rows WHERE (dataset, model) > (?, ?) ORDER BY dataset, model LIMIT 1'
+
+
 class RunReader:
     """A run directory, open for reading."""
 
@@ -57,8 +60,26 @@ class RunReader:
         return str(found[0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Every dataset × model that has results."""
-        return list(self._all('SELECT DISTINCT dataset, model FROM rows ORDER BY dataset, model'))
+        """Every dataset × model that has results, found by one index look-up each, however many rows there are."""
+        found: list[tuple[str, str]] = []
+        while pair := self._one(_NEXT_PAIR, found[-1] if found else ('', '')):
+            found.append(pair)
+        return found
+
+    def rows_after(
+        self, key: tuple[str, str, int], *, dataset: str | None = None, model: str | None = None, limit: int
+    ) -> list[Result]:
+        """The next finished rows after a key (dataset, model, row), in order. Costs the same anywhere in the run."""
+        wanted, values = _where(dataset, model)
+        after = f'{wanted} AND' if wanted else ' WHERE'
+        query = f'SELECT result FROM rows{after} (dataset, model, row) > (?, ?, ?) ORDER BY dataset, model, row LIMIT ?'
+        return [decode_result(text) for (text,) in self._all(query, [*values, *key, limit])]
+
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        """One finished row."""
+        query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? AND row = ?'
+        found = self._one(query, (dataset, model, row))
+        return decode_result(found[0]) if found else None
 
     def results(self, dataset: str | None = None, model: str | None = None) -> Iterator[Result]:
         """The finished rows, in order."""

@@ -1,0 +1,167 @@
+"""The configs that the page was opened with: their datasets, models and rows, and the requests they lead to."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.files import load_config
+from rolecall.datasets import Dataset, Row
+from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.lint.linter import lint_config
+from rolecall.pairs.build import Plan, build
+from rolecall.pairs.model_entries import ModelEntry
+from rolecall.pairs.pair import Pair, Preview
+from rolecall.pairs.tasks import Task
+from rolecall.report.run_source import PairRows
+from rolecall.tokenizers.tokenizer import find_tokenizer
+from rolecall.views.differences import align_lines, request_lines
+from rolecall.views.facts import title_of
+from rolecall.views.tokens import count_tokens
+from rolecall.web.prompts_json import cut_text, preview_as_json, row_as_json, tokens_as_json
+
+__all__ = ['ConfigDocument', 'diff_as_json']
+
+_PAIRS_KEPT = 12
+_CELL = 200
+_PAGE = 100
+_SEARCH_SECONDS = 0.4
+_LINT_ROWS = 50
+
+
+class ConfigDocument:
+    """One config file, executed when it is opened and again only when asked to reload."""
+
+    def __init__(self, path: Path, config: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self.config: Mapping[str, Any] = load_config(path) if config is None else config
+        self.plan: Plan = build(self.config)
+        self._tasks = {task.abbr: task for task in self.plan.tasks}
+        self._model_entries = {model_entry.abbr: model_entry for model_entry in self.plan.model_entries}
+        self._datasets: dict[str, Dataset] = {}
+        self._pairs: OrderedDict[tuple[str, str | None], PairRows] = OrderedDict()
+        self._findings: list[dict[str, Any]] | None = None
+
+    def overview(self) -> dict[str, Any]:
+        """The datasets and models by name, with what the page needs before a row is opened."""
+        return {
+            'path': str(self.path),
+            'name': self.path.stem,
+            'datasets': [
+                {
+                    'abbr': task.abbr,
+                    'inferencer': task.inferencer.name,
+                    'labels': [str(label) for label in task.labels],
+                    'columns': list(task.reader.input_columns),
+                    'output': task.reader.output_column,
+                }
+                for task in self.plan.tasks
+            ],
+            'models': [{'abbr': entry.abbr, 'kind': entry.kind} for entry in self.plan.model_entries],
+        }
+
+    def rows(self, dataset: str, *, after: int = -1, query: str = '') -> dict[str, Any]:
+        """The next rows after a number, those that contain the query. A long search stops and can be continued."""
+        task, data = self.task(dataset), self.dataset(dataset)
+        total = len(data.test)
+        found: list[dict[str, Any]] = []
+        wanted = query.lower()
+        deadline = time.monotonic() + _SEARCH_SECONDS
+        number = after
+        while len(found) < _PAGE and number + 1 < total and time.monotonic() < deadline:
+            number += 1
+            text = _summarise_row(data.test[number], task)
+            if not wanted or wanted in text.lower():
+                found.append({'row': number, 'text': cut_text(text, _CELL)})
+        return {'rows': found, 'total': total, 'after': number if number + 1 < total else None}
+
+    def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
+        """Every request of one row, with origins and explanations."""
+        rows = self._rows_of(dataset, model)
+        previews = self._previews(dataset, model, row)
+        return {
+            'prompts': [preview_as_json(rows.pair, preview, self.config) for preview in previews],
+            'values': row_as_json(previews[0].values) if previews else {},
+        }
+
+    def tokens(self, dataset: str, model: str | None, row: int, number: int) -> dict[str, Any]:
+        """The tokens of one request of a row, if the model's tokenizer is on this machine."""
+        pair, preview = self.pair(dataset, model), self.find_preview(dataset, model, row, number)
+        entry = pair.model_entry
+        tokenizer = find_tokenizer(entry.entry) if entry is not None else None
+        if tokenizer is None:
+            return {'unknown': "Not known here: the model's tokenizer is not on this machine."}
+        return tokens_as_json(count_tokens(pair, preview, tokenizer))
+
+    def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> Preview:
+        """One request of a row."""
+        previews = self._previews(dataset, model, row)
+        if not 0 <= number < len(previews):
+            raise DataError(f'row {row} of {dataset} has no request {number}.')
+        return previews[number]
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What the linter finds, looking at the first rows of each dataset."""
+        if self._findings is None:
+            self._findings = [asdict(finding) for finding in lint_config(self.config, limit=_LINT_ROWS)]
+        return self._findings
+
+    def task(self, dataset: str) -> Task:
+        """A dataset of the config by its abbr."""
+        if dataset not in self._tasks:
+            raise ConfigError(Problem('datasets', f'no dataset named {dataset!r}.'))
+        return self._tasks[dataset]
+
+    def model_entry(self, model: str | None) -> ModelEntry | None:
+        """A model of the config by its abbr; None if the config has no models."""
+        if model is None and not self._model_entries:
+            return None
+        if model not in self._model_entries:
+            raise ConfigError(Problem('models', f'no model named {model!r}.'))
+        return self._model_entries[model]
+
+    def dataset(self, dataset: str) -> Dataset:
+        """The rows of a dataset, opened when first needed."""
+        if dataset not in self._datasets:
+            self._datasets[dataset] = self.task(dataset).open(base=self.path.parent)
+        return self._datasets[dataset]
+
+    def pair(self, dataset: str, model: str | None) -> Pair:
+        """One dataset × model."""
+        return self._rows_of(dataset, model).pair
+
+    def _previews(self, dataset: str, model: str | None, row: int) -> list[Preview]:
+        rows = self._rows_of(dataset, model)
+        if rows.find(row) is None:
+            raise DataError(f'{dataset} has no row {row}.')
+        return rows.previews(row)
+
+    def _rows_of(self, dataset: str, model: str | None) -> PairRows:
+        key = (dataset, model)
+        if key not in self._pairs:
+            pair = Pair(self.task(dataset), self.model_entry(model), self.dataset(dataset))
+            self._pairs[key] = PairRows(pair)
+            while len(self._pairs) > _PAIRS_KEPT:
+                self._pairs.popitem(last=False)
+        self._pairs.move_to_end(key)
+        return self._pairs[key]
+
+
+def _summarise_row(row: Row, task: Task) -> str:
+    """The text of a row's input columns (of all columns, if none are named) on one line."""
+    columns = [column for column in task.reader.input_columns if column in row] or list(row)
+    return ' · '.join(' '.join(str(row[column]).split()) for column in columns)
+
+
+def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
+    """Two requests aligned, the words that differ marked."""
+    changes = align_lines(request_lines(left), request_lines(right))
+    return {
+        'titles': [title_of(left), title_of(right)],
+        'same': all(change.same for change in changes),
+        'changes': [[change.left, change.right] for change in changes],
+    }

@@ -1,0 +1,131 @@
+"""The server of the page: assets, and what the page asks for as JSON. Work on configs and runs is done off the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from typing import Any
+
+from aiohttp import web
+
+from rolecall._version import __version__
+from rolecall.errors import ConfigError, Problem
+from rolecall.report.page import read_asset
+from rolecall.report.palette import plot_sheet, style_sheet
+from rolecall.views.jsonl import ascii_json
+from rolecall.views.looks import ALL_STYLES
+from rolecall.web.documents import ConfigDocument, diff_as_json
+from rolecall.web.prompts_json import LEGEND
+from rolecall.web.security import AccessRules, make_guard
+from rolecall.web.workspace import Workspace
+
+__all__ = ['make_app']
+
+_TYPES = {'.js': 'text/javascript', '.css': 'text/css', '.html': 'text/html', '.LICENSE': 'text/plain'}
+_LARGEST_BODY = 4 * 1024 * 1024
+
+
+def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
+    """The application: routes, guarded by the access rules."""
+    app = web.Application(middlewares=[make_guard(rules)], client_max_size=_LARGEST_BODY)
+    pages = _Pages(workspace)
+    app.router.add_get('/', pages.index)
+    app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
+    for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff'):
+        app.router.add_get(f'/api/{name}', getattr(pages, name))
+    app.on_cleanup.append(pages.close)
+    return app
+
+
+class _Pages:
+    """The handlers. Configs are used by one thread, because neither user code nor datasets promise more."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-web')
+        self._assets = _read_assets()
+
+    async def close(self, app: web.Application) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    async def index(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._assets['index.html'], content_type='text/html')
+
+    async def asset(self, request: web.Request) -> web.Response:
+        name = request.match_info['name']
+        if name not in self._assets or name == 'index.html':
+            raise web.HTTPNotFound
+        return web.Response(text=self._assets[name], content_type=_TYPES[f'.{name.rsplit(".", 1)[-1]}'])
+
+    async def session(self, request: web.Request) -> web.Response:
+        def describe() -> dict[str, Any]:
+            return {'version': __version__, 'legend': LEGEND, **self._workspace.overview()}
+
+        return await self._answer(describe)
+
+    async def rows(self, request: web.Request) -> web.Response:
+        query = request.query
+        after = _number(query, 'after', -1)
+        return await self._answer(
+            lambda: self._document(query).rows(query.get('dataset', ''), after=after, query=query.get('q', ''))
+        )
+
+    async def prompts(self, request: web.Request) -> web.Response:
+        query, row = request.query, _number(request.query, 'row', 0)
+        return await self._answer(
+            lambda: self._document(query).prompts(query.get('dataset', ''), query.get('model') or None, row)
+        )
+
+    async def tokens(self, request: web.Request) -> web.Response:
+        query = request.query
+        row, number = _number(query, 'row', 0), _number(query, 'number', 0)
+        return await self._answer(
+            lambda: self._document(query).tokens(query.get('dataset', ''), query.get('model') or None, row, number)
+        )
+
+    async def lint(self, request: web.Request) -> web.Response:
+        return await self._answer(lambda: {'findings': self._document(request.query).findings()})
+
+    async def diff(self, request: web.Request) -> web.Response:
+        query = request.query
+
+        def compare() -> dict[str, Any]:
+            left, right = (
+                self._document(query, f'{side}_config').find_preview(
+                    query.get(f'{side}_dataset', ''),
+                    query.get(f'{side}_model') or None,
+                    _number(query, f'{side}_row', 0),
+                    _number(query, f'{side}_number', 0),
+                )
+                for side in ('left', 'right')
+            )
+            return diff_as_json(left, right)
+
+        return await self._answer(compare)
+
+    def _document(self, query: Mapping[str, str], key: str = 'config') -> ConfigDocument:
+        return self._workspace.document(_number(query, key, 0))
+
+    async def _answer(self, work: Callable[[], Mapping[str, Any]]) -> web.Response:
+        """The result of some work as JSON."""
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return web.Response(text=ascii_json(found), content_type='application/json')
+
+
+def _number(query: Mapping[str, str], key: str, default: int) -> int:
+    text = query.get(key, '')
+    if text and not text.lstrip('-').isdecimal():
+        raise ConfigError(Problem(key, f'expected an integer, got {text!r:.40}.'))
+    return int(text) if text else default
+
+
+def _read_assets() -> dict[str, str]:
+    """Every file the page loads, by name: its own, those it shares with the report, and generated styles."""
+    folder = files(__package__).joinpath('assets')
+    own = {entry.name: entry.read_text('utf-8') for entry in folder.iterdir() if entry.is_file()}
+    vendor = folder.joinpath('vendor')
+    own |= {f'vendor/{entry.name}': entry.read_text('utf-8') for entry in vendor.iterdir() if entry.is_file()}
+    shared = {'draw.js': read_asset('draw.js'), 'report.css': read_asset('report.css')}
+    return own | shared | {'origins.css': style_sheet(ALL_STYLES) + plot_sheet()}

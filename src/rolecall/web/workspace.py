@@ -1,0 +1,50 @@
+"""What the page was opened with: config files and run directories, named on the command line and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall.runs.store.run_reader import FILE
+from rolecall.web.documents import ConfigDocument
+
+__all__ = ['Workspace']
+
+
+class Workspace:
+    """The configs and runs of one page. Configs are executed when the page first asks for them."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.runs = [path for path in paths if path.is_dir()]
+        self._configs = [path for path in paths if not path.is_dir()]
+        self._documents: dict[int, ConfigDocument] = {}
+        for path in self._configs:
+            if not path.is_file():
+                raise ConfigError(Problem(str(path), 'no such file or directory.'))
+        for path in self.runs:
+            if not (path / FILE).is_file():
+                raise ConfigError(Problem(str(path), f'not a run directory: it has no {FILE}.'))
+
+    def document(self, number: int) -> ConfigDocument:
+        """A config by its number, opened when first needed."""
+        if not 0 <= number < len(self._configs):
+            raise ConfigError(Problem('config', f'there is no config number {number}.'))
+        if number not in self._documents:
+            self._documents[number] = ConfigDocument(self._configs[number])
+        return self._documents[number]
+
+    def overview(self) -> dict[str, Any]:
+        """Every config with its datasets and models, or why it cannot be opened; and every run."""
+        return {
+            'configs': [self._describe(number) for number in range(len(self._configs))],
+            'runs': [{'path': str(path), 'name': path.resolve().name} for path in self.runs],
+        }
+
+    def _describe(self, number: int) -> dict[str, Any]:
+        try:
+            return self.document(number).overview()
+        except RolecallError as error:
+            path = self._configs[number]
+            return {'path': str(path), 'name': path.stem, 'datasets': [], 'models': [], 'error': str(error)}

@@ -1,0 +1,259 @@
+"""The server of the page: who may ask, and what it answers. A real server on loopback, asked over real sockets."""
+
+import asyncio
+import contextlib
+import gzip
+import http.client
+import json
+import threading
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('aiohttp')
+from aiohttp import web
+
+from rolecall.cli.main import main
+from rolecall.report.page import read_asset
+from rolecall.web.security import AccessRules
+from rolecall.web.serve import _listen
+from rolecall.web.server import make_app
+from rolecall.web.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parent.parent
+GSM8K = ROOT / 'examples/gsm8k.py'
+SECRET = 'sk-very-secret'
+CONFIG = f"""
+models = [
+    dict(abbr='chatml', type='HuggingFaceCausalLM', path='none', meta_template='chatml'),
+    dict(abbr='gpt', type='OpenAI', path='gpt', key='{SECRET}', meta_template=dict(round=[
+        dict(role='HUMAN', api_role='HUMAN'), dict(role='BOT', api_role='BOT', generate=True)])),
+]
+datasets = [dict(abbr='sums', type='Rows', train=[dict(q='0+1=?', a='1')],
+    test=[dict(q=f'{{n}}+{{n}}=?', a=str(2 * n)) for n in range(250)],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(
+        ice_template=dict(type='PromptTemplate', template='{{q}} {{a}}'),
+        prompt_template=dict(type='PromptTemplate', ice_token='</E>', template='</E>Add: {{q}}'),
+        retriever=dict(type='FixKRetriever', fix_id_list=[0])))]
+"""
+
+
+@contextlib.contextmanager
+def serve_page(*paths):
+    """A page on a free port, served by a thread; its port and rules."""
+    listening = _listen('127.0.0.1', 0)
+    rules = AccessRules.for_address('127.0.0.1', listening.getsockname()[1])
+    loop = asyncio.new_event_loop()
+    runner = web.AppRunner(make_app(Workspace([Path(path) for path in paths]), rules))
+
+    async def start():
+        await runner.setup()
+        await web.SockSite(runner, listening).start()
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+    try:
+        yield listening.getsockname()[1], rules
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
+
+
+class Client:
+    """Asks the page as a browser with its cookie would."""
+
+    def __init__(self, port, rules):
+        self.port, self.rules = port, rules
+
+    def send(self, path, *, method='GET', host=None, body=None, cookie=True, **headers):
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=30)
+        given = {
+            'Host': host or f'127.0.0.1:{self.port}',
+            **{key.replace('_', '-'): value for key, value in headers.items()},
+        }
+        if cookie:
+            given['Cookie'] = f'{self.rules.cookie}={self.rules.token}'
+        connection.request(method, path, body=body, headers=given)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer, text
+
+    def get(self, name, **query):
+        answer, text = self.send(f'/api/{name}?{urllib.parse.urlencode(query)}')
+        assert answer.status == 200, text
+        return json.loads(text)
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp('web') / 'sums.py'
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope='module')
+def client(config):
+    with serve_page(config) as (port, rules):
+        yield Client(port, rules)
+
+
+@pytest.mark.parametrize(
+    ('options', 'status'),
+    [
+        ({}, 200),
+        ({'cookie': False}, 401),
+        ({'Cookie': 'rolecall_token=wrong', 'cookie': False}, 401),
+        ({'host': 'evil.example'}, 403),
+        ({'host': 'evil.example:80'}, 403),
+        ({'Origin': 'http://evil.example'}, 403),
+        ({'Origin': 'null'}, 403),
+        ({'Sec_Fetch_Site': 'cross-site'}, 403),
+        ({'Sec_Fetch_Site': 'same-site'}, 403),
+    ],
+)
+def test_only_the_page_itself_may_ask(client, options, status):
+    answer, _ = client.send('/api/session', **options)
+    assert answer.status == status
+    assert 'Access-Control-Allow-Origin' not in answer.headers
+
+
+def test_the_page_answers_to_the_names_of_loopback(client):
+    answer, _ = client.send('/', host=f'localhost:{client.port}')
+    assert answer.status == 200
+
+
+def test_a_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(client):
+    answer, _ = client.send(f'/?token={client.rules.token}', cookie=False)
+    assert (answer.status, answer.headers['Location']) == (303, '/')
+    assert {'HttpOnly', 'SameSite=Strict'} <= set(answer.headers['Set-Cookie'].split('; '))
+    assert client.send('/?token=wrong', cookie=False)[0].status == 401
+
+
+def test_every_answer_has_a_strict_policy(client):
+    for path in ('/', '/assets/app.js', '/api/session', '/nothing'):
+        answer, _ = client.send(path)
+        policy = answer.headers['Content-Security-Policy']
+        assert "default-src 'none'" in policy
+        assert 'unsafe' not in policy
+        assert 'http' not in policy
+        assert answer.headers['X-Content-Type-Options'] == 'nosniff'
+
+
+@pytest.mark.parametrize(
+    'path', ['/assets/../server.py', '/assets/%2e%2e/server.py', '/assets/nothing.js', '/api/nothing']
+)
+def test_only_known_files_are_served(client, path):
+    assert client.send(path)[0].status == 404
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_stays_small(client):
+    _, index = client.send('/')
+    names = ['app.js', 'lib.js', 'prompt.js', 'explore.js', 'compare.js', 'lint.js', 'runs.js', 'chinese.js', 'app.css']
+    names += ['draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js']
+    texts = [index, *(client.send(f'/assets/{name}')[1] for name in names if name in SERVED)]
+    assert not any('https://' in text or "from 'http" in text for text in texts)
+    assert sum(len(gzip.compress(text.encode())) for text in texts) < 150_000
+    assert client.send('/assets/draw.js')[1] == read_asset('draw.js')
+
+
+SERVED = {
+    *(path.name for path in (ROOT / 'src/rolecall/web/assets').iterdir()),
+    *('draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js'),
+}
+
+
+def test_a_session_lists_datasets_and_models_and_no_keys(client):
+    _, text = client.send('/api/session')
+    [config] = json.loads(text)['configs']
+    assert [one['abbr'] for one in config['datasets']] == ['sums']
+    assert [one['abbr'] for one in config['models']] == ['chatml', 'gpt']
+    assert SECRET not in text
+    for name in ('prompts', 'tokens', 'lint', 'rows'):
+        assert SECRET not in client.send(f'/api/{name}?dataset=sums&model=gpt')[1]
+
+
+def test_rows_come_in_pages_and_can_be_searched(client):
+    first = client.get('rows', dataset='sums')
+    assert (len(first['rows']), first['total'], first['after']) == (100, 250, 99)
+    last = client.get('rows', dataset='sums', after=199)
+    assert (len(last['rows']), last['after']) == (50, None)
+    assert [one['row'] for one in client.get('rows', dataset='sums', q='77+77')['rows']] == [77]
+
+
+def test_a_prompt_comes_with_origins_and_where_they_were_written(client, config):
+    [prompt] = client.get('prompts', dataset='sums', model='chatml', row=3)['prompts']
+    spans = [span for block in prompt['blocks'] for span in block['spans']]
+    assert ''.join(span['text'] for span in spans) == prompt['request']
+    asked = next(span for span in spans if span['text'] == '3+3=?')
+    why = prompt['explanations'][asked['why']]
+    assert (why['column'], why['value']) == ('q', '3+3=?')
+    assert why['file'].startswith(f'{config}:')
+    shown = next(span for span in spans if span['inShot'] and span['text'] == '0+1=?')
+    assert prompt['explanations'][shown['why']]['shot'] == {'number': 1, 'row': 0, 'values': {'q': '0+1=?', 'a': '1'}}
+
+
+def test_what_the_page_shows_is_what_view_shows(client, config, capsys):
+    assert main(['view', str(config), '--json', '--row', '5']) == 0
+    shown = [json.loads(line)['request'] for line in capsys.readouterr().out.splitlines()]
+    asked = [
+        client.get('prompts', dataset='sums', model=model, row=5)['prompts'][0]['request']
+        for model in ('chatml', 'gpt')
+    ]
+    assert shown == asked
+
+
+@pytest.mark.parametrize(
+    ('name', 'query', 'reason'),
+    [
+        ('prompts', {'dataset': 'nope'}, "no dataset named 'nope'"),
+        ('prompts', {'dataset': 'sums', 'model': 'nope'}, "no model named 'nope'"),
+        ('prompts', {'dataset': 'sums', 'model': 'gpt', 'row': 9999}, 'sums has no row 9999'),
+        ('prompts', {'dataset': 'sums', 'model': 'gpt', 'row': -1}, 'sums has no row -1'),
+        ('tokens', {'dataset': 'sums', 'model': 'gpt', 'number': 4}, 'has no request 4'),
+        ('rows', {'dataset': 'sums', 'config': 7}, 'no config number 7'),
+        ('rows', {'dataset': 'sums', 'after': 'x'}, "expected an integer, got 'x'"),
+    ],
+)
+def test_a_wrong_question_gets_a_reason(client, name, query, reason):
+    answer, text = client.send(f'/api/{name}?{urllib.parse.urlencode(query)}')
+    assert answer.status == 422
+    assert reason in json.loads(text)['error']
+
+
+def test_two_requests_are_aligned(client):
+    found = client.get('diff', left_dataset='sums', left_model='chatml', right_dataset='sums', right_model='gpt')
+    assert not found['same']
+    assert found['titles'] == ['sums × chatml · row 0 · gen', 'sums × gpt · row 0 · gen']
+    same = client.get('diff', left_dataset='sums', left_model='gpt', right_dataset='sums', right_model='gpt')
+    assert same['same']
+
+
+def test_lint_findings_are_those_of_the_linter(client):
+    assert 'no-max-out-len' in {finding['rule'] for finding in client.get('lint')['findings']}
+
+
+def test_a_broken_config_is_shown_with_its_reason(tmp_path):
+    broken = tmp_path / 'broken.py'
+    broken.write_text('datasets = [dict(abbr="x")]\n')
+    with serve_page(broken) as address:
+        [config] = Client(*address).get('session')['configs']
+    assert 'infer_cfg' in config['error']
+
+
+def test_a_path_that_is_neither_config_nor_run_is_refused(tmp_path, capsys):
+    assert main(['web', str(tmp_path / 'nothing.py')]) == 2
+    assert 'no such file or directory' in capsys.readouterr().err
+    assert main(['web', str(tmp_path)]) == 2
+    assert 'not a run directory' in capsys.readouterr().err
+
+
+def test_the_vendored_libraries_carry_their_licences():
+    vendor = ROOT / 'src/rolecall/web/assets/vendor'
+    assert 'MIT' in (vendor / 'preact.LICENSE').read_text()
+    assert 'Apache License' in (vendor / 'htm.LICENSE').read_text()

@@ -1,0 +1,153 @@
+"""The page in a real browser: explore, compare, lint, keys, hostile data, and what axe says about it."""
+
+import json
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+pytest.importorskip('aiohttp')
+from browser import needs_browser, open_browser
+from report_runs import HOSTILE
+from test_web import CONFIG, serve_page
+
+pytestmark = [pytest.mark.heavy, needs_browser]
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp('profile')) as one:
+        yield one
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory, browser):
+    """Opens an address of the page, signed in."""
+    path = tmp_path_factory.mktemp('web') / 'sums.py'
+    path.write_text(CONFIG)
+    with serve_page(path) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+
+        def show(address=''):
+            browser.go(f'http://127.0.0.1:{port}/{address}')
+            browser.wait_for('return Boolean(document.querySelector("main h2, main .problem"))')
+
+        yield show
+
+
+@pytest.fixture(scope='module')
+def axe(tmp_path_factory):
+    """The source of axe, from the package registry."""
+    if not shutil.which('npm'):
+        pytest.skip('needs npm to fetch axe-core')
+    folder = tmp_path_factory.mktemp('axe')
+    done = subprocess.run(['npm', 'pack', '--silent', 'axe-core@4.14.0'], cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip('axe-core cannot be fetched')
+    with tarfile.open(next(folder.glob('*.tgz'))) as tar:
+        return tar.extractfile('package/axe.min.js').read().decode()
+
+
+def test_explore_shows_a_prompt_by_origin(browser, page):
+    page()
+    assert browser.texts('main .title') == ['sums × chatml · row 0 · gen']
+    assert 'field of the row (q)' in browser.texts('.origins')[0]
+    assert len(browser.texts('.list .item')) >= 100
+    assert browser.complaints() == []
+
+
+def test_a_click_explains_where_a_part_comes_from(browser, page):
+    page('#explore?row=3')
+    browser.run(
+        '[...document.querySelectorAll(".prompt span[role=button]")].find((one) => one.innerText === "3+3=?").click()'
+    )
+    browser.wait_for('return document.querySelector(".inspector").innerText.includes("sums.py:")')
+    assert 'field of the row' in browser.texts('.inspector')[0]
+    assert 'datasets[0].infer_cfg.prompt_template' in browser.texts('.inspector')[0]
+
+
+def test_keys_step_through_rows_and_models_and_the_address_follows(browser, page):
+    page()
+    browser.press('j', 'j', 'k')
+    browser.wait_for('return document.querySelector("main .title").innerText.includes("row 1 ")')
+    assert 'row=1' in browser.run('return location.hash')
+    browser.press(']')
+    browser.wait_for('return document.querySelector("main .title").innerText.includes("gpt")')
+    browser.press('/')
+    assert browser.run('return document.activeElement.id') == 'search'
+
+
+def test_searching_narrows_the_rows(browser, page):
+    page('#explore?q=77%2B77')
+    browser.wait_for('return document.querySelectorAll(".list .item").length === 1')
+    assert '77+77=?' in browser.texts('.list .item')[0]
+
+
+@pytest.mark.parametrize(('as_', 'expected'), [('json', '"role": "user"'), ('tokens', 'Not known here')])
+def test_a_request_is_shown_as_json_and_tokens(browser, page, as_, expected):
+    page(f'#explore?model=gpt&as={as_}')
+    browser.wait_for(f'return document.querySelector("main .main").innerText.includes({json.dumps(expected)})')
+
+
+def test_two_models_are_compared_line_by_line(browser, page):
+    page('#compare')
+    browser.wait_for('return document.querySelectorAll(".pair mark").length === 1')
+    assert browser.texts('.compare .count') == ['1 of 2 lines differ']
+    titles = browser.texts('.pair h3')
+    assert ['chatml' in titles[0], 'gpt' in titles[1]] == [True, True]
+
+
+def test_a_finding_leads_to_its_prompt(browser, page):
+    page('#lint')
+    browser.wait_for('return document.querySelectorAll(".finding").length > 0')
+    browser.click('button.finding')
+    browser.wait_for('return location.hash.startsWith("#explore")')
+
+
+def test_hostile_data_is_shown_and_does_nothing(browser, tmp_path):
+    path = tmp_path / 'hostile.py'
+    path.write_text(
+        CONFIG.replace(
+            "test=[dict(q=f'{n}+{n}=?', a=str(2 * n)) for n in range(250)]", f'test=[dict(q={HOSTILE!r}, a="x")]'
+        )
+    )
+    with serve_page(path) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.wait_for('return Boolean(document.querySelector("main .title"))')
+        assert browser.run(
+            'return [window.hacked ?? null, document.querySelectorAll("#app img, #app iframe, #app script").length]'
+        ) == [None, 0]
+        assert 'onerror' in browser.texts('.prompt')[0]
+        assert 'U+202E' in browser.texts('.prompt')[0]
+        assert browser.complaints() == []
+
+
+def test_a_prompt_of_a_million_characters_does_not_freeze_the_page(browser, tmp_path):
+    path = tmp_path / 'long.py'
+    path.write_text(
+        CONFIG.replace(
+            "test=[dict(q=f'{n}+{n}=?', a=str(2 * n)) for n in range(250)]", "test=[dict(q='word ' * 200_000, a='x')]"
+        )
+    )
+    with serve_page(path) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.wait_for('return Boolean(document.querySelector(".prompt .more"))')
+        assert browser.texts('.prompt .more') == ['show 940,000 more characters']
+        browser.click('.prompt .more')
+        assert browser.texts('.prompt .more') == ['show 740,000 more characters']
+
+
+@pytest.mark.parametrize('address', ['#explore', '#explore?as=json', '#compare', '#lint'])
+def test_axe_finds_nothing_serious(browser, page, axe, address):
+    page(address)
+    browser.wait_for('return !document.querySelector("main").innerText.includes("Loading")')
+    found = browser.tell(
+        '/execute/async',
+        {
+            'script': f'{axe}; const done = arguments[arguments.length - 1];'
+            'axe.run().then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html)])));',
+            'args': [],
+        },
+    )
+    assert [one for one in found if one[0] in ('serious', 'critical')] == []
