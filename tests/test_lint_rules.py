@@ -60,6 +60,11 @@ def config(
     return {'datasets': [dataset], 'models': [model] if model else []}
 
 
+def judged_with(words: str) -> dict[str, Any]:
+    asked = {'type': 'PromptTemplate', 'template': words}
+    return {'evaluator': {'type': 'GenericLLMEvaluator', 'prompt_template': asked}}
+
+
 def found(rule: str, given: dict[str, Any], **options: Any) -> list[Finding]:
     return [finding for finding in lint_config(given, **options) if finding.rule == rule]
 
@@ -121,6 +126,9 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ('unfilled-field', config('{question}')),
     ('unfilled-field', config('{Q}')),
     ('unfilled-field', config('</E>{q}', **{**SHOTS, 'ice': '{q} {answr}'})),
+    ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{q}: {predction}'))),
+    ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{q}: {verdict}'))),
+    ('judge-prompt', config('{q}', eval_cfg=judged_with('{q}: {prediction}'))),
     ('non-string-value', config('{q}', {'q': ['a', 'b'], 'a': 'c'})),
     ('non-string-value', config('{q}', {'q': None, 'a': 'c'})),
     ('non-string-value', config('{q}', {'q': 3.0, 'a': 'c'})),
@@ -182,6 +190,8 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('unfilled-field', config('{q}\nReply with {"answer": …} or {0} or \\frac{x}{y} or \\boxed{ANSWER} or a_{n} or \\mathbf{{A}} or {{x}}.')),
     ('unfilled-field', config('{q}\nReply as JSON: {"a": "..."} or {{"a": ...}} or { (a) }.')),
     ('unfilled-field', config('Say {q} as {a}')),
+    ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{history}{q} {prediction} {obj_gold} {"x": 1}'))),
+    ('judge-prompt', config('{q}', model=BASE, eval_cfg={'evaluator': 'GenericLLMEvaluator'})),
     ('non-string-value', config('{q} {n}', {**ROW, 'n': 3, 'unused': ['x']})),
     ('non-string-value', config('{q}', {'q': 'x', 'a': ['y']})),
     ('non-string-value', config('{q}', {'q': [b'no text form'], 'a': 'y'})),

@@ -469,7 +469,7 @@ def test_a_judge_sees_the_row_the_extracted_answer_and_the_gold_one() -> None:
     scorer = build_scorer({'evaluator': 'GenericLLMEvaluator', 'pred_postprocessor': str.strip}, judge=judge)
     rows = [Scorable(0, 'ok', ' 4 ', '4', {'question': '2+2'}), Scorable(1, 'failed', None, '5')]
     run = asyncio.run(scorer.score_with_judge(rows))
-    assert seen == [{'question': '2+2', 'prediction': '4', 'obj_gold': '4'}]
+    assert seen == [{'question': '2+2', 'prediction': '4', 'obj_gold': '4', 'history': ()}]
     assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'failed': 1})
 
 

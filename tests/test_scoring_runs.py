@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.report import StoredRun, report_markdown
+from rolecall.cli.main import main
+from rolecall.report import StoredRun, report_html, report_markdown
 from rolecall.runs import RunSummary, run_config
+from rolecall.runs.result_files import result_objects
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.metrics.judge_replies import READINGS
@@ -95,6 +98,92 @@ def test_a_judge_is_asked_about_each_turn_with_its_own_question_and_gold_answer(
     summary, (row,) = ran(tmp_path, {'abbr': 'm', 'type': paris}, talk)
     assert sorted(seen) == ['capital of France?|Paris|Paris', 'capital of Germany?|Paris|Berlin']
     assert (summary.scorecards[0].value, row.score) == (50.0, 0.5)
+
+
+# Judges are part of what is shown
+
+
+def judged(words: str | None, judge: Any) -> dict[str, Any]:
+    asked = {} if words is None else {'prompt_template': template(words)}
+    return {'evaluator': {'type': 'GenericLLMEvaluator', **asked, 'judge_cfg': {'abbr': 'judge', 'type': judge}}}
+
+
+def test_a_field_of_a_judge_that_nothing_fills_stops_the_run_before_it_begins(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    wrong = dataset(CAPITALS[:1], judged('{question}: {predction}', asked.append))
+    with pytest.raises(ConfigError, match=r'(?s)prompt_template\n.*\{predction\}.*Did you mean \{prediction\}'):
+        ran(tmp_path, {'abbr': 'm', 'type': asked.append}, wrong)
+    assert asked == []
+
+
+def test_what_a_judge_is_asked_and_replies_is_in_results_exports_and_reports(tmp_path: Path) -> None:
+    rows = [{'question': 'capital of France?', 'answer': 'Paris'}]
+    _, (row,) = ran(
+        tmp_path, {'abbr': 'm', 'type': paris}, dataset(rows, judged('{question} {prediction}', lambda _: 'A'))
+    )
+    ((one,),) = [row.judged]
+    assert one is not None
+    assert one['reply'] == 'A'
+    (exported,) = result_objects(tmp_path)
+    assert exported['judged'] == [{'request': 'capital of France? Paris', **one}]
+    with RunReader(tmp_path) as archive:
+        assert archive.reply(one['fingerprint']).text == 'A'  # type: ignore[union-attr]
+        html = report_html(StoredRun(archive))
+    assert 'capital of France? Paris' in html
+
+
+def test_the_judge_of_a_later_turn_sees_the_turns_before_it(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def judge(prompt: Any) -> str:
+        seen.append(echo(prompt))
+        return 'A'
+
+    talk = dataset(CAPITALS, judged('{history}{question}|{prediction}', judge), type='MultiTurnGenInferencer')
+    ran(tmp_path, {'abbr': 'm', 'type': paris}, talk)
+    assert sorted(seen) == [
+        'User: capital of France?\nAssistant: Paris\n\ncapital of Germany?|Paris',
+        'capital of France?|Paris',
+    ]
+
+
+def test_a_judge_without_a_template_has_one_that_shows_the_dialogue(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def judge(prompt: Any) -> str:
+        seen.append(echo(prompt))
+        return 'A'
+
+    talk = dataset(CAPITALS, judged(None, judge), type='MultiTurnGenInferencer')
+    summary, _ = ran(tmp_path, {'abbr': 'm', 'type': paris}, talk)
+    assert summary.scorecards[0].value == 100.0
+    assert max(seen, key=len) == (
+        'User: capital of France?\nAssistant: Paris\n\nUser: capital of Germany?\n\nReference answer: Berlin\n\n'
+        'Answer to judge: Paris\n\nIs the answer right? Reply with A if it is right, or with B if it is wrong.'
+    )
+
+
+def test_the_judge_s_prompt_is_shown_as_it_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[str] = []
+
+    def judge(prompt: Any) -> str:
+        seen.append(echo(prompt))
+        return 'A'
+
+    talk = dataset(
+        CAPITALS, judged('{history}{question}|{prediction}|{obj_gold}', judge), type='MultiTurnGenInferencer'
+    )
+    ran(tmp_path / 'run', {'abbr': 'm', 'type': paris}, talk)
+    talk['eval_cfg']['evaluator']['judge_cfg'] = {'abbr': 'judge', 'type': 'HuggingFaceCausalLM', 'path': 'none'}
+    file = tmp_path / 'config.py'
+    file.write_text(f"models = [dict(abbr='m', type='HuggingFaceCausalLM', path='none')]\ndatasets = [{talk!r}]")
+    (tmp_path / 'replies.json').write_text('["Paris", "Paris"]')
+    assert main(['view', str(file), '--judge', '--json', '--replies', str(tmp_path / 'replies.json')]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(one['request'] for one in shown) == sorted(seen)
+    assert {one['model'] for one in shown} == {'judge'}
+    kinds = {span['name'] for one in shown for span in one['spans'] if span['kind'] == 'field'}
+    assert kinds >= {'question', 'prediction', 'obj_gold', 'history'}
 
 
 # Code of the user's own

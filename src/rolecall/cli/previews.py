@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rolecall.cli.inputs import OpenedConfig
 from rolecall.cli.selection import Selection, find_previews, open_pairs, select
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
+from rolecall.pairs.judges import JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
@@ -36,6 +37,8 @@ class PreviewQuery:
     turn: int | None = None
     replies: Sequence[str] | None = None
     data: Mapping[str, str] = field(default_factory=dict)
+    judge: bool = False
+    """Whether to show what the judge is asked about the answers, instead of what the model is asked."""
 
     def previews(self, pair: Pair) -> Iterator[Preview]:
         """The matching requests of one dataset × model."""
@@ -88,7 +91,22 @@ def _open_selected(
     def on_failure(task: Task, error: RolecallError) -> None:
         complain(str(error) if isinstance(error, ConfigError) else f'{task.abbr}: {error}')
 
-    return open_pairs(selection, base=opened.base, data=query.data or None, on_failure=on_failure)
+    pairs = open_pairs(selection, base=opened.base, data=query.data or None, on_failure=on_failure)
+    return _open_judges(pairs, opened.plan.model_entries, complain) if query.judge else pairs
+
+
+def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
+    """The pairs as their judges see them; pairs without a judge are complaints."""
+    for pair in pairs:
+        try:
+            judge = find_judge(pair.task, model_entries)
+        except RolecallError as error:
+            complain(f'{pair.task.abbr}: {error}')
+            continue
+        if judge is None:
+            complain(f'{pair.task.abbr}: its evaluator does not ask a judge.')
+        else:
+            yield JudgePair(pair, judge)
 
 
 class _Tokenizers:

@@ -33,6 +33,7 @@ def add_view(commands: Any) -> None:
         "  rolecall view config.py --dataset 'bbh-*' --model qwen -n 2\n"
         '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
         '  rolecall view config.py --diff qwen llama\n'
+        '  rolecall view config.py --judge --replies answers.txt\n'
         "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer --api\n"
         '  rolecall view config.py --all --json | jq -r .fingerprint',
     )
@@ -47,6 +48,7 @@ def add_view(commands: Any) -> None:
     parser.add_argument(
         '--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one reply per line"
     )
+    parser.add_argument('--judge', action='store_true', help="the judge's requests about the answers")
     parser.add_argument('--diff', nargs=2, metavar=('A', 'B'), help='two models, two datasets, or two config files')
     parser.add_argument('--whitespace', action='store_true', help='make whitespace and special tokens visible')
     parser.add_argument('--tokens', action='store_true', help='token ids and boundaries, counts, and whether they fit')
@@ -72,6 +74,7 @@ def _view(arguments: argparse.Namespace) -> int:
         turn=arguments.turn,
         replies=read_replies(arguments.replies) if arguments.replies else None,
         data=dict(arguments.data),
+        judge=arguments.judge,
     )
     if arguments.diff:
         return _diff(arguments, query)

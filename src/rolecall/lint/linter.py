@@ -17,6 +17,7 @@ from rolecall.lint.rules import RULES, collect_rules
 from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
 from rolecall.lint.tally import Tally, worst_first
 from rolecall.pairs.build import Plan, build
+from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
 from rolecall.pairs.sampling import sampling_of
@@ -100,7 +101,8 @@ def lint_plan(
     count = _Count(progress)
     for task in tasks:
         opened = open_task(task)
-        subject = _dataset_subject(task, opened, _namesakes(task, plan.tasks))
+        judge, missing = _find_judge(task, plan.model_entries)
+        subject = replace(_dataset_subject(task, opened, _namesakes(task, plan.tasks)), judge_missing=missing)
         tally = Tally.of(subject, rules.values(), silence=silenced.of(task))
         pairs = [
             Tally.of(
@@ -112,8 +114,10 @@ def lint_plan(
             one.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
+            spoken = build_pair(task, None, opened)
+            judged = None if judge is None else JudgePair(spoken, judge)
             sent = [build_pair(task, model_entry, opened) for model_entry in model_entries]
-            tally.look_back(_look_at_rows(tally, pairs, build_pair(task, None, opened), sent, limit, count))
+            tally.look_back(_look_at_rows(tally, pairs, spoken, judged, sent, limit, count))
         for one in (tally, *pairs):
             findings += one.findings()
     return worst_first(findings)
@@ -128,6 +132,7 @@ def _look_at_rows(
     tally: Tally,
     pairs: Sequence[Tally],
     spoken: Pair,
+    judged: JudgePair | None,
     sent: Sequence[Pair],
     limit: int | None,
     count: _Count,
@@ -140,6 +145,8 @@ def _look_at_rows(
             columns |= dict.fromkeys(row)
             shots = tuple(spoken.data.train[i] for i in picked.ids)
             asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
+            if judged is not None and not asked.failed:
+                asked = _with_prompts(asked, judged, number, picked)
             tally.look_at(number, asked)
             for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
                 each.look_at(number, _with_prompts(asked, pair, number, picked))
@@ -170,9 +177,19 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
         found = tuple(map(_prompt, pair.previews(number, asked.values, picked)))
     except (ConfigError, DataError, RenderError) as error:
         return replace(asked, failed=str(error))
+    if isinstance(pair, JudgePair):
+        return replace(asked, judged=found)
     if pair.model_entry is None:
         return replace(asked, spoken=found)
     return replace(asked, sent=found)
+
+
+def _find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:
+    """The dataset's judge, or why it cannot be asked."""
+    try:
+        return find_judge(task, model_entries), ''
+    except (ConfigError, DataError) as error:
+        return None, str(error)
 
 
 def _prompt(preview: Preview) -> Prompt:

@@ -78,6 +78,8 @@ class Subject:
     test_range: object = None
     """The part of the rows that is asked about; None if all are."""
     postprocessor: Postprocessor | None = None
+    judge_missing: str = ''
+    """Why the dataset's judge cannot be asked."""
 
     meta: MetaTemplate | None = None
     chat_template: ChatTemplate | None = None
@@ -185,6 +187,8 @@ class Asked:
     """Its prompts before the model side."""
     sent: tuple[Prompt, ...] = ()
     """Its prompts as the model receives them; nothing where no model is looked at."""
+    judged: tuple[Prompt, ...] = ()
+    """What the dataset's judge is asked about it, with stand-ins for the replies."""
     failed: str = ''
     """Why there is no prompt for this row."""
 

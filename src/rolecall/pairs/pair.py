@@ -137,7 +137,7 @@ class Pair:
         self.task = task
         self.model_entry = model_entry
         self.data = data
-        self._picking = picking or Picking(task, data, keeps=False)
+        self.picking = picking or Picking(task, data, keeps=False)
         self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data.train)
         self._needed = self._needed_columns()
 
@@ -163,7 +163,7 @@ class Pair:
 
     def rows(self, limit: int | None = None) -> Iterator[tuple[int, Row, Picked]]:
         """The rows being asked about, with the examples picked for each."""
-        for number, (row, picked) in enumerate(self._picking.rows(limit)):
+        for number, (row, picked) in enumerate(self.picking.rows(limit)):
             self._check_row(number, row)
             yield number, row, picked
 

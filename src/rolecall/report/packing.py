@@ -73,11 +73,14 @@ class Packer:
         """Count a row that is not taken."""
         self.left_out[pair] += 1
 
-    def add(self, result: Result, sent: Iterable[SentRequest]) -> int | None:
-        """Take one row; the number of characters that were sent for it, if that is known."""
+    def add(
+        self, result: Result, sent: Iterable[SentRequest], judged: Iterable[tuple[SentRequest, str]] = ()
+    ) -> int | None:
+        """Take one row, and what its judge was asked and replied; the number of characters sent for it, if known."""
         pair = (result.dataset, result.model)
         self._charged = 0
         prompts = [self._prompt(one) for one in sent]
+        judge = [[self._prompt(one)[0], _cut(reply)] for one, reply in judged]
         row = pack(
             [
                 self.pairs.setdefault(pair, len(self.pairs)),
@@ -92,7 +95,7 @@ class Packer:
                 _answer(result.extracted),
                 _answer(result.gold),
                 _cut(result.reason),
-                _more(result),
+                {**_more(result), **({'judge': judge} if judge else {})},
             ]
         )
         self.rows.append(row)

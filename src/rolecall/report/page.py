@@ -29,7 +29,7 @@ from rolecall.report.plots import (
     outcome_bars,
     score_plots,
 )
-from rolecall.report.run_source import Previews, Run, requests_sent
+from rolecall.report.run_source import Previews, Run, judge_requests, requests_sent
 from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
@@ -57,7 +57,10 @@ def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = 
     for result in run.results():
         pair = (result.dataset, result.model)
         if packer.has_room(pair):
-            run_counts.add(result, prompt_characters=packer.add(result, requests_sent(run, result, previews)))
+            run_counts.add(
+                result,
+                prompt_characters=packer.add(result, requests_sent(run, result, previews), judge_requests(run, result)),
+            )
         else:
             packer.skip(pair)
             run_counts.add(result)

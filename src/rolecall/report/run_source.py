@@ -32,6 +32,7 @@ __all__ = [
     'Run',
     'SentRequest',
     'StoredRun',
+    'judge_requests',
     'requests_sent',
     'stored_preview',
 ]
@@ -79,6 +80,17 @@ def requests_sent(run: Run, result: Result, previews: Previews | None = None) ->
     if not any(request is not None for request in stored):
         return [SentRequest(one) for one in shown]
     return [_match_preview(result, one, request) for one, request in zip_longest(shown, stored) if request is not None]
+
+
+def judge_requests(run: Run, result: Result) -> list[tuple[SentRequest, str]]:
+    """What a judge was asked about a row, with its replies."""
+    judged = [one for one in result.judged if one is not None]
+    stored = [(run.request(one['fingerprint']), one['reply']) for one in judged]
+    return [
+        (SentRequest(stored_preview(result, request), origins=False), reply)
+        for request, reply in stored
+        if request is not None
+    ]
 
 
 def _match_preview(result: Result, preview: Preview | None, request: Request) -> SentRequest:

@@ -15,6 +15,7 @@ from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.protocol import Capabilities, Model
 from rolecall.pairs.build import Plan, build
+from rolecall.pairs.judges import JudgeEntry, JudgePair
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
 from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
@@ -102,7 +103,7 @@ def prepare(
             who, rows = models[model_entry.abbr], opened[task.abbr]
             if who is not None and rows is not None:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
-                pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries, models)
+                pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
     if problems:
         raise ConfigError(problems)
     return Prepared(loaded, plan, Plan(tuple(tasks), tuple(model_entries)), tuple(pairs), limit)
@@ -156,13 +157,12 @@ def _prepare_pair(
     model: Model,
     problems: list[Problem],
     model_entries: Sequence[ModelEntry],
-    models: Mapping[str, Model | None],
 ) -> Iterator[PreparedPair]:
     """The pair, prepared; nothing where it could not work."""
     task = pair.task
     where = f'{task.where} × {model_entry.where}'
     try:
-        scores = build_scores(task, model_entry, model_entries, models)
+        scores = build_scores(task, model_entry, model_entries)
         inferencer = build_inferencer(
             task.inferencer.name,
             task.inferencer.options,
@@ -175,10 +175,12 @@ def _prepare_pair(
     except ConfigError as error:
         problems += [_at(where, problem) for problem in error.problems]
         return
-    except MissingExtraError as error:
+    except (MissingExtraError, DataError) as error:
         problems.append(Problem(where, str(error)))
         return
     judge = scores.judge
+    if judge is not None:
+        problems += [_at(where, problem) for problem in _find_misspelt_fields(pair, judge.judge_entry)]
     if judge is not None and all(judge.entry is not one.entry for one in model_entries):
         at = f'{where}: eval_cfg.evaluator.judge_cfg'
         wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
@@ -188,6 +190,20 @@ def _prepare_pair(
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if not lacking:
         yield PreparedPair(pair, model_entry, model, inferencer, scores)
+
+
+def _find_misspelt_fields(pair: Pair, judge: JudgeEntry) -> Iterator[Problem]:
+    """Fields of a judge's template that no row fills."""
+    rows = list(islice(pair.data.test, _LOOKED_AT))
+    try:
+        values = [one for row in rows[:1] for one in JudgePair(pair, judge).values(row)]
+        columns = dict.fromkeys(column for row in rows for column in row)
+        for one in values[:1]:
+            for name, meant in dict(judge.misspelt_fields({**columns, **one})).items():
+                what = f"the judge's template has the field {{{name}}}, and nothing fills it."
+                yield Problem(f'{judge.where}.prompt_template', what, f'Did you mean {{{meant}}}?')
+    except (RenderError, DataError):
+        return
 
 
 def _wrong_cluster(pair: Pair) -> Iterator[Problem]:

@@ -74,7 +74,7 @@ def result_objects(
                 pattern is None or fnmatchcase(abbr, pattern)
                 for abbr, pattern in zip(pair, (dataset, model), strict=True)
             ):
-                yield from map(_ordered, archive.results(*pair))
+                yield from (_order_keys(result, archive) for result in archive.results(*pair))
 
 
 def _refuse_unknown(what: str, pattern: str | None, known: Iterable[str]) -> None:
@@ -83,8 +83,13 @@ def _refuse_unknown(what: str, pattern: str | None, known: Iterable[str]) -> Non
         raise ConfigError(Problem(f'{what}s', f'no {what} of this run fits {pattern!r}.', did_you_mean(pattern, names)))
 
 
-def _ordered(result: Result) -> dict[str, Any]:
+def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, Any]:
+    """A result as a plain object; a judge's replies come with the requests they answer."""
     values = result_as_dict(result)
+    if archive is not None and result.judged:
+        values['judged'] = [
+            None if one is None else {'request': archive.request(one['fingerprint']), **one} for one in result.judged
+        ]
     return {key: values.pop(key) for key in _FIRST} | values
 
 
@@ -148,7 +153,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path) -> int:
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
     numbers['seconds'] = pyarrow.float64()
-    keys = list(_ordered(Result('', '', 0, 'ok')))
+    keys = list(_order_keys(Result('', '', 0, 'ok')))
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:

@@ -203,16 +203,16 @@ class _Run:
 
     def _with_silences(self, card: Scorecard, judge: Judge | None) -> Scorecard:
         """The score with what its judge did not say, and why; that is told, too."""
-        if judge is None or not judge.silences:
+        if judge is None or not judge.failures:
             return card
-        count = judge.silences.total()
+        count = judge.failures.total()
         self.unjudged += count
         if judge.broken is not None:
             self.broken_judges[judge.model.name] = judge.broken
-        [(why, _), *others] = judge.silences.most_common()
+        [(why, _), *others] = judge.failures.most_common()
         more = f' (and {len(others)} other reasons)' if others else ''
         self._listener.on_message(f'{card.dataset} × {card.model}: {count:,} answers were not judged: {why}{more}')
-        silences = {'model': judge.model.name, 'reasons': dict(judge.silences.most_common(_REASONS))}
+        silences = {'model': judge.model.name, 'reasons': dict(judge.failures.most_common(_REASONS))}
         return replace(card, details={**card.details, 'not_judged': silences})
 
 

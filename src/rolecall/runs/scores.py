@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
-from rolecall.models.protocol import Model
+from rolecall.pairs.judges import find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.render.families import meta_template
-from rolecall.runs.judge import Judge, find_judge
+from rolecall.runs.judge import Judge, Opinion
 from rolecall.runs.store.results import Result
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer, Scorable, ScoredRun, Verdict, build_scorer
@@ -46,22 +46,32 @@ class Scores:
         scorable = [_scorable(result, values.get(result.row, {})) for result in results]
         ask = self.scorer.needs_judge and self.judge is not None
         try:
-            scored = await (self.scorer.score_with_judge(scorable) if ask else self._score(scorable))
+            opinions = await self.scorer.ask_judge(scorable) if ask else {}
+            scored = await self._score(scorable, opinions)
         except (ScoringError, MissingExtraError) as error:
             return _unscored(results, self.scorer, error)
-        marked = [_marked(result, verdict) for result, verdict in zip(results, scored.verdicts, strict=True)]
+        marked = [
+            replace(_marked(result, verdict), judged=_describe_opinions(opinions.get(result.row, ())))
+            for result, verdict in zip(results, scored.verdicts, strict=True)
+        ]
         return marked, scored.scorecard(results[0].dataset, results[0].model)
 
-    async def _score(self, scorable: Sequence[Scorable]) -> ScoredRun:
-        """Score without a judge; where programs have to run first, without holding up the event loop."""
+    async def _score(self, scorable: Sequence[Scorable], opinions: Mapping[int, Sequence[str | None]]) -> ScoredRun:
+        """Score with the judge's replies; where programs have to run first, without holding up the event loop."""
         if self.scorer.metric is not None and self.scorer.metric.prepare is not None:
-            return await asyncio.to_thread(self.scorer.score, scorable)
-        return self.scorer.score(scorable)
+            return await asyncio.to_thread(self.scorer.score, scorable, opinions=opinions)
+        return self.scorer.score(scorable, opinions=opinions)
 
 
-def build_scores(
-    task: Task, model_entry: ModelEntry, model_entries: Sequence[ModelEntry], models: Mapping[str, Model | None]
-) -> Scores:
+def _describe_opinions(opinions: Sequence[str | None]) -> tuple[Mapping[str, str] | None, ...]:
+    """What is stored of a judge's replies: nothing if none was asked for."""
+    found = [
+        {'fingerprint': one.fingerprint, 'reply': str(one)} if isinstance(one, Opinion) else None for one in opinions
+    ]
+    return tuple(found) if any(found) else ()
+
+
+def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[ModelEntry]) -> Scores:
     """The scoring that a dataset's `eval_cfg` describes, for one model."""
     written = task.entry.get('eval_cfg')
     if written is not None and not isinstance(written, Mapping):
@@ -72,7 +82,8 @@ def build_scores(
     if isinstance(own, Mapping) and 'type' in own:
         evaluation.setdefault('model_postprocessor', own)
     try:
-        judge = find_judge(evaluation.get('evaluator'), model_entries, models)
+        judge_entry = find_judge(task, model_entries)
+        judge = None if judge_entry is None else Judge(judge_entry, judge_entry.model_entry.model)
         scorer = build_scorer(
             evaluation,
             output_column=task.wording.output_column,

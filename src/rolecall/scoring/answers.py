@@ -122,8 +122,11 @@ class AnswerReader:
         turns = max(len(found), len(golds)) if gold is not None else len(found)
         said = [*found, *[''] * (turns - len(found))]
         right = [*golds, *[None] * (turns - len(golds))]
+        replies = row.prediction if isinstance(row.prediction, (list, tuple)) else found
+        values = [_values_of_turn(row.values, turn, turns) for turn in range(turns)]
+        history = tuple({**now, 'prediction': reply} for now, reply in zip(values, replies, strict=False))
         return [
-            Answer(self._or_empty(said[turn]), right[turn], _values_of_turn(row.values, turn, turns))
+            Answer(self._or_empty(said[turn]), right[turn], values[turn], history=history[:turn])
             for turn in range(turns)
             if right[turn] is not None or not self.needs_gold
         ]

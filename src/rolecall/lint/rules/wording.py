@@ -40,6 +40,27 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 )
 
 
+def unfilled_judge_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Fields that stand in a judge's prompt as written."""
+    known = (*asked.values, 'prediction', 'obj_gold', 'history')
+    for prompt in asked.judged:
+        for before, span in _unfilled(prompt.spans):
+            near = nearest_name(span.origin.name, known)
+            if span.text and _is_meant_as_field(span.origin.name, before, near):
+                yield Hit(
+                    f"the judge's template has the field {span.text}, and nothing fills it: it is sent as written.",
+                    about=span.text,
+                    example=excerpt(prompt.text, span.text),
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                )
+
+
+def missing_judge(subject: Subject) -> Iterator[Hit]:
+    """A judge that cannot be asked."""
+    if subject.judge_missing:
+        yield Hit(subject.judge_missing)
+
+
 def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
     """Each unfilled field with the words before it. In `\\frac{a}{b}`, `{b}` comes after the same words as `{a}`."""
     before = ''
@@ -151,6 +172,15 @@ WORDING_RULES = (
         remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
         levels=('dataset',),
         each=unfilled_fields,
+    ),
+    Rule(
+        name='judge-prompt',
+        severity='error',
+        description="A judge's prompt has a {field} that nothing fills, or the judge cannot be asked.",
+        remedy='A judge is given the columns of the row, prediction, obj_gold and history.',
+        levels=('dataset',),
+        once=missing_judge,
+        each=unfilled_judge_fields,
     ),
     Rule(
         name='non-string-value',

@@ -208,6 +208,11 @@
       answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
       ...row[REPLIES].map((reply, at) => titled(many ? `Reply ${at + 1}` : 'Reply', say(reply, 'an empty reply'))),
       ...row[REASONING].filter(Boolean).map((thought, at, all) => make('details', {}, make('summary', {}, all.length > 1 ? `Reasoning ${at + 1}` : 'Reasoning', ` (${thought.length.toLocaleString('en')} characters)`), say(thought))),
+      ...(row[MORE].judge || []).flatMap(([prompt, reply], at, all) => {
+        const box = make('details', {}, make('summary', {}, "Judge's prompt"));
+        box.addEventListener('toggle', () => { if (box.open && box.children.length < 2) box.append(promptNode(prompt)); });
+        return [titled(all.length > 1 ? `Judge ${at + 1}` : 'Judge', say(reply, 'an empty reply')), box];
+      }),
       row[MORE].details ? make('details', { open: row[MORE].details.length < SHORT }, make('summary', {}, 'Details'), say(row[MORE].details)) : '',
       others(row) || '',
       prompts(row),

@@ -33,7 +33,7 @@ _ALWAYS = object()
 _BARE = Result('\0', '\0', -1, 'ok')
 _RESULT_DEFAULTS = tuple((key, _ALWAYS if key == 'outcome' else getattr(_BARE, key)) for key in _RESULT_KEYS)
 """What a field holds that is not worth writing."""
-_TUPLES = ('fingerprints', 'replies', 'reasoning', 'shots')
+_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots')
 _USAGE_KEYS = tuple(field.name for field in fields(Usage))
 _COMPRESSED_FROM = 512
 _LONGEST_KEPT = 4096

@@ -27,6 +27,8 @@ class Result:
     gold: Any = None
     score: float | None = None
     correct: bool | None = None
+    judged: tuple[Mapping[str, str] | None, ...] = ()
+    """What a judge replied about each answer (`reply`), and the `fingerprint` of the request it answers."""
     fingerprint: str = ''
     """The identity of the (first) request that was sent."""
     fingerprints: tuple[str, ...] = ()

@@ -56,8 +56,11 @@ def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, paralle
 
 
 def judge_values(answer: Answer) -> dict[str, Any]:
-    """The fields of a judge's prompt: the row's columns, `prediction`, and the gold answer as `obj_gold`."""
-    return {**answer.values, 'prediction': answer.prediction, 'obj_gold': answer.gold}
+    """The fields of a judge's prompt: the row's columns, `prediction`, the gold answer as `obj_gold`, and `history`.
+
+    `history` holds the turns before this one, each with its columns and its `prediction`.
+    """
+    return {'history': answer.history, **answer.values, 'prediction': answer.prediction, 'obj_gold': answer.gold}
 
 
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str) -> Metric:

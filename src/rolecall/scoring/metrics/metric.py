@@ -40,6 +40,8 @@ class Answer:
     """The row of the dataset."""
     opinion: str | None = None
     """The judge's reply, if there is one."""
+    history: tuple[Mapping[str, Any], ...] = ()
+    """The turns before this one: their columns, and the reply as `prediction`."""
 
 
 @dataclass(frozen=True, slots=True)
