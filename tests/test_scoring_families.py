@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from rolecall.errors import ConfigError
+from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.families import FAMILY_METRICS, FAMILY_POSTPROCESSORS
+from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.postprocessors import read_postprocessor
 
 
@@ -119,7 +122,128 @@ MULTILINGUAL = [
     ('MGSM_Evaluator', '18', '18', 1.0),
     ('MGSM_Evaluator', '', '18', 0.0),
 ]
-CASES = [*NEEDLES, *RULER, *LONGBENCH, *LVEVAL, *LONG_CONTEXT, *EXAMS, *MULTILINGUAL]
+ROW = {'instruction_id_list': ['punctuation:no_comma'], 'kwargs': [{}], 'prompt': 'Say hello.'}
+INSTRUCTED = [
+    ('IFEvaluator', 'hello', ROW, 1.0),
+    ('IFEvaluator', 'hello, you', ROW, 0.0),
+    ('PMMEvalMIFEvalEvaluator', 'hello', ROW, 1.0),
+]
+SHORT_ANSWERS = [
+    ('GPQAEvaluator', 'B', 'B', 1.0),
+    ('GPQAEvaluator', 'b', 'B', 0.0),
+    ('CharmReasonEvaluator', ' A', 'A', 1.0),
+    ('DropOpenAIEvaluator', 'We count.\nAnswer: 12 yards', '12|twelve', 1.0),
+    ('DropOpenAIEvaluator', 'Answer: the Bears', 'Chicago Bears', 1.0),
+    ('DropOpenAIEvaluator', 'Answer: 13', '12|twelve', 0.0),
+    ('DropOpenAIEvaluator', 'Answer: ...', '12', 0.0),
+    ('LambadaEvaluator', 'signs, he said', 'signs', 1.0),
+    ('LambadaEvaluator', 'two signs', 'signs', 0.0),
+    ('LambadaEvaluator', '', 'signs', 0.0),
+    ('LEvalEMEvaluator', 'It is the red house, I think.', 'red house', 1.0),
+    ('LEvalEMEvaluator', 'It is blue.', 'red house', 0.0),
+    ('MusrEvaluator', 'Because 3.\nANSWER: 2', 2, 1.0),
+    ('MusrEvaluator', 'It is 2', 2, 0.0),
+    ('ELBenchChoiceEvaluator', 'The answer is CA.', 'AC', 1.0),
+    ('ELBenchChoiceEvaluator', 'A, B', 'A', 0.0),
+    ('SuperGPQAEvaluator', 'So the answer is (H).', 'H', 1.0),
+    ('SuperGPQAEvaluator', 'unclear', 'H', 0.0),
+    ('AccContaminationEvaluator', 'A', 'A', 1.0),
+    ('AccContaminationEvaluator', 'B', 'A', 0.0),
+    ('ARCPrizeEvaluator', 'Output: [[1, 2], [3, 4]]', [[1, 2], [3, 4]], 1.0),
+    ('ARCPrizeEvaluator', '[[1, 2]]', '[[1, 2], [3, 4]]', 0.0),
+    ('ARCPrizeEvaluator', 'none', [[1]], 0.0),
+]
+MATHEMATICS = [
+    ({'type': 'LiveMathBenchEvaluator', 'model_name': '', 'url': []}, r'\boxed{\frac12}', '0.5', 1.0),
+    ('LiveMathBenchEvaluator', r'\boxed{3}', '4', 0.0),
+    ('DAPOMathEvaluator', '1/2', r'\frac{1}{2}', 1.0),
+    ('DAPOMathEvaluatorV2', '3', '4', 0.0),
+    ('TheoremQAEvaluatorV3', '3.2', '3.1', 1.0),
+    ('TheoremQAEvaluatorV3', '3.5', '3.1', 0.0),
+    ('TheoremQAEvaluatorV3', '3.4', '3', 1.0),
+    ('TheoremQAEvaluatorV3', '3.6', '3', 0.0),
+    ('TheoremQAEvaluatorV3', '(1, 2)', '[1, 2.05]', 1.0),
+    ('TheoremQAEvaluatorV3', '(1, 2)', '[1, 2, 3]', 0.0),
+    ('TheoremQAEvaluatorV3', 'true', 'True', 1.0),
+    ('TheoremQAEvaluatorV3', 'It is (B)', '(b)', 1.0),
+    ('TheoremQAEvaluatorV3', '1/3', '0.333', 1.0),
+    ('TheoremQAEvaluatorV3', 'x', '1', 0.0),
+    ('korbenchEvaluator', 'So [[ A, B ]]', '[[a;b]]', 1.0),
+    ('korbenchEvaluator', r'[[\frac{1}{2}]]', '[[0.5]]', 1.0),
+    ('korbenchEvaluator', '[[6]]', '[[5 or 6]]', 1.0),
+    ('korbenchEvaluator', '5', '[[5]]', 0.0),
+]
+MEASUREMENTS = [
+    ('NCExactMatchEvaluator', '<SMILES> CCO </SMILES>', '<SMILES> CCO </SMILES>', 1.0),
+    ('NCExactMatchEvaluator', 'CCO', '<SMILES> CCO </SMILES>', 1.0),
+    ('NCExactMatchEvaluator', '<SMILES> CC </SMILES>', '<SMILES> CCO </SMILES>', 0.0),
+    ('NCExactMatchEvaluator', '', '<SMILES> CCO </SMILES>', 0.0),
+    ('NCElementMatchEvaluator', '<MOLFORMULA> C2OH6 </MOLFORMULA>', '<MOLFORMULA> C2H6O </MOLFORMULA>', 1.0),
+    ('NCElementMatchEvaluator', '<MOLFORMULA> C2H6 </MOLFORMULA>', '<MOLFORMULA> C2H6O </MOLFORMULA>', 0.0),
+    ('MeteorEvaluator', 'the cat sat on the mat', 'the cat sat on the mat', 1 - 0.5 / 6**3),
+    ('MeteorEvaluator', 'cats sitting', 'cat sits', 1 - 0.5 / 8),
+    ('MeteorEvaluator', 'a b', 'b a c', 0.5 * (2 / 3) / (0.9 + 0.1 * 2 / 3)),
+    ('MeteorEvaluator', '', 'b', 0.0),
+]
+BOX = {'bbox': [10, 10, 50, 50], 'image_width': 100, 'image_height': 100}
+CHOICES = {'choices': '{"A": "cat", "B": "dog"}', 'answer': 'B', 'category': 'animals'}
+PICTURES = [
+    ('BBoxIoUEvaluator', '[100, 100, 500, 500]', BOX, 1.0),
+    ('BBoxIoUEvaluator', '[100, 100, 500, 290]', BOX, 0.0),
+    ({'type': 'BBoxIoUEvaluator', 'iou_threshold': 0.4}, '[100, 100, 500, 290]', json.dumps(BOX), 1.0),
+    ({'type': 'BBoxIoUEvaluator', 'coord_scale': 100.0}, '[10, 10, 50, 50]', BOX, 1.0),
+    ('BBoxIoUEvaluator', 'no box', BOX, 0.0),
+    ({'type': 'BBoxIoUEvaluator', 'smart_resize_cfg': {}}, '[78, 78, 390, 390]', BOX, 1.0),
+    ('MMStarEvaluator', 'B<|im_end|>', CHOICES, 1.0),
+    ('MMStarEvaluator', 'a dog', CHOICES, 1.0),
+    ('MMStarEvaluator', 'a cat or a dog', CHOICES, 0.0),
+    ('MMMUProEvaluator', '(B)', json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art']), 1.0),
+    ('MMMUProCotEvaluator', 'A? No.\nAnswer: B', json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art']), 1.0),
+    ('MMMUProCotEvaluator', 'Answer: A', json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art']), 0.0),
+    ('RealworldQAEvaluator', 'ANSWER: North ', {'answer': 'north'}, 1.0),
+    ('RealworldQAEvaluator', 'north', 'north', 0.0),
+    ('VideoBenchEvaluator', 'The answer is C', {'answer': 'C'}, 1.0),
+    ('VideoBenchEvaluator', 'D', {'answer': 'C'}, 0.0),
+    ('VocalSoundEvaluator', 'C.', 'cough', 1.0),
+    ('VocalSoundEvaluator', '', 'cough', 0.0),
+    ('TEXTEvaluator', 'the Red!', [{'answer': 'red'}] * 4 + [{'answer': 'blue'}] * 6, 1.0),
+    ('TEXTEvaluator', 'red', [{'answer': 'red'}] + [{'answer': 'blue'}] * 9, 0.3),
+    ('EDAccEvaluator', 'a blak cat', {'candidates': ['a white dog', ['black cat', 'a black cat']], 'label': 1}, 1.0),
+    ('EDAccEvaluator', 'a dog', {'candidates': ['a white dog', 'a black cat'], 'label': 1}, 0.0),
+]
+CALL = [{'book': {'city': ['Paris', 'paris, FR'], 'nights': [2], 'pets': ['', False]}}]
+CALLS = [
+    ('BFCLSingleTurnEvaluator', '[book(city="PARIS", nights=2)]', json.dumps(CALL), 1.0),
+    (
+        {'type': 'BFCLSingleTurnEvaluator', 'category': 'simple'},
+        [{'book': '{"city": "Paris", "nights": 2}'}],
+        CALL,
+        1.0,
+    ),
+    ('BFCLSingleTurnEvaluator', '[{"name": "book", "arguments": {"city": "Paris", "nights": 2}}]', CALL, 1.0),
+    ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=3)', CALL, 0.0),
+    ('BFCLSingleTurnEvaluator', 'book(city="Paris")', CALL, 0.0),
+    ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=2, stars=5)', CALL, 0.0),
+    ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=2, pets=0)', CALL, 0.0),
+    ('BFCLSingleTurnEvaluator', '[book(city="Paris", nights=2), b(x=1)]', [{'b': {'x': [1]}}, *CALL], 1.0),
+    ('BFCLSingleTurnEvaluator', '[b(x=1), b(x=1)]', [{'b': {'x': [1]}}, {'b': {'x': [2]}}], 0.0),
+    ('BFCLSingleTurnEvaluator', 'b(x={"y": [1, 2]})', [{'b': {'x': [{'y': [[1, 2]]}]}}], 1.0),
+    ('BFCLSingleTurnEvaluator', 'I would book.', CALL, 0.0),
+    ({'type': 'BFCLRelevanceEvaluator', 'category': 'irrelevance'}, 'I cannot.', None, 1.0),
+    ({'type': 'BFCLRelevanceEvaluator', 'category': 'irrelevance'}, '[f(a=1)]', None, 0.0),
+    ({'type': 'BFCLRelevanceEvaluator', 'category': 'live_relevance'}, '[f(a=1)]', None, 1.0),
+    ({'type': 'BFCLRelevanceEvaluator', 'category': 'live_relevance'}, '[]', None, 0.0),
+]
+TRUTH = {'answers': {'correct_answers': ['Nothing happens'], 'incorrect_answers': ['You die']}}
+TRUTHFUL = [
+    ({'type': 'TruthfulQAEvaluator', 'metrics': 'rouge'}, 'Nothing happens', TRUTH, 1.0),
+    ({'type': 'TruthfulQAEvaluator', 'metrics': 'rouge'}, 'you die', TRUTH, -1.0),
+    ({'type': 'TruthfulQAEvaluator', 'metrics': ['bleu']}, 'I have no comment.', TRUTH, 1.0),
+]
+CASES = [
+    *(*NEEDLES, *RULER, *LONGBENCH, *LVEVAL, *LONG_CONTEXT, *EXAMS, *MULTILINGUAL),
+    *(*INSTRUCTED, *SHORT_ANSWERS, *MATHEMATICS, *MEASUREMENTS, *PICTURES, *CALLS, *TRUTHFUL),
+]
 
 
 @pytest.mark.parametrize(('evaluator', 'reply', 'gold', 'score'), CASES)
@@ -132,7 +256,8 @@ def test_a_reply_is_worth_what_its_benchmark_says(evaluator: Any, reply: str, go
 def test_the_table_has_cases_of_every_evaluator() -> None:
     named = {case[0] if isinstance(case[0], str) else case[0]['type'] for case in CASES}
     ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('cloze', 'subjective', 'correction')}
-    assert named == set(FAMILY_METRICS) - ungraded
+    over_all_rows = {'AUCROCEvaluator', 'AccDropEvaluator', 'MAEEvaluator', 'RMSEEvaluator'}
+    assert named == set(FAMILY_METRICS) - ungraded - over_all_rows
 
 
 def test_needles_are_also_counted_by_depth() -> None:
@@ -156,7 +281,172 @@ def test_questions_that_a_person_has_to_grade_have_no_score(kind: str) -> None:
     assert (run.value, run.total, run.details['excluded']) == (None, 1, {'unmarked': 1})
 
 
+def test_the_error_of_numbers_is_their_root_mean_square_or_mean() -> None:
+    rows = [('<NUMBER>3</NUMBER>', '<NUMBER> 0 </NUMBER>'), (r'\boxed{-4}', '0'), ('', 0)]
+    squares, means = scored('RMSEEvaluator', *rows), scored('MAEEvaluator', *rows)
+    assert (squares.metric, squares.value, means.metric, means.value) == (
+        'rmse',
+        pytest.approx((25 / 3) ** 0.5),
+        'mae',
+        pytest.approx(7 / 3),
+    )
+    assert squares.details['lower_is_better']
+    assert means.details['lower_is_better']
+
+
+def test_the_area_under_the_curve_is_that_of_the_second_choice() -> None:
+    run = scored('AUCROCEvaluator', ([0.9, 0.1], 0), ([0.6, 0.4], 1), ([0.5, 0.5], 0), ([0.2, 0.8], '1'))
+    assert (run.value, run.details['further']['accuracy']) == (75.0, 75.0)
+    assert scored('AUCROCEvaluator', ([0.5, 0.5], 0), ([0.5, 0.5], 1)).value == 50.0
+
+
+def test_the_drop_of_accuracy_is_that_of_attacked_rows() -> None:
+    rows = [
+        Scorable(number, 'ok', said, 'A', {'type': kind})
+        for number, (said, kind) in enumerate(
+            [('A', 'original'), ('A', 'original'), ('A', 'word'), ('B', 'sentence'), ('B', 'word'), ('B', 'word')]
+        )
+    ]
+    run = build_scorer({'evaluator': 'AccDropEvaluator'}).score(rows)
+    assert (run.metric, run.value) == ('acc_drop', 75.0)
+    assert run.details['further'] == {'acc_before': 100.0, 'acc_after': 25.0}
+
+
+def test_a_row_without_what_its_benchmark_needs_says_so() -> None:
+    needs = [
+        ('IFEvaluator', None, 'instruction_id_list'),
+        ('ARCPrizeEvaluator', 5, 'not a list of lists'),
+        ('RMSEEvaluator', 'none', 'has no number'),
+        ('TruthfulQAEvaluator', 'x', 'correct_answers'),
+        ('AUCROCEvaluator', 1, 'probabilities'),
+        ('EDAccEvaluator', [1], 'expected a dict'),
+        ('TEXTEvaluator', [], 'no answers'),
+    ]
+    for evaluator, gold, message in needs:
+        entry = {'type': evaluator, 'metrics': 'rouge'} if evaluator == 'TruthfulQAEvaluator' else evaluator
+        with pytest.raises(ScoringError, match=message):
+            scored(entry, ('x', gold))
+
+
+@pytest.mark.parametrize(
+    ('entry', 'message'),
+    [
+        ({'type': 'LiveMathBenchEvaluator', 'model_name': 'gpt', 'url': ['http://x']}, 'judge model inside'),
+        ('TruthfulQAEvaluator', 'needs a trained model'),
+    ],
+)
+def test_what_would_ask_a_model_of_its_own_is_refused(entry: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_scorer({'evaluator': entry})
+
+
+INSTRUCTIONS_SEEN = [  # kind, arguments, a reply that follows, one that does not
+    ('keywords:existence', {'keywords': ['cat', 'dog']}, 'A Cat and a dog', 'A cat'),
+    ('keywords:frequency', {'keyword': 'cat', 'frequency': 2, 'relation': 'at least'}, 'cat Cat', 'cat'),
+    ('keywords:frequency', {'keyword': 'cat', 'frequency': 2, 'relation': 'less than'}, 'cat', 'cat cat'),
+    ('keywords:forbidden_words', {'forbidden_words': ['cat']}, 'concatenate', 'the Cat'),
+    ('keywords:letter_frequency', {'letter': 'q', 'let_frequency': 2, 'let_relation': 'at least'}, 'Qq', 'q'),
+    ('language:response_language', {'language': 'de'}, 'Das ist ein schöner Tag heute', 'This is a nice day'),
+    ('language:response_language', {'language': 'de'}, '123', ''),
+    ('length_constraints:number_sentences', {'num_sentences': 2, 'relation': 'at least'}, 'One. Two!', 'Mr. Smith ran'),
+    ('length_constraints:number_sentences', {'num_sentences': 2, 'relation': 'less than'}, 'It is 3.5 m.', 'One. Two.'),
+    ('length_constraints:number_paragraphs', {'num_paragraphs': 2}, 'a\n***\nb', 'a\n***\n***\nb'),
+    ('length_constraints:number_words', {'num_words': 3, 'relation': 'at least'}, 'a b c', 'a b'),
+    (
+        'length_constraints:nth_paragraph_first_word',
+        {'num_paragraphs': 2, 'nth_paragraph': 2, 'first_word': 'Then'},
+        'First\n\n"Then, we go',
+        'Then\n\nwe go',
+    ),
+    ('detectable_content:number_placeholders', {'num_placeholders': 2}, '[name] at [place]', '[name]'),
+    ('detectable_content:postscript', {'postscript_marker': 'P.S.'}, 'Bye\nP.S. hi', 'Bye'),
+    ('detectable_content:postscript', {'postscript_marker': 'P.P.S'}, 'Bye\np. p. s. hi', 'P.S. hi'),
+    ('detectable_format:number_bullet_lists', {'num_bullets': 2}, '* a\n- b', '* a\n** b'),
+    ('detectable_format:constrained_response', {}, 'My answer is maybe.', 'maybe'),
+    ('detectable_format:number_highlighted_sections', {'num_highlights': 1}, 'a *b* c', 'a ** c'),
+    (
+        'detectable_format:multiple_sections',
+        {'section_spliter': 'SECTION', 'num_sections': 2},
+        'SECTION 1 a SECTION 2',
+        '1',
+    ),
+    ('detectable_format:json_format', {}, '```json\n{"a": 1}\n```', '{a: 1}'),
+    ('detectable_format:title', {}, '<<On cats>>\nText', '<< >>'),
+    ('combination:two_responses', {}, 'a\n******\nb', 'a\n******\na'),
+    ('combination:repeat_prompt', {'prompt_to_repeat': 'Say hi'}, 'say hi\nhi', 'hi'),
+    ('startend:end_checker', {'end_phrase': 'The end.'}, 'So it goes. "the END."', 'the end'),
+    ('startend:quotation', {}, '"hi"', '"'),
+    (
+        'change_case:capital_word_frequency',
+        {'capital_frequency': 2, 'capital_relation': 'at least'},
+        'THE END',
+        'THE end',
+    ),
+    ('change_case:english_capital', {}, 'THIS IS A NICE DAY', 'This is'),
+    ('change_case:english_lowercase', {}, 'this is a nice day', 'This is'),
+    ('punctuation:no_comma', {}, 'no', 'no, no'),
+]
+
+
+@pytest.mark.parametrize(('kind', 'given', 'follows', 'does_not'), INSTRUCTIONS_SEEN)
+def test_an_instruction_is_followed_or_not(kind: str, given: dict[str, Any], follows: str, does_not: str) -> None:
+    assert follow_instructions(follows, [kind], [{**given, 'other': None}]) == [True]
+    assert follow_instructions(does_not, [kind], [given]) == [False]
+
+
+def test_the_table_has_cases_of_all_25_kinds_of_instructions() -> None:
+    assert {case[0] for case in INSTRUCTIONS_SEEN} == set(INSTRUCTIONS)
+    assert len(INSTRUCTIONS) == 25
+
+
+def test_instructions_are_counted_by_prompt_and_one_by_one_strictly_and_loosely() -> None:
+    gold = {
+        'instruction_id_list': ['startend:quotation', 'punctuation:no_comma', 'combination:repeat_prompt'],
+        'kwargs': [{}, {}, {}],
+        'prompt': '"Say it',
+    }
+    run = scored('IFEvaluator', ('Sure, here:\n"Say it again"', gold))
+    assert run.value == 0.0
+    assert run.details['further'] == pytest.approx(
+        {
+            'Inst-level-strict-accuracy': 0.0,
+            'Prompt-level-loose-accuracy': 100.0,
+            'Inst-level-loose-accuracy': 100.0,
+        }
+    )
+
+
+def test_an_unknown_instruction_is_named() -> None:
+    with pytest.raises(ScoringError, match="unknown instruction 'keywords:rhyme'"):
+        follow_instructions('x', ['keywords:rhyme'], [{}])
+
+
 READ = [
+    ('pmmeval_mifeval_postprocess', ' a ', 'a'),
+    ('cmrc_postprocess', '答案是巴黎', '巴黎'),
+    ('drcd_postprocess', '巴黎', '巴黎'),
+    ('Xsum_postprocess', '\nA house.\nNext', 'A house.'),
+    ('flores_postprocess', 'Bonjour\nmonde', 'Bonjour'),
+    ('lcsts_postprocess', '- “标题！”', '标题'),
+    ('ReCoRD_postprocess', 'Answer: Paris\nx', 'Paris'),
+    ('strategyqa_pred_postprocess', 'Yes? So the answer is no.', 'no'),
+    ('strategyqa_dataset_postprocess', 'True', 'yes'),
+    ('charm_reason_postprocess', 'A dog. The answer is (B) or (C)', 'B'),
+    ('GPQA_Simple_Eval_postprocess', 'Answer: d', 'D'),
+    ({'type': 'mathbench_postprocess', 'name': 'x_cn'}, '答案是 3/4，不是 5', '3/4'),
+    ({'type': 'mathbench_postprocess', 'name': 'x_en'}, 'From 5 to 7.', '7'),
+    ('gsm100_postprocess', 'The answer is 1,000 dollars', '1000'),
+    ('TheoremQA_postprocess', 'the answer is 3.5, or', '3.5'),
+    ('TheoremQA_postprocess_v3', 'The answer is no.', 'False'),
+    ('TheoremQA_postprocess_v3', 'The answer is (c)', '(c)'),
+    ('TheoremQA_postprocess_v3', 'The answer is 5\n\nQ: next\nThe answer is 6', '5'),
+    ('TheoremQA_postprocess_v4', 'the answer is: x = [1, 2]', '[1, 2]'),
+    ('dapo_math_postprocess', 'Answer: $7$', '7'),
+    ('dapo_math_postprocess_v2', r'\boxed{7}', '7'),
+    ('dapo_math_postprocess_v2', r'\boxed{7}' + ' ' * 100, ''),
+    ('smolinstruct_acc_postprocess', 'No.', '<BOOLEAN> No </BOOLEAN>'),
+    ('smolinstruct_acc_0shot_postprocess', 'perhaps', ''),
+    ('refcoco_bbox_postprocess', 'x [1, 2, 3, 4.5]', [1.0, 2.0, 3.0, 4.5]),
     ('needlebench_postprocess', ' a ', ' a '),
     ('needlebench_dataset_postprocess', 'x*y', 'x*y'),
     ('needlebench_atc_postprocess_v2', r'It is \boxed{"Dan  Newton"}.', 'Dan Newton'),
@@ -177,7 +467,7 @@ READ = [
 
 
 @pytest.mark.parametrize(('postprocessor', 'reply', 'found'), READ)
-def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, reply: str, found: str) -> None:
+def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, reply: str, found: Any) -> None:
     assert read_postprocessor(postprocessor)(reply) == found
 
 

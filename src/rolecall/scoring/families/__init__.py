@@ -86,6 +86,63 @@ FAMILY_METRICS: Mapping[str, str] = {
             'MGSM_Evaluator': 'final_number',
         },
     ),
+    **_locate('ifeval', {'IFEvaluator': 'instruction_accuracy', 'PMMEvalMIFEvalEvaluator': 'instruction_accuracy'}),
+    **_locate(
+        'short_answers',
+        {
+            'GPQAEvaluator': 'exact_answer',
+            'CharmReasonEvaluator': 'exact_answer',
+            'DropOpenAIEvaluator': 'overlapping_answer',
+            'LambadaEvaluator': 'first_word',
+            'LEvalEMEvaluator': 'contain_answer',
+            'MusrEvaluator': 'labelled_number',
+            'ELBenchChoiceEvaluator': 'choice_set',
+            'SuperGPQAEvaluator': 'option_or_its_text',
+            'AccDropEvaluator': 'accuracy_drop',
+            'AccContaminationEvaluator': 'accuracy_by_contamination',
+            'ARCPrizeEvaluator': 'grids',
+        },
+    ),
+    **_locate(
+        'mathematics',
+        {
+            'LiveMathBenchEvaluator': 'live_expressions',
+            'DAPOMathEvaluator': 'final_answer',
+            'DAPOMathEvaluatorV2': 'final_answer',
+            'TheoremQAEvaluatorV3': 'theorem_answers',
+            'korbenchEvaluator': 'rule_answers',
+        },
+    ),
+    **_locate(
+        'measurements',
+        {
+            'RMSEEvaluator': 'root_mean_square',
+            'MAEEvaluator': 'absolute_error',
+            'MeteorEvaluator': 'meteor',
+            'AUCROCEvaluator': 'auc_roc',
+            'NCExactMatchEvaluator': 'exact_formula',
+            'NCElementMatchEvaluator': 'same_elements',
+        },
+    ),
+    **_locate(
+        'pictures',
+        {
+            'BBoxIoUEvaluator': 'boxes',
+            'MMMUProEvaluator': 'options_by_category',
+            'MMMUProCotEvaluator': 'reasoned_options',
+            'MMStarEvaluator': 'options_by_category',
+            'RealworldQAEvaluator': 'stated_answer',
+            'VideoBenchEvaluator': 'video_options',
+            'VocalSoundEvaluator': 'sounds',
+            'TEXTEvaluator': 'vqa_accuracy',
+            'EDAccEvaluator': 'nearest_candidate',
+        },
+    ),
+    **_locate('truthfulqa', {'TruthfulQAEvaluator': 'more_true_than_false'}),
+    **_locate(
+        'function_calls',
+        {'BFCLSingleTurnEvaluator': 'single_turn_calls', 'BFCLRelevanceEvaluator': 'call_relevance'},
+    ),
 }
 """Evaluators that belong to one benchmark."""
 
@@ -111,8 +168,41 @@ FAMILY_POSTPROCESSORS: Mapping[str, str] = {
             'pmmeval_mmmlu_postprocess': 'read_choice',
             'pmmeval_xnli_postprocess': 'read_choice',
             'pmmeval_flores_postprocess': 'read_translation',
+            'pmmeval_mifeval_postprocess': 'read_translation',
             'mgsm_postprocess': 'read_final_number',
         },
     ),
+    **_locate(
+        'short_answers',
+        {
+            'cmrc_postprocess': 'read_after_answer',
+            'drcd_postprocess': 'read_after_answer',
+            'Xsum_postprocess': 'read_first_line',
+            'flores_postprocess': 'read_first_line',
+            'lcsts_postprocess': 'read_headline',
+            'ReCoRD_postprocess': 'read_span',
+            'strategyqa_pred_postprocess': 'read_yes_or_no',
+            'strategyqa_dataset_postprocess': 'read_truth',
+            'charm_reason_postprocess': 'read_bracketed_letter',
+            'GPQA_Simple_Eval_postprocess': 'read_labelled_letter',
+        },
+    ),
+    **_locate(
+        'mathematics',
+        {
+            'mathbench_postprocess': 'read_number_after_statement',
+            'gsm100_postprocess': 'read_number_after_statement',
+            'TheoremQA_postprocess': 'read_after_statement',
+            'TheoremQA_postprocess_v3': 'read_theorem_answer',
+            'TheoremQA_postprocess_v4': 'read_theorem_answer',
+            'dapo_math_postprocess': 'read_minerva',
+            'dapo_math_postprocess_v2': 'read_boxed_tail',
+        },
+    ),
+    **_locate(
+        'measurements',
+        {'smolinstruct_acc_0shot_postprocess': 'read_boolean', 'smolinstruct_acc_postprocess': 'read_boolean'},
+    ),
+    **_locate('pictures', {'refcoco_bbox_postprocess': 'read_box'}),
 }
 """Postprocessors that belong to one benchmark."""

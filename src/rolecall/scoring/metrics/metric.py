@@ -163,7 +163,11 @@ def comparison(
 
 
 def row_comparison(
-    name: str = 'score', *, needs_gold: bool = True
+    name: str = 'score',
+    *,
+    needs_gold: bool = True,
+    lower_is_better: bool = False,
+    total: Callable[[Sequence[float]], float] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Metric]]:
     """Like `comparison`, for a function of the whole `Answer`, which also has the row's columns."""
 
@@ -171,7 +175,9 @@ def row_comparison(
         def mark(answer: Answer, options: Mapping[str, Any]) -> Mark:
             return make_mark(compare(answer, **options))
 
-        return _make_factory(compare, mark, 1, name, needs_gold=needs_gold)
+        return _make_factory(
+            compare, mark, 1, name, needs_gold=needs_gold, lower_is_better=lower_is_better, total=total
+        )
 
     return decorate
 

@@ -1,0 +1,165 @@
+r"""Mathematics: MathBench, LiveMathBench, TheoremQA, DAPO-Math and KOR-Bench."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mark, row_comparison
+from rolecall.scoring.metrics.symbolic import equal_expressions
+from rolecall.scoring.postprocess.expressions import last_boxed, math_postprocess, math_postprocess_v2
+from rolecall.scoring.postprocess.numbers import last_number, number_of
+from rolecall.scoring.texts import alternatives, strip_text
+
+__all__ = [
+    'final_answer',
+    'live_expressions',
+    'read_after_statement',
+    'read_boxed_tail',
+    'read_minerva',
+    'read_number_after_statement',
+    'read_theorem_answer',
+    'rule_answers',
+    'theorem_answers',
+]
+
+_CLOSE = 0.04
+"""TheoremQA accepts numbers within 4 %, and for integers what rounds to them."""
+_OPTIONS = re.compile(r'\(?[a-f]\)')
+
+
+def live_expressions(
+    model_name: str = '',
+    url: Any = (),
+    use_extract_model: bool = False,
+    extract_url: Sequence[str] = (),
+    extract_model_name: str = '',
+) -> Metric:
+    r"""The share of rows whose final expression (in the last `\boxed{…}`) equals the gold one."""
+    if model_name or use_extract_model:
+        what = 'a judge model inside the evaluator is not supported.'
+        raise ConfigError(Problem('model_name', what, "Use 'GenericLLMEvaluator', or leave it empty."))
+
+    def mark(answer: Answer) -> Any:
+        ours = math_postprocess_v2(strip_text(answer.prediction))
+        return make_mark(any(equal_expressions(ours, one) for one in alternatives(answer.gold)))
+
+    return Metric('accuracy', mark)
+
+
+@comparison('accuracy')
+def final_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose expression equals the gold one."""
+    return any(equal_expressions(prediction, one) for one in alternatives(gold))
+
+
+@row_comparison()
+def theorem_answers(answer: Answer) -> bool:
+    """The share of rows with the gold answer: an option, a truth value, or numbers (within 4 %)."""
+    reply, gold = strip_text(answer.prediction), strip_text(answer.gold)
+    if _OPTIONS.fullmatch(gold.lower()):
+        return gold.lower() in reply.lower()
+    if reply.lower() == gold.lower():
+        return bool(reply)
+    left, right = _numbers_in(reply), _numbers_in(gold)
+    if not left or len(left) != len(right):
+        return False
+    whole = '.' not in gold and '/' not in gold
+    pairs = zip(sorted(left), sorted(right), strict=True)
+    return all(round(ours) == one if whole else math.isclose(ours, one, rel_tol=_CLOSE) for ours, one in pairs)
+
+
+@row_comparison('accuracy')
+def rule_answers(answer: Answer) -> bool:
+    """The share of rows whose answer in `[[…]]` is the gold one, as text or as an expression."""
+    found = re.findall(r'\[\[\s*(.*?)\s*\]\]', strip_text(answer.prediction), re.DOTALL)
+    gold = re.sub(r'\A\[\[\s*|\s*\]\]\Z', '', strip_text(answer.gold))
+    if not found or not gold:
+        return False
+    ours = found[-1]
+    if str(answer.values.get('category', '')) == 'logic':
+        return _bare(ours) == _bare(gold)
+    wanted = [gold, *re.split(r'\s+or\s+', gold)] if ' or ' in gold else [gold]
+    return any(_bare(ours) == _bare(one) or equal_expressions(ours, one) for one in wanted)
+
+
+def read_number_after_statement(text: str, name: str = '') -> str:
+    """The first number after `The answer is` (or `答案是`), or else the last number; without any, the reply.
+
+    >>> read_number_after_statement('It is 3. The answer is 1,200 of 5'), read_number_after_statement('?')
+    ('1200', '?')
+    """
+    parts = re.split('答案是' if '_cn' in name else 'The answer is', text, maxsplit=1)
+    rest = re.sub(r'(?<=\d),(?=\d)', '', parts[-1]).strip()
+    numbers = re.findall(r'-?\d+(?:\.\d+)?(?:/\d+)?|-?\.\d+', rest)
+    return (numbers[0] if len(parts) > 1 else numbers[-1]) if numbers else rest
+
+
+def read_after_statement(text: str) -> str:
+    """The word after the first `answer is`, without punctuation; the reply itself without such a statement.
+
+    >>> read_after_statement('So the answer is 3.5.'), read_after_statement(' 7 ')
+    ('3.5', '7')
+    """
+    found = re.search(r'answer is (\S+)', text)
+    return found[1].strip('.,?!"\';:') if found else text.strip()
+
+
+def read_theorem_answer(text: str) -> str:
+    """The answer after the last `The answer is`: a truth value, an option, or an expression; else the last number.
+
+    >>> [read_theorem_answer(one) for one in ('The answer is yes.', 'the answer is x = 3.5 m', 'about 7 or 8')]
+    ['True', '3.5', '8']
+    """
+    own = text.strip('\n').partition('\n\n')[0] if len(re.findall('he answer is', text)) > 1 else text
+    parts = re.split(r'[Tt]he answer is:?', own)
+    rest = parts[-1].strip().rstrip('./').strip()
+    if re.search(r'\b(?:yes|true)\b', rest, re.IGNORECASE):
+        return 'True'
+    if re.search(r'\b(?:no|false)\b', rest, re.IGNORECASE):
+        return 'False'
+    if re.search(r'\([a-f]\)', rest, re.IGNORECASE):
+        return rest
+    if len(parts) == 1:
+        return last_number(rest)
+    value = rest.rpartition('=')[2].strip(' $')
+    leading = re.match(r'-?[\d.,]+(?=\s*[^\d\s.,*/^+)-]|\s+\S+$)', value)
+    return last_number(leading[0].rstrip('.,')) if leading else value
+
+
+def read_minerva(text: str) -> str:
+    """The expression after `Answer:` or in the last box, as MATH's authors normalise it.
+
+    >>> read_minerva('Answer: $42$')
+    '42'
+    """
+    return math_postprocess(text)
+
+
+def read_boxed_tail(text: str) -> str:
+    r"""The content of a `\boxed{…}` within the last 100 characters.
+
+    >>> read_boxed_tail(r'So \boxed{7}.')
+    '7'
+    """
+    return last_boxed(text[-100:])
+
+
+def _numbers_in(text: str) -> list[float]:
+    """The numbers of an answer that is nothing but numbers: one, a fraction, or a list."""
+    parts = [part.strip() for part in text.strip('()[] ').split(',')] if not number_of(text) else [text]
+    values: list[float] = []
+    for part in parts:
+        above, slash, below = part.partition('/')
+        top, bottom = number_of(above), number_of(below) if slash else 1.0
+        if top is None or not bottom:
+            return []
+        values.append(top / bottom)
+    return values
+
+
+def _bare(text: str) -> str:
+    return re.sub(r'[\s,;.()$\\]+', '', text).lower()

@@ -1,0 +1,201 @@
+"""Questions about pictures, films and sounds: RefCOCO, MMMU-Pro, MMStar, RealWorldQA, TextVQA and others."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.metric import Mark, comparison
+from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.texts import alternatives, bare_words, strip_text
+
+__all__ = [
+    'boxes',
+    'nearest_candidate',
+    'options_by_category',
+    'read_box',
+    'reasoned_options',
+    'sounds',
+    'stated_answer',
+    'video_options',
+    'vqa_accuracy',
+]
+
+_SOUNDS = {'A': 'laughter', 'B': 'sigh', 'C': 'cough', 'D': 'throatclearing', 'E': 'sneeze', 'F': 'sniff'}
+_AGREEING = 3
+"""An answer that this many people gave is fully right (VQA)."""
+Box = Sequence[float]
+
+
+@comparison('Accuracy')
+def boxes(
+    prediction: str,
+    gold: Any,
+    iou_threshold: float = 0.5,
+    coord_scale: float = 1000.0,
+    reference_bbox_key: str = 'bbox',
+    image_width_key: str = 'image_width',
+    image_height_key: str = 'image_height',
+    metric_prefix: str = 'Accuracy',
+    clip_to_image: bool = True,
+    smart_resize_cfg: Mapping[str, int] | None = None,
+) -> Mark:
+    """The share of boxes that overlap the gold one by at least `iou_threshold` (intersection over union)."""
+    facts = _facts_of(gold)
+    right = [float(one) for one in facts[reference_bbox_key]]
+    width, height = float(facts[image_width_key]), float(facts[image_height_key])
+    ours = _scale_box(read_box(prediction), width, height, coord_scale, smart_resize_cfg)
+    if clip_to_image:
+        ours = [min(max(one, 0.0), limit) for one, limit in zip(ours, (width, height) * 2, strict=True)]
+    overlap = _overlap(ours, right)
+    return Mark(float(overlap >= iou_threshold), correct=overlap >= iou_threshold, parts={'iou': overlap})
+
+
+@comparison('Overall')
+def options_by_category(prediction: str, gold: Any) -> Mark:
+    """The share of rows that choose the gold letter or state its text; also by category.
+
+    The gold answer is a dict with `choices`, `answer` and `category`, or a list of these, or JSON of either.
+    """
+    choices, answer, category = _choices_of(gold)
+    right = _choose(prediction.replace('<|im_end|>', ''), choices) == answer
+    return Mark(float(right), correct=right, parts={str(category): float(right)} if category else {})
+
+
+@comparison('Overall')
+def reasoned_options(prediction: str, gold: Any) -> Mark:
+    """Like the same without reasoning, read on the one line that begins with `Answer:`."""
+    lines = [line.strip() for line in prediction.split('\n') if line.strip().startswith('Answer:')]
+    rest = lines[0].removeprefix('Answer:').strip() if len(lines) == 1 else prediction
+    choices, answer, category = _choices_of(gold)
+    right = _choose(rest.replace('<|im_end|>', ''), choices) == answer
+    return Mark(float(right), correct=right, parts={str(category): float(right)} if category else {})
+
+
+@comparison('accuracy')
+def stated_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose answer after `ANSWER:` is the gold one, in any case."""
+    found = re.search(r'ANSWER:\s*(.*)', prediction)
+    wanted = gold.get('answer') if isinstance(gold, Mapping) else gold
+    return found is not None and found[1].strip().lower() == strip_text(wanted).lower()
+
+
+@comparison('accuracy')
+def video_options(prediction: str, gold: Any) -> bool:
+    """The share of rows that choose the gold letter from A to F."""
+    wanted = gold.get('answer') if isinstance(gold, Mapping) else gold
+    return first_option_postprocess(prediction, 'ABCDEF') == strip_text(wanted)
+
+
+@comparison('accuracy')
+def sounds(prediction: str, gold: Any) -> bool:
+    """The share of rows whose first letter stands for the gold sound."""
+    return _SOUNDS.get(prediction.strip()[:1]) == strip_text(gold)
+
+
+@comparison('accuracy')
+def vqa_accuracy(prediction: str, gold: Any) -> float:
+    """The share of people's answers (ten each) that agree, as VQA counts it: three agreeing others are enough."""
+    answers = [one['answer'] if isinstance(one, Mapping) else one for one in alternatives(gold)]
+    given, ours = [' '.join(bare_words(one)) for one in answers], ' '.join(bare_words(prediction))
+    if not given:
+        raise ScoringError('the row has no answers to compare with.')
+    others = [sum(one == ours for at, one in enumerate(given) if at != out) for out in range(len(given))]
+    return sum(min(1.0, count / _AGREEING) for count in others) / len(given)
+
+
+@comparison('accuracy')
+def nearest_candidate(prediction: str, gold: Any) -> bool:
+    """The share of rows whose reply is nearest (edit distance) to the candidate that `label` names."""
+    facts = _facts_of(gold)
+    distances = [
+        min(edit_distance(prediction, one) for one in ([candidate] if isinstance(candidate, str) else candidate))
+        for candidate in facts['candidates']
+    ]
+    return distances.index(min(distances)) == int(facts['label'])
+
+
+def read_box(text: str) -> list[float]:
+    """The first four numbers in square brackets; zeros without them.
+
+    >>> read_box('The box is [1, 2.5, 30, 40].'), read_box('none')
+    ([1.0, 2.5, 30.0, 40.0], [0.0, 0.0, 0.0, 0.0])
+    """
+    number = r'\s*(-?\d+(?:\.\d+)?)\s*'
+    found = re.search(rf'\[{number},{number},{number},{number}\]', text)
+    return [float(one) for one in found.groups()] if found else [0.0] * 4
+
+
+def edit_distance(left: str, right: str) -> int:
+    """How many letters have to be inserted, deleted or replaced.
+
+    >>> edit_distance('kitten', 'sitting')
+    3
+    """
+    row = list(range(len(right) + 1))
+    for down, letter in enumerate(left, start=1):
+        diagonal, row[0] = row[0], down
+        for across, other in enumerate(right, start=1):
+            best = min(row[across] + 1, row[across - 1] + 1, diagonal + (letter != other))
+            diagonal, row[across] = row[across], best
+    return row[-1]
+
+
+def _choose(reply: str, choices: Mapping[str, Any]) -> str:
+    """The letter a reply chooses, or the one option whose text it contains."""
+    letter = last_option_postprocess(reply, list(choices))
+    if letter:
+        return letter
+    named = [one for one, text in choices.items() if text and strip_text(text).lower() in reply.lower()]
+    return named[0] if len(named) == 1 else ''
+
+
+def _facts_of(gold: Any) -> Mapping[str, Any]:
+    facts = json.loads(gold) if isinstance(gold, str) else gold
+    if not isinstance(facts, Mapping):
+        raise ScoringError(f'expected a dict as the gold answer, got {gold!r:.60}.')
+    return facts
+
+
+def _choices_of(gold: Any) -> tuple[Mapping[str, Any], str, Any]:
+    read = json.loads(gold) if isinstance(gold, str) else gold
+    if isinstance(read, Mapping):
+        choices, answer, category = read['choices'], read['answer'], read.get('category')
+    else:
+        choices, answer, category = read
+    return (json.loads(choices) if isinstance(choices, str) else choices), strip_text(answer), category
+
+
+def _scale_box(box: Box, width: float, height: float, scale: float, resize: Mapping[str, int] | None) -> list[float]:
+    across, down = width / scale, height / scale
+    if resize is not None:
+        tall, wide = _resize(height, width, resize)
+        across, down = across * wide / width, down * tall / height
+    return [one * factor for one, factor in zip(box, (across, down) * 2, strict=True)]
+
+
+def _resize(height: float, width: float, options: Mapping[str, int]) -> tuple[int, int]:
+    """The size at which a model sees a picture: multiples of `factor`, between `min_pixels` and `max_pixels`."""
+    factor = options.get('factor', 32)
+    least, most = options.get('min_pixels', 32 * 32 * 16), options.get('max_pixels', 32 * 32 * 4 * 16384)
+    tall, wide = (max(factor, round(side / factor) * factor) for side in (height, width))
+    if tall * wide > most:
+        shrink = math.sqrt(height * width / most)
+        tall, wide = (max(factor, math.floor(side / shrink / factor) * factor) for side in (height, width))
+    elif tall * wide < least:
+        grow = math.sqrt(least / (height * width))
+        tall, wide = (max(factor, math.ceil(side * grow / factor) * factor) for side in (height, width))
+    return tall, wide
+
+
+def _overlap(ours: Box, right: Box) -> float:
+    """Intersection over union; 0 for a box without an area."""
+    width = min(ours[2], right[2]) - max(ours[0], right[0])
+    height = min(ours[3], right[3]) - max(ours[1], right[1])
+    shared = max(0.0, width) * max(0.0, height)
+    areas = sum(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]) for box in (ours, right))
+    return shared / (areas - shared) if areas > shared else float(areas > 0)

@@ -1,0 +1,224 @@
+"""Short answers and choices: DROP, LAMBADA, L-Eval, MuSR, CHARM, StrategyQA, SuperGPQA, AdvGLUE and others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
+from rolecall.scoring.postprocess.freeform import general_postprocess
+from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.texts import alternatives, bare_words, cut_next_problem, strip_text
+
+__all__ = [
+    'accuracy_by_contamination',
+    'accuracy_drop',
+    'choice_set',
+    'contain_answer',
+    'exact_answer',
+    'first_word',
+    'grids',
+    'labelled_number',
+    'option_or_its_text',
+    'overlapping_answer',
+    'read_after_answer',
+    'read_bracketed_letter',
+    'read_first_line',
+    'read_headline',
+    'read_labelled_letter',
+    'read_span',
+    'read_truth',
+    'read_yes_or_no',
+]
+
+_LETTERS = 'ABCDEFGHIJ'
+
+
+@comparison('accuracy')
+def exact_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose answer equals a gold answer exactly, apart from surrounding whitespace."""
+    return prediction.strip() in map(strip_text, alternatives(gold))
+
+
+@comparison('accuracy')
+def overlapping_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose answer (after `Answer:`) contains, or is part of, a gold answer; `|` separates these."""
+    found = re.search(r'Answer\s*:\s*([^\n]+)', prediction, re.IGNORECASE)
+    ours = ' '.join(bare_words(found[1] if found else prediction))
+    wanted = [' '.join(bare_words(one)) for given in alternatives(gold) for one in strip_text(given).split('|')]
+    return any(ours in one or one in ours if ours and one else ours == one for one in wanted)
+
+
+@comparison('accuracy')
+def first_word(prediction: str, gold: Any) -> bool:
+    """The share of rows whose first word is the gold one."""
+    word = re.split(r'[!-/:-@\[-`{-~]', (prediction.split() or [''])[0], maxsplit=1)[0]
+    return general_postprocess(word) == general_postprocess(strip_text(gold))
+
+
+@comparison()
+def contain_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose first phrase contains the gold answer."""
+    ours = general_postprocess(prediction)
+    wanted = list(map(strip_text, alternatives(gold)))
+    return any(one in ours or general_postprocess(one) in ours for one in wanted)
+
+
+@comparison('accuracy')
+def labelled_number(prediction: str, gold: Any, answer_index_modifier: int = 1, self_consistency_n: int = 1) -> bool:
+    """The share of rows whose number on the line with `ANSWER:` is the gold one."""
+    found = re.search(r'ANSWER:[^\d\n]*(\d+)', prediction)
+    return found is not None and int(found[1]) == int(strip_text(gold))
+
+
+@comparison('accuracy')
+def choice_set(prediction: str, gold: Any) -> bool:
+    """The share of rows with exactly the gold letters from A to J, after the last `answer` if there is one."""
+    wanted = set(re.findall('[A-J]', ''.join(map(strip_text, alternatives(gold))).upper()))
+    label = list(re.finditer(r'(?:answer|答案)\s*(?:is|是|为)?\s*[:：]?', prediction, re.IGNORECASE))
+    rest = prediction[label[-1].end() :] if label else prediction
+    chosen = {letter for run in re.findall(r'(?<![A-Za-z])[A-J]{1,10}(?![A-Za-z])', rest) for letter in run}
+    return bool(wanted) and chosen == wanted
+
+
+@row_comparison('accuracy')
+def option_or_its_text(answer: Answer) -> Mark:
+    """The share of rows that choose the gold letter, or state that option's text; also by discipline and difficulty."""
+    reply = cut_next_problem(strip_text(answer.prediction))
+    letter = last_option_postprocess(reply, _LETTERS)
+    options = answer.values.get('options')
+    if not letter and isinstance(options, Sequence):
+        last = reply.rpartition('\n')[2]
+        named = [place for place, one in enumerate(map(strip_text, options)) if one and one in last]
+        letter = _LETTERS[named[0]] if len(named) == 1 else ''
+    right = bool(letter) and letter == strip_text(answer.gold)
+    columns = ('discipline', 'difficulty')
+    parts = {f'category/{answer.values[one]}': float(right) for one in columns if answer.values.get(one)}
+    return Mark(float(right), correct=right, parts=parts)
+
+
+def _drop_of(tally: Sequence[float]) -> float:
+    after, attacked, before, original = tally
+    return 1 - (after / attacked) / (before / original) if attacked and original and before else 0.0
+
+
+@row_comparison('acc_drop', total=_drop_of, lower_is_better=True)
+def accuracy_drop(answer: Answer) -> Mark:
+    """How much accuracy attacked rows lose against the original ones (`type` is `original`), as a share of it."""
+    right = float(strip_text(answer.prediction) in map(strip_text, alternatives(answer.gold)))
+    original = answer.values.get('type') == 'original'
+    return Mark(
+        right,
+        correct=bool(right),
+        parts={'acc_before' if original else 'acc_after': right},
+        tally=(0.0, 0.0, right, 1.0) if original else (right, 1.0, 0.0, 0.0),
+    )
+
+
+@row_comparison('accuracy')
+def accuracy_by_contamination(answer: Answer) -> Mark:
+    """The share of rows with the gold answer, also for clean and for contaminated rows (`is_clean`)."""
+    right = float(strip_text(answer.prediction) in map(strip_text, alternatives(answer.gold)))
+    state = answer.values.get('is_clean')
+    return Mark(right, correct=bool(right), parts={f'accuracy - {state}': right} if state else {})
+
+
+@comparison('accuracy')
+def grids(prediction: str, gold: Any) -> Mark:
+    """The share of grids (`[[1, 2], …]`) that equal the gold one; also the share of equal cells."""
+    found = re.search(r'\[\s*\[[\d\s,\[\]-]*\]\s*\]', prediction)
+    try:
+        ours = ast.literal_eval(found[0]) if found else []
+    except (ValueError, SyntaxError):
+        ours = []
+    wanted = ast.literal_eval(gold) if isinstance(gold, str) else gold
+    if not isinstance(wanted, list) or not all(isinstance(row, list) for row in wanted):
+        raise ScoringError('the gold answer is not a list of lists.')
+    rows = max(len(ours), len(wanted))
+    columns = max((len(row) for row in [*ours, *wanted]), default=0)
+    same = sum(_cell(ours, row, at) == _cell(wanted, row, at) for row in range(rows) for at in range(columns))
+    right = ours == wanted
+    return Mark(float(right), correct=right, parts={'cells': same / (rows * columns) if rows * columns else 0.0})
+
+
+def _cell(grid: Sequence[Sequence[int]], row: int, column: int) -> int:
+    return grid[row][column] if row < len(grid) and column < len(grid[row]) else -1
+
+
+def read_after_answer(text: str) -> str:
+    """What follows `答案是`, or else the whole reply.
+
+    >>> read_after_answer('我想，答案是巴黎')
+    '巴黎'
+    """
+    return text.partition('答案是')[2] or text
+
+
+def read_first_line(text: str) -> str:
+    """The first line of the reply that says something.
+
+    >>> read_first_line('\\n A house. \\nNext')
+    'A house.'
+    """
+    return text.strip().partition('\n')[0].strip()
+
+
+def read_headline(text: str) -> str:
+    """The first line, without list marks and surrounding Chinese punctuation.
+
+    >>> read_headline('1. “新闻标题。”')
+    '新闻标题'
+    """
+    return re.sub(r'\A(?:1\. |- )', '', read_first_line(text)).strip('“，。！”')
+
+
+def read_span(text: str) -> str:
+    """The first line, without `Answer: `.
+
+    >>> read_span('Answer: Paris\\nBecause')
+    'Paris'
+    """
+    return read_first_line(text).replace('Answer: ', '').strip()
+
+
+def read_yes_or_no(text: str) -> str:
+    """`yes` or `no` after the last `answer is` of the first paragraph; nothing if it says neither.
+
+    >>> read_yes_or_no('So the answer is Yes.\\n\\nNo.'), read_yes_or_no('Maybe')
+    ('yes', '')
+    """
+    found = re.search(r'\b(yes|no)\b', text.partition('\n\n')[0].rpartition('answer is ')[2].lower())
+    return found[1] if found else ''
+
+
+def read_truth(text: str) -> str:
+    """`yes` for a gold answer that is `True`, else `no`.
+
+    >>> read_truth('True'), read_truth('False')
+    ('yes', 'no')
+    """
+    return 'yes' if text == 'True' else 'no'
+
+
+def read_bracketed_letter(text: str) -> str:
+    """The letter in parentheses after `answer is`, or else the clearest one; the reply itself without a letter.
+
+    >>> read_bracketed_letter('So the answer is (B).'), read_bracketed_letter('unclear')
+    ('B', 'unclear')
+    """
+    rest = text.partition('answer is ')[2] or text
+    found = re.search(r'\(([A-Z])\)', rest)
+    return found[1] if found else first_option_postprocess(rest, _LETTERS) or rest.strip()
+
+
+def read_labelled_letter(text: str) -> str:
+    """The letter from A to D after `Answer:`.
+
+    >>> read_labelled_letter('Because.\\nanswer: C'), read_labelled_letter('C')
+    ('C', '')
+    """
+    found = re.search(r'answer\s*:\s*([A-D])', text, re.IGNORECASE)
+    return found[1].upper() if found else ''
