@@ -148,10 +148,10 @@ def test_pictures_become_blocks(tmp_path: Path) -> None:
     ('request_', 'words'),
     [
         ('a text', 'takes messages'),
-        ([*HELLO, {'role': 'system', 'content': 'x'}], 'system messages before the dialogue'),
+        ([*HELLO, {'role': 'system', 'content': 'x'}], 'system messages only before the dialogue'),
         (
             [{'role': 'user', 'content': [{'type': 'audio_url', 'audio_url': {'url': 'a.wav'}}]}],
-            'no place for audio_url',
+            'does not support audio_url',
         ),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_stream_that_reports_an_error_may_be_tried_again() -> None:
 
 
 def test_a_stream_that_breaks_off_may_be_tried_again() -> None:
-    with serve(faults=in_order('cut_stream')) as server, pytest.raises(ModelError, match='broke off') as caught:
+    with serve(faults=in_order('cut_stream')) as server, pytest.raises(ModelError, match='ended early') as caught:
         ask({'base_url': server.url, 'stream': True})
     assert caught.value.transient
 
@@ -201,7 +201,7 @@ def test_a_key_appears_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_are_refused_and_wrong_options_named() -> None:
     model = build({'type': 'Claude', 'path': 'toy', 'key': KEY}, name='toy')
     assert not model.capabilities.score
-    with pytest.raises(ModelError, match='no log-probabilities'):
+    with pytest.raises(ModelError, match='does not return log-probabilities'):
         asyncio.run(model.score(['x']))
     with pytest.raises(ConfigError, match='toy.path'):
         build({'type': 'Claude', 'max_out_len': 1}, name='toy')

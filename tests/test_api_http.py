@@ -150,7 +150,7 @@ def test_a_key_in_the_environment_goes_to_the_server_it_is_for(monkeypatch: pyte
         ask({'base_url': f'{server.url}/v1', 'key': None})
         monkeypatch.setenv('OPENAI_BASE_URL', 'no address')
         error = failure({'base_url': server.url, 'key': None})
-        assert "OPENAI_API_KEY was not sent, since it may be for another server: key='ENV'" in str(error)
+        assert "OPENAI_API_KEY was not sent: it may belong to another server. Set key='ENV'" in str(error)
         ask({'base_url': server.url, 'key': 'ENV'})
         sent = [call.headers.get('Authorization') for call in server.calls]
     assert sent == ['Bearer from-env', 'Bearer from-env', None, 'Bearer from-env']
@@ -255,14 +255,14 @@ def test_an_account_without_credit_is_not_asked_again() -> None:
     with serve(lambda _body: web.json_response(refused, status=429)) as server:
         error = failure({'base_url': server.url})
     assert not error.transient
-    assert 'no credit' in str(error)
+    assert 'out of credit' in str(error)
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
     error = failure({'base_url': 'http://127.0.0.1:9/v1'})
     assert error.transient
     assert 'http://127.0.0.1:9/v1' in str(error)
-    assert 'cannot be reached' in str(error)
+    assert 'is unreachable' in str(error)
 
 
 def test_a_slow_server_is_a_time_out() -> None:
@@ -288,7 +288,7 @@ def test_a_key_is_not_carried_to_where_a_server_redirects() -> None:
         with serve(lambda _body: moved) as server:
             error = failure({'base_url': server.url})
         assert target.calls == []
-    assert f'{target.url}/v1/chat/completions: name that' in str(error)
+    assert f'{target.url}/v1/chat/completions: use that' in str(error)
     assert 'secret' not in str(error)
 
 

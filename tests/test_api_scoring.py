@@ -82,7 +82,7 @@ def test_several_prompts_keep_their_order() -> None:
 )
 def test_a_server_that_scores_only_what_it_generates_is_found_out(logprobs: Any) -> None:
     whole = {'choices': [{'text': 'x', 'logprobs': logprobs, 'finish_reason': 'length'}], 'usage': {'prompt_tokens': 5}}
-    with serve(whole) as server, pytest.raises(ModelError, match='does not give the log-probabilities') as caught:
+    with serve(whole) as server, pytest.raises(ModelError, match='returned no prompt log-probabilities') as caught:
         score({'url': server.url}, PROMPT)
     assert not caught.value.transient
 

@@ -115,7 +115,7 @@ def test_view_colour_can_be_had_in_a_pipe(config, capsys, monkeypatch):
         (['--label', 'A'], "short has no label 'A'. Its labels: none."),
         (['--turn', '1'], 'short has no turn 1 in these rows.'),
         (['--tokens'], "the model's tokenizer is not on this machine.\n  Name one with --tokenizer"),
-        (['--tokenizer', '/no/such'], 'no tokenizer is here'),
+        (['--tokenizer', '/no/such'], 'no tokenizer found'),
         (
             ['--diff', 'base', 'gtp'],
             "'gtp' is not a model or a dataset of this config, nor a file.\n  Did you mean 'gpt'?",

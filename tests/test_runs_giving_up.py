@@ -123,7 +123,7 @@ def test_a_server_that_goes_away_is_given_up_and_asked_again_when_it_is_back(tmp
         run_config(config(model, dataset(questions(4))), out=tmp_path)
     written = config(model, dataset(questions(40)))
     summary = run_config(written, out=tmp_path)
-    assert 'cannot be reached' in summary.broken['toy']
+    assert 'is unreachable' in summary.broken['toy']
     assert len(rows_of(tmp_path)) <= 4 + 2
     with serve(port=port) as server:
         assert run_config(written, out=tmp_path).outcomes == {'ok': 40}

@@ -86,7 +86,7 @@ def echo(request: Any) -> str:
 def test_a_judge_that_cannot_be_reached_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = {**api('http://127.0.0.1:9', retry=1), 'abbr': 'court'}
     summary = run_config(config({'abbr': 'f', 'type': echo}, scored(judged_by(judge))), out=tmp_path)
-    assert 'cannot be reached' in summary.broken['court']
+    assert 'is unreachable' in summary.broken['court']
     assert (summary.unjudged, summary.exit_code) == (4, 1)
     (card,) = summary.scorecards
     assert (card.value, card.scored, card.total) == (None, 0, 4)
@@ -94,8 +94,8 @@ def test_a_judge_that_cannot_be_reached_is_told(tmp_path: Path, capsys: pytest.C
     assert main(['report', str(tmp_path)]) == 0
     assert 'not judged' in capsys.readouterr().out
     with RunReader(tmp_path) as archive:
-        assert 'cannot be reached' in report_markdown(StoredRun(archive))
-        assert 'cannot be reached' in report_html(StoredRun(archive))
+        assert 'is unreachable' in report_markdown(StoredRun(archive))
+        assert 'is unreachable' in report_html(StoredRun(archive))
 
 
 def test_a_judge_that_failed_is_asked_again_where_that_is_wished(tmp_path: Path) -> None:

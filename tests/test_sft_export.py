@@ -139,7 +139,7 @@ def test_a_file_may_be_compressed_and_appears_when_it_is_complete(run: Run, rows
         (['--model', 'text'], 'is sent a text, not messages'),
         (['--model', 'gpt', '--form', 'text'], 'no chat template is at hand'),
         (['--model', 'text', '--form', 'tokens'], '--form tokens needs the model.s tokenizer'),
-        (['--model', 'text', '--form', 'tokens', '--tokenizer', 'none/such'], 'no tokenizer is here'),
+        (['--model', 'text', '--form', 'tokens', '--tokenizer', 'none/such'], 'no tokenizer found'),
     ],
 )
 def test_what_cannot_be_exported_is_an_error(config: Path, given: list[str], reason: str) -> None:

@@ -237,11 +237,11 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     'empty': (b'', 'offset 0: is not a GGUF file'),
     'other': (b'PK\x03\x04' * 9, 'offset 0: is not a GGUF file'),
     'version 1': (gguf_bytes({}, version=1), 'offset 4: is GGUF version 1'),
-    'cut': (gguf_bytes({'key': 'value'})[:-1], 'offset 39: a string says it has 5 bytes; 4 are left'),
-    'many keys': (b'GGUF' + struct.pack('<IQQ', 3, 0, 2**63), 'says it has 9223372036854775808 key-values'),
-    'long string': (gguf_bytes({'k': (8, b'\xff' * 8)}), 'a string says it has 18446744073709551615 bytes'),
-    'long array': (gguf_bytes({'k': (9, struct.pack('<IQ', 4, 2**60))}), 'an array says it has 1152921504606846976'),
-    'short array': (gguf_bytes({'k': (9, struct.pack('<IQ', 4, 9) + b'123456789')}), '36 bytes were expected, 9'),
+    'cut': (gguf_bytes({'key': 'value'})[:-1], 'offset 39: a string claims 5 bytes; 4 are left'),
+    'many keys': (b'GGUF' + struct.pack('<IQQ', 3, 0, 2**63), 'claims 9223372036854775808 key-values'),
+    'long string': (gguf_bytes({'k': (8, b'\xff' * 8)}), 'a string claims 18446744073709551615 bytes'),
+    'long array': (gguf_bytes({'k': (9, struct.pack('<IQ', 4, 2**60))}), 'an array claims 1152921504606846976'),
+    'short array': (gguf_bytes({'k': (9, struct.pack('<IQ', 4, 9) + b'123456789')}), '36 bytes expected, 9'),
     'unknown type': (gguf_bytes({'k': (13, b'')}), 'offset 33: unknown value type 13'),
     'unknown element': (gguf_bytes({'k': (9, struct.pack('<IQ', 77, 0))}), 'offset 37: unknown value type 77'),
     'bool': (gguf_bytes({'k': (7, b'\x02')}), 'offset 37: a bool is neither 0 nor 1 but 2'),
@@ -543,7 +543,7 @@ def test_a_tiktoken_encoding_by_its_name_or_that_of_a_model(toy: str) -> None:
 
 
 def test_a_name_that_tiktoken_does_not_know_is_an_error() -> None:
-    with pytest.raises(DataError, match='tiktoken:gpt-none: tiktoken knows no encoding and no model of this name'):
+    with pytest.raises(DataError, match='tiktoken:gpt-none: tiktoken has no encoding or model of this name'):
         load_tokenizer('tiktoken:gpt-none')
 
 
@@ -602,7 +602,7 @@ def test_what_is_not_on_this_machine_is_not_found(
     monkeypatch.setenv('TIKTOKEN_CACHE_DIR', str(tmp_path))
     monkeypatch.setenv('HF_HOME', str(tmp_path))
     assert find_tokenizer(entry) is None
-    with pytest.raises(DataError, match='no tokenizer is here'):
+    with pytest.raises(DataError, match='no tokenizer found'):
         load_tokenizer(entry)
 
 

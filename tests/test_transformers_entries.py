@@ -36,9 +36,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ('entry', 'where', 'what'),
     [
-        ({}, 'path', 'it is missing'),
+        ({}, 'path', 'missing'),
         ({'path': 7}, 'path', 'expected a string'),
-        ({'path': 'm', 'peft_path': 'adapter'}, 'peft_path', 'adapters are not loaded'),
+        ({'path': 'm', 'peft_path': 'adapter'}, 'peft_path', 'adapters are not supported'),
         ({'path': 'm', 'batch_size': 0}, 'batch_size', 'whole number of at least 1'),
         ({'path': 'm', 'max_seq_len': '2048'}, 'max_seq_len', 'whole number of at least 1'),
         ({'path': 'm', 'device': 'gpu'}, 'device', "unknown device 'gpu'"),
@@ -141,7 +141,7 @@ def test_a_text_gets_one_bos_and_never_two(folder: Path, kind: str) -> None:
 def test_what_a_chat_template_wrote_is_taken_as_it_is(folder: Path) -> None:
     model = build({'type': 'HuggingFacewithChatTemplate', 'path': str(folder)}, name='small')
     assert (model.count('the'), model.count('<s>the')) == (2, 3)
-    with pytest.raises(ModelError, match='takes texts, and got messages'):
+    with pytest.raises(ModelError, match='takes text, not messages'):
         model.count(MESSAGES)
 
 

@@ -1,4 +1,4 @@
-"""A plain Python callable as a model: it takes a request and returns a text or a `Reply`."""
+"""A Python callable as a model: it takes a request and returns a string or a `Reply`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ['FunctionModel', 'build']
 
 _THREADS = 32
 _LARGEST = 3.4e38
-"""Scores are kept in single precision."""
+"""Scores are stored in single precision."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -70,7 +70,7 @@ def _speaks_messages(entry: Mapping[str, Any]) -> bool:
 
 
 class FunctionModel:
-    """Asks a callable. A synchronous one runs in threads of its own; one with a second parameter gets the sampling."""
+    """Calls a function; a synchronous one in its own threads. One with a second parameter receives the sampling."""
 
     batch = 1
 
@@ -99,7 +99,7 @@ class FunctionModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The function's name and a digest of its source: a changed function is asked again."""
+        """The function's name and a digest of its source, so that a changed function is called again."""
         module, name = getattr(self._function, '__module__', None), getattr(self._function, '__qualname__', None)
         shown = f'{module}.{name}' if name is not None else type(self._function).__qualname__
         return {'function': shown, 'source': self.source_digest(self._function), 'revision': self._revision}
@@ -115,13 +115,13 @@ class FunctionModel:
         return hashlib.sha256(source.encode()).hexdigest()[:16]
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply for each request."""
+        """One reply per request."""
         return await run_together([self._reply(request, sampling) for request in requests])
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        """What the scoring function says."""
+        """The scoring function's results."""
         if self._score is None:
-            raise ModelError(f'{self.name}: this function gives no log-probabilities.')
+            raise ModelError(f'{self.name}: this function returns no log-probabilities.')
         return await self._check_scores(self._score, requests)
 
     async def _check_scores(self, score: Callable[..., Any], requests: Sequence[Request]) -> list[Scored]:
@@ -144,7 +144,7 @@ class FunctionModel:
         return self._counter.count(request)
 
     async def close(self) -> None:
-        """Let the threads go."""
+        """End the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
@@ -165,7 +165,7 @@ class FunctionModel:
         return reply
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function gives back. Whatever it raises is a `ModelError`: the row fails, the run goes on."""
+        """The function's result. Anything it raises becomes a `ModelError`: the row fails and the run continues."""
         if inspect.iscoroutinefunction(function):
             came = await _run_coroutine(function, *arguments)
         else:
@@ -190,7 +190,7 @@ class FunctionModel:
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What a function raised. As a value it gets past futures and tasks, to which some exceptions are signals."""
+    """An exception as a value, because futures and tasks treat some exceptions as signals."""
 
     error: BaseException
 
@@ -205,7 +205,7 @@ def _call_catching(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def _run_coroutine(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """What a coroutine comes to. It runs in a task of its own: that it cancels itself does not look like our doing."""
+    """A coroutine's result. It runs in its own task, so that cancelling itself is not taken for our cancellation."""
     task = asyncio.ensure_future(_await_catching(function, *arguments))
     try:
         await asyncio.wait([task])
@@ -232,13 +232,13 @@ def _return_awaitable(given: Awaitable[Any]) -> Awaitable[Any]:
 
 
 def _describe_type(given: object) -> str:
-    """What something is, and for a list what stands in it."""
+    """The type of a value, and for a list the type of its first wrong item."""
     strangers = [one for one in given if not isinstance(one, Scored)] if isinstance(given, (list, tuple)) else []
     return f'{type(given).__name__} of {type(strangers[0]).__name__}' if strangers else type(given).__name__
 
 
 def _score_problems(scored: Scored) -> Iterator[str]:
-    """What is wrong with scores, as the end of a sentence."""
+    """Problems with scores, each as the end of a sentence."""
     for name in ('ids', 'logprobs', 'offsets'):
         if not isinstance(getattr(scored, name), (list, tuple)):
             yield f'whose {name} are {type(getattr(scored, name)).__name__}, not a tuple'
@@ -266,7 +266,7 @@ def _is_place(value: object) -> bool:
 
 
 def _reply_problems(reply: Reply) -> Iterator[str]:
-    """What is wrong with a reply, as the end of a sentence."""
+    """Problems with a reply, each as the end of a sentence."""
     for name in ('text', 'reason', 'reasoning'):
         if not isinstance(getattr(reply, name), str):
             yield f'whose {name} is {type(getattr(reply, name)).__name__}, not a string'
@@ -284,7 +284,7 @@ def _reply_problems(reply: Reply) -> Iterator[str]:
 
 
 def _count_parameters(function: Callable[..., Any]) -> int:
-    """How many arguments a function must be given, as far as it tells."""
+    """How many arguments a function requires, as far as its signature says."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -30,14 +30,14 @@ T = TypeVar('T')
 
 
 class WorkerThread:
-    """A thread that is made when there is work, and made anew when there is work after it was closed."""
+    """The one thread that runs a local model. It starts with the first call, and again after `close`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[[Event], T]) -> T:
-        """Do the work in the thread. Who stops waiting stops the work: the event it is given is set then.
+        """Run `work` in the thread. When the caller is cancelled, the event passed to `work` is set.
 
         >>> asyncio.run(WorkerThread('small').run(lambda stopped: stopped.is_set()))
         False
@@ -52,7 +52,7 @@ class WorkerThread:
             raise
 
     async def close(self, let_go: Callable[[], object]) -> None:
-        """End the thread after what it is doing; the last it does is to let go of what it has."""
+        """End the thread after its current work; it runs `let_go` last."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(pool, let_go)
@@ -61,7 +61,7 @@ class WorkerThread:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How answers are to be drawn; without a temperature, the likeliest token is taken."""
+    """Decoding options; without a temperature, the most likely token is taken."""
 
     max_new: int
     min_new: int = 0
@@ -75,10 +75,10 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class TransformersDecoding(Decoding):
-    """Answers of a model that `transformers` or vLLM runs."""
+    """Decoding options of `transformers` and vLLM."""
 
     eos_ids: tuple[int, ...] | None = None
-    """None: those of the model."""
+    """None: the model's own."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `transformers.GenerationConfig`."""
 
@@ -87,12 +87,12 @@ class TransformersDecoding(Decoding):
         return int(self.extra.get('num_beams') or 1)
 
     def room(self, length: int, limit: int | None) -> int:
-        """How many tokens the answer to a prompt of this length may have, where the model takes `limit` in all."""
+        """How many tokens the answer to a prompt of `length` tokens may have, within a context of `limit`."""
         return self.max_new if limit is None else max(0, min(self.max_new, limit - length))
 
 
 def cut_at_stop(text: str, stops: Iterable[str], *, after: int = 0) -> str | None:
-    """The text before the first stop that ends behind its `after`th character, or None if there is none.
+    """The text before the first stop string that ends past character `after`, or None.
 
     >>> cut_at_stop('4\\n\\nQuestion: what', ['Question:', '\\n\\n'])
     '4'
@@ -105,13 +105,13 @@ def cut_at_stop(text: str, stops: Iterable[str], *, after: int = 0) -> str | Non
 
 
 def too_long_reply(length: int, limit: int | None) -> Reply:
-    """The outcome for a prompt that leaves no room for an answer."""
+    """The reply for a prompt that leaves no room for an answer."""
     reason = f'the prompt has {length} tokens, and the model takes {limit} with the answer.'
     return Reply('', 'too_long', reason, usage=Usage(input_tokens=length, output_tokens=0))
 
 
 def separate_thinking(reply: Reply) -> Reply:
-    """The reply with the thinking taken out of its text.
+    """The reply with its reasoning moved out of the text.
 
     >>> separate_thinking(Reply('<think>2 and 2</think>4')).text
     '4'
@@ -124,7 +124,7 @@ def separate_thinking(reply: Reply) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """The token ids of a request, and the characters of its text they stand for (none if the request had ids)."""
+    """The token ids of a request, with the character ranges they cover (empty if the request was token ids)."""
 
     ids: tuple[int, ...]
     offsets: tuple[tuple[int, int], ...] = ()
@@ -132,16 +132,16 @@ class TokenPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptEncoder:
-    """Requests to token ids. `begins`: a BOS goes first, where the tokenizer adds one and the request has none yet.
+    """Turns requests into token ids. `begins`: prepend a BOS if the tokenizer adds one and the request has none.
 
-    A chat template writes the BOS itself, so what it wrote is taken as it is: `begins=False`.
+    A chat template writes its own BOS: use `begins=False`.
     """
 
     tokenizer: Tokenizer
     begins: bool = True
 
     def encode(self, request: Request) -> TokenPrompt:
-        """The ids of a request; special tokens written in its text are those tokens."""
+        """The ids of a request; special tokens written in the text become those tokens."""
         if isinstance(request, str):
             found = self.tokenizer.offsets(request)
             ids = [number for number, _, _ in found]
@@ -151,8 +151,8 @@ class PromptEncoder:
         for part in request:
             if isinstance(part, Mapping):
                 raise ModelError(
-                    'this model takes texts, and got messages: its chat template was not found when the prompts were '
-                    'made. Give chat_template in the model entry, or a path with tokenizer_config.json in it.'
+                    'this model takes text, not messages: its chat template was not found when the prompts were '
+                    'rendered. Give chat_template in the model entry, or a path that contains tokenizer_config.json.'
                 )
             ids += [part] if isinstance(part, int) else self.tokenizer.encode(part)
         return TokenPrompt((*self._bos(ids), *ids))
@@ -164,7 +164,7 @@ class PromptEncoder:
 
 
 def decode_continuation(tokenizer: Tokenizer, before: Sequence[int], ids: Sequence[int]) -> str:
-    """The text that `ids` add after `before`: a leading space stays, which a text of its own would lose."""
+    """The text that `ids` add after `before`, including a leading space."""
     if not before:
         return tokenizer.decode(ids)
     anchor = before[-1:]

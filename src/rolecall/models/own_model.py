@@ -94,7 +94,7 @@ class OwnModel(FunctionModel):
         return {'class': f'{kind.__module__}.{kind.__qualname__}', 'source': self.source_digest(kind), **settings}
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply for each request."""
+        """One reply per request."""
         given = await self._call(self._own.generate, list(requests), sampling)
         if not isinstance(given, (list, tuple)) or len(given) != len(requests):
             shown = f'{len(given)} replies' if isinstance(given, (list, tuple)) else type(given).__name__

@@ -1,7 +1,7 @@
-"""Who answers: one small protocol for embedded models, APIs and local ones.
+"""The model protocol, the same for embedded models, local models and APIs.
 
-A model declares what it can do; a config that needs more is refused before the run. It takes requests as programs make
-them and gives replies or token scores back; retries, caching and concurrency are the run's business, not the model's.
+A model declares its capabilities; a config that needs more is refused before the run. It takes requests and returns
+replies or token scores; retries, caching and concurrency belong to the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Outcome = Literal['ok', 'failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed']
-"""How a row ended. Only `ok` is an answer; everything else is counted apart."""
+"""How a row ended. Only `ok` is an answer; the others are counted separately."""
 
 OnText = Callable[[str], None]
 """Called with each piece of a reply's text while the reply is being generated."""
@@ -49,7 +49,7 @@ class Capabilities:
     score: bool = False
     """Log-probabilities of the tokens of a prompt."""
     chat: bool = False
-    """Messages; otherwise texts (or token ids)."""
+    """Takes messages; otherwise text or token ids."""
     tokenize: bool = False
     media: bool = False
     tools: bool = False
@@ -59,7 +59,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How an answer is to be drawn. Everything here is part of a request's identity."""
+    """Sampling parameters. All of them are part of a request's identity."""
 
     max_out_len: int | None = None
     min_out_len: int | None = None
@@ -69,7 +69,7 @@ class Sampling:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters, passed on as they are."""
+    """Further parameters, passed on unchanged."""
 
     def as_dict(self) -> dict[str, Any]:
         """The parameters that are set."""
@@ -93,13 +93,13 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    """Input tokens that were not computed anew."""
+    """Input tokens served from a cache."""
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `reasoning` is kept apart from the answer."""
+    """What came back. `reasoning` is separate from the answer."""
 
     text: str
     outcome: Outcome = 'ok'
@@ -117,7 +117,7 @@ class Scored:
     """The tokens of a prompt with their log-probabilities; the first has none, because nothing comes before it."""
 
     ids: tuple[int, ...]
-    """-1 where a server does not tell."""
+    """-1 where the server does not say."""
     logprobs: tuple[float | None, ...]
     offsets: tuple[tuple[int, int], ...] = ()
     """Where each token stands in the prompt's text, in characters; empty if unknown."""
@@ -125,7 +125,7 @@ class Scored:
 
 
 class ModelError(RolecallError):
-    """A call failed. `transient` ones may be tried again, after `retry_after` seconds where the server says so."""
+    """A call failed. A `transient` failure may be retried, after `retry_after` seconds if the server gives a delay."""
 
     def __init__(
         self, message: str, *, transient: bool = False, retry_after: float | None = None, status: int | None = None
@@ -137,7 +137,7 @@ class ModelError(RolecallError):
 
 
 class Model(Protocol):
-    """Somebody who answers. `batch` requests are given at once to a local model; an API takes one at a time."""
+    """Anything that answers requests. A local model takes `batch` requests per call; an API takes one."""
 
     @property
     def name(self) -> str:
@@ -149,7 +149,7 @@ class Model(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What a reply depends on besides the request: model, revision, weights, server. Never a key."""
+        """What a reply depends on besides the request: model, revision, weights, server. Never an API key."""
 
     @property
     def batch(self) -> int:
@@ -160,13 +160,13 @@ class Model(Protocol):
         """The context limit in tokens, where it is known."""
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply for each request."""
+        """One reply per request."""
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        """The log-probabilities of each request's own tokens; what requests share is computed once."""
+        """Log-probabilities of each request's tokens; shared prefixes are computed once."""
 
     def count(self, request: Request) -> int | None:
-        """The exact number of input tokens, or None if no tokenizer is at hand."""
+        """The exact number of input tokens, or None without a tokenizer."""
 
     async def close(self) -> None:
-        """Let go of connections and memory."""
+        """Release connections and memory."""

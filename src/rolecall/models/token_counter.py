@@ -1,4 +1,4 @@
-"""How many tokens a request is, where the model's tokenizer (and, for messages, its chat template) is at hand."""
+"""Counts a request's tokens, given the model's tokenizer and, for messages, its chat template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model')
 
 
 class TokenCounter:
-    """Counts for one model entry. The tokenizer is looked for on first use; nothing is downloaded.
+    """Token counts for one model entry. The tokenizer is loaded on first use; nothing is downloaded.
 
     >>> TokenCounter({'path': 'none'}).count([1, 2, 3]), TokenCounter({'path': 'none'}).count('Hi')
     (3, None)

@@ -1,7 +1,7 @@
-"""Models run by vLLM in this process (extra `[vllm]`, imported when the model is first asked).
+"""Models run by vLLM in this process (extra `[vllm]`, imported at the first request).
 
-vLLM batches by itself, so it gets many prompts at once, as token ids. Its prefix cache serves generation; for
-log-probabilities of prompts vLLM computes every prompt in full.
+vLLM does its own batching, so it gets many prompts at once, as token ids. Its prefix cache serves generation; for
+prompt log-probabilities vLLM computes every prompt in full.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 T = TypeVar('T')
 
 _AT_ONCE = 64
-"""How many requests keep vLLM busy, however few an entry written for another engine says."""
+"""Requests per call that keep vLLM busy, even if an entry written for another engine has fewer."""
 
 
 class LLM(Protocol):
@@ -61,7 +61,7 @@ Start = Callable[[Mapping[str, Any]], RunningVLLM]
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
-    """A model on this machine, by vLLM, which is started when it is first asked.
+    """A model on this machine, by vLLM, which is started at the first request.
 
     >>> build({'type': 'VLLM', 'path': 'some/model', 'max_seq_len': 4096}, name='some').max_seq_len
     4096
@@ -103,7 +103,7 @@ class VLLMModel:
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is at hand."""
+        """The model's tokenizer, if it is on this machine."""
         return self._files.tokenizer
 
     def count(self, request: Request) -> int | None:
@@ -114,14 +114,14 @@ class VLLMModel:
         await self._worker.close(self._release)
 
     async def _in_thread(self, work: Callable[[RunningVLLM], T]) -> T:
-        return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be stopped from outside
+        return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be interrupted
 
     def _work(self, work: Callable[[RunningVLLM], T]) -> T:
         try:
             if self._engine is None:
                 self._engine = self._start(vllm_arguments(self._settings))
             return work(self._engine)
-        except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch refuse with
+        except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch raise
             raise ModelError(f'vLLM: {error}') from error
 
     def _release(self) -> None:
@@ -150,14 +150,14 @@ class VLLMModel:
     def _score(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
         encoder = self._encoder(engine)
         prompts = [encoder.encode(request) for request in requests]
-        # vLLM cannot only read: it must be allowed one token, and have room for it.
+        # vLLM must generate at least one token, and have room for it.
         params = engine.params(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
         outputs = engine.llm.generate([_tokens(prompt) for prompt in prompts], params, use_tqdm=False)
         return [read_vllm_scores(prompt, output) for prompt, output in zip(prompts, outputs, strict=True)]
 
 
 def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
-    """What `vllm.LLM` is started with.
+    """The arguments of `vllm.LLM`.
 
     >>> entry = {'path': 'some/model', 'model_kwargs': {'tensor_parallel_size': 2}}
     >>> vllm_arguments(read_transformers_entry(entry, name='some'))
@@ -206,7 +206,7 @@ def read_vllm_scores(prompt: TokenPrompt, output: Any) -> Scored:
     """A `vllm.RequestOutput` with prompt log-probabilities as scores of the prompt's own tokens."""
     given = output.prompt_logprobs
     if given is None or len(given) != len(prompt.ids):
-        raise ModelError(f'vLLM gave no log-probabilities for a prompt of {len(prompt.ids)} tokens.')
+        raise ModelError(f'vLLM returned no log-probabilities for a prompt of {len(prompt.ids)} tokens.')
     logprobs = tuple(
         None if choices is None else float(choices[token].logprob)
         for token, choices in zip(prompt.ids, given, strict=True)
@@ -221,7 +221,7 @@ def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:
 
 def _start_vllm(given: Mapping[str, Any]) -> RunningVLLM:
     try:
-        import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines can have
+        import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines have
     except ImportError as error:
         raise MissingExtraError('vllm', extra='vllm', purpose='to run a model with vLLM') from error
     return RunningVLLM(vllm.LLM(**given), vllm.SamplingParams)

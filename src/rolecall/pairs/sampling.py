@@ -138,10 +138,10 @@ def check_repeats(entry: Mapping[str, Any]) -> list[Problem]:
     >>> print(*check_repeats({'n': '4'}))
     n
       expected a whole number of at least 1, got '4'.
-      It is how often each row is asked: n=4.
+      Write how often each row is asked: n=4.
     """
     reader = OptionReader(entry)
-    reader.whole('n', least=1, remedy='It is how often each row is asked: n=4.')
+    reader.whole('n', least=1, remedy='Write how often each row is asked: n=4.')
     return reader.problems
 
 

@@ -1,1 +1,1 @@
-"""Text to token ids and back, as the model itself does it."""
+"""Tokenizers: text to token ids and back, as the model does it."""

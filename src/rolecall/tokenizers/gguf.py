@@ -1,7 +1,7 @@
-"""What a GGUF file says about itself: its key-values, read without touching the tensors.
+"""A GGUF file's metadata: its key-values, read without the tensors.
 
-Every length is checked against what is left of the file before anything is read or allocated, so a truncated or
-hostile file is an error that names the file and the offset.
+Every length is checked against the rest of the file before anything is read or allocated, so a truncated or
+hostile file raises an error with the file name and offset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BOOL, _STRING, _ARRAY = 7, 8, 9
 
 @dataclass(frozen=True, slots=True)
 class SkippedArray:
-    """A long array that was not asked for: the type of its elements, how many, and where they start in the file."""
+    """A long array that was not requested: its element type, length and offset in the file."""
 
     kind: str
     count: int
@@ -67,9 +67,9 @@ def chat_template(path: str | Path) -> str | None:
 
 
 def chat_settings(path: str | Path) -> dict[str, str]:
-    """What a chat template needs, under the names of a `tokenizer_config.json`.
+    """What a chat template needs, named as in `tokenizer_config.json`.
 
-    `chat_template`, `bos_token` and `eos_token`, each only if the file has it.
+    `chat_template`, `bos_token` and `eos_token`, where present.
     """
     tokens = 'tokenizer.ggml.tokens'
     metadata = read_metadata(path, arrays=(tokens,))
@@ -89,7 +89,7 @@ def _array_element(metadata: Mapping[str, Value], array: str, index: str) -> Val
 
 
 class _MetadataReader:
-    """One pass over the head of a file; `left` is what remains of it."""
+    """One pass over a file's header; `left` is the number of bytes remaining."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
@@ -107,7 +107,7 @@ class _MetadataReader:
         self.unsigned('Q')  # the number of tensors
         count = self.unsigned('Q')
         if count > self.left:
-            raise self.error_at(f'says it has {count} key-values, more than the file can hold')
+            raise self.error_at(f'claims {count} key-values, more than the file can hold')
         found: dict[str, Value] = {}
         for _ in range(count):
             start = self.offset
@@ -124,7 +124,7 @@ class _MetadataReader:
         self.order = '>' if head[3] and not head[0] else '<'
         version = struct.unpack(f'{self.order}I', head)[0]
         if version not in VERSIONS:
-            raise self.error_at(f'is GGUF version {version}; versions 2 and 3 are understood', 4)
+            raise self.error_at(f'is GGUF version {version}; versions 2 and 3 are supported', 4)
 
     def value(self, kind: int, *, whole: bool, depth: int = 0) -> Value:
         if kind == _STRING:
@@ -140,7 +140,7 @@ class _MetadataReader:
         if kind not in _NAMES:
             raise self.error_at(f'unknown value type {kind}', start - 12)
         if count > min(LONGEST_ARRAY, self.left):
-            raise self.error_at(f'an array says it has {count} elements; {self.left} bytes are left', start - 8)
+            raise self.error_at(f'an array claims {count} elements; {self.left} bytes are left', start - 8)
         keep = whole or count <= SMALL_ARRAY
         if kind in _NUMBERS:
             if keep:
@@ -183,7 +183,7 @@ class _MetadataReader:
     def string_length(self) -> int:
         length = self.unsigned('Q')
         if length > min(LONGEST_STRING, self.left):
-            raise self.error_at(f'a string says it has {length} bytes; {self.left} are left', self.offset - 8)
+            raise self.error_at(f'a string claims {length} bytes; {self.left} are left', self.offset - 8)
         return length
 
     def unsigned(self, code: str) -> int:
@@ -206,7 +206,7 @@ class _MetadataReader:
 
     def check_left(self, count: int) -> None:
         if count > self.left:
-            raise self.error_at(f'ends too early: {count} bytes were expected, {self.left} are left')
+            raise self.error_at(f'file too short: {count} bytes expected, {self.left} left')
 
     def error_at(self, what: str, offset: int | None = None) -> DataError:
         return DataError(f'{self.path}: offset {self.offset if offset is None else offset}: {what}')

@@ -32,18 +32,18 @@ def import_tokenizers() -> Any:
 
 @contextmanager
 def package_errors(where: object) -> Iterator[None]:
-    """Turn what the `tokenizers` package says about a tokenizer it cannot take into a `DataError`."""
+    """Turn errors of the `tokenizers` package into a `DataError`."""
     try:
         yield
-    except Exception as error:  # the package raises bare `Exception`: there is nothing narrower to catch
-        raise DataError(f'{where}: cannot be used as a tokenizer: {error}') from error
+    except Exception as error:  # the package raises bare `Exception`
+        raise DataError(f'{where}: not a usable tokenizer: {error}') from error
 
 
 _REMEDY = "Correct the file, or give the template itself as chat_template='…'."
 
 
 def read_tokenizer_config(folder: str | Path) -> Mapping[str, Any]:
-    """The `tokenizer_config.json` of a folder, with the `chat_template.jinja` beside it; nothing if there is none.
+    """A folder's `tokenizer_config.json`, with the `chat_template.jinja` beside it; empty if there is none.
 
     >>> read_tokenizer_config('no/such/folder')
     {}
@@ -73,7 +73,7 @@ def _text(file: Path) -> str:
 
 
 Spelling: TypeAlias = Literal['bytes', 'spaces', 'plain']
-"""How a vocabulary writes its tokens: bytes as letters (GPT-2), `▁` for a space (SentencePiece), or as they are."""
+"""How a vocabulary spells its tokens: bytes as letters (GPT-2), `▁` for a space (SentencePiece), or plainly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class FastTokenizer:
         beside = path.with_name('tokenizer_config.json')
         config = _read_json(beside) if beside.is_file() else {}
         put_first = _put_first(content.get('post_processor'))
-        # Ids and offsets of the text alone: nothing cut, padded or put around it.
+        # Ids and offsets of the text alone: no truncation, padding or added tokens.
         bare = content | {'truncation': None, 'padding': None, 'post_processor': None}
         with package_errors(path):
             inner = package.Tokenizer.from_str(json.dumps(bare))
@@ -135,7 +135,7 @@ class FastTokenizer:
         encoding = self.inner.encode(replace_lone_surrogates(text), add_special_tokens=False)
         ranges: list[tuple[int, int]] = encoding.offsets
         following = [*(start for start, _ in ranges[1:]), len(text)]
-        # A fragment of a character keeps the character; anything else that shares one was made up before it.
+        # A byte token keeps its character; any other token that shares one was inserted before it.
         stops = [
             stop if self.spelling == 'bytes' or BYTE_TOKEN.fullmatch(token) else min(stop, after)
             for (_, stop), after, token in zip(ranges, following, encoding.tokens, strict=False)
@@ -147,7 +147,7 @@ class FastTokenizer:
 
     @cached_property
     def _plain(self) -> tokenizers.Tokenizer:
-        """The same tokenizer, to which special tokens are text."""
+        """The same tokenizer, treating special tokens as text."""
         plain = copy.deepcopy(self.inner)
         plain.encode_special_tokens = True
         return plain
@@ -180,13 +180,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _token_text(token: object) -> str | None:
-    """A token of `tokenizer_config.json`: a string, or an object with its content."""
+    """A token in `tokenizer_config.json`: a string, or an object with `content`."""
     text = token.get('content') if isinstance(token, Mapping) else token
     return text if isinstance(text, str) and text else None
 
 
 _REBUILD = frozenset(('Llama', 'CodeLlama', 'Gemma', 'Cohere'))
-"""Tokenizer classes that put BOS by `add_bos_token` (by default, yes), whatever tokenizer.json says."""
+"""Tokenizer classes that add BOS by `add_bos_token` (default true), whatever tokenizer.json says."""
 
 
 def _rebuilt_adds_bos(config: Mapping[str, Any]) -> bool | None:
@@ -198,7 +198,7 @@ def _rebuilt_adds_bos(config: Mapping[str, Any]) -> bool | None:
 
 
 def _put_first(processor: object) -> str | None:
-    """The special token that a post-processor puts before a text."""
+    """The special token that a post-processor prepends."""
     match processor:
         case {'type': 'Sequence', 'processors': [*steps]}:
             return next((token for step in steps if (token := _put_first(step)) is not None), None)
@@ -222,7 +222,7 @@ def _spelling(decoder: object) -> Spelling:
 
 @dataclass(frozen=True, eq=False)
 class TransformersTokenizer:
-    """What `AutoTokenizer` gives, in the words of `rolecall.tokenizers.tokenizer.Tokenizer`."""
+    """An `AutoTokenizer` as a `rolecall.tokenizers.tokenizer.Tokenizer`."""
 
     inner: Any = field(repr=False)
 

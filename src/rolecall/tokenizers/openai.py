@@ -32,12 +32,12 @@ _ENCODINGS = {
         'o200k_harmony': 'o200k_base',
     }.items()
 } | {'gpt2': (f'{_ADDRESS}/gpt-2/encodings/main/vocab.bpe', f'{_ADDRESS}/gpt-2/encodings/main/encoder.json')}
-"""What the package fetches for an encoding, and keeps in a file named after the hash of the address."""
+"""What the package downloads for an encoding and caches in a file named after the hash of the URL."""
 
 
 @dataclass(frozen=True, eq=False)
 class TiktokenTokenizer:
-    """An encoding of the `tiktoken` package; these models never see a BOS.
+    """An encoding of the `tiktoken` package; these models use no BOS.
 
     >>> import tiktoken
     >>> ranks = {bytes([number]): number for number in range(256)} | {b'he': 256}
@@ -55,14 +55,16 @@ class TiktokenTokenizer:
 
     @classmethod
     def load(cls, name: str) -> TiktokenTokenizer:
-        """By encoding ('o200k_base') or by model ('gpt-4o'). The package downloads an encoding it has not kept."""
+        """By encoding ('o200k_base') or model ('gpt-4o'). The package downloads an encoding that is not cached."""
         package = import_tiktoken()
         try:
             return cls(package.get_encoding(encoding_name(name) or name))
         except ValueError as error:
-            raise DataError(f'tiktoken:{name}: tiktoken knows no encoding and no model of this name') from error
+            raise DataError(f'tiktoken:{name}: tiktoken has no encoding or model of this name') from error
         except OSError as error:
-            raise DataError(f'tiktoken:{name}: the encoding is not on this machine, nor to be had: {error}') from error
+            raise DataError(
+                f'tiktoken:{name}: the encoding is not on this machine and could not be downloaded: {error}'
+            ) from error
 
     @property
     def name(self) -> str:
@@ -128,7 +130,7 @@ def encoding_name(name: str) -> str | None:
 
 
 def is_cached(encoding: str) -> bool:
-    """Whether an encoding can be had without the network: loaded already, or kept by the package."""
+    """Whether an encoding is available without the network: already loaded, or cached by the package."""
     if encoding in import_tiktoken().registry.ENCODINGS:
         return True
     places = (os.environ.get(name) for name in ('TIKTOKEN_CACHE_DIR', 'DATA_GYM_CACHE_DIR'))

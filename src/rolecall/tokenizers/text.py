@@ -1,4 +1,4 @@
-"""Between characters, bytes and tokens: what a token shows, and which characters it stands for."""
+"""Characters, bytes and tokens: how a token is shown, and which characters it covers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 __all__ = ['BYTE_OF', 'BYTE_TOKEN', 'Offset', 'adjoin_ranges', 'replace_lone_surrogates', 'show_bytes']
 
 Offset: TypeAlias = tuple[int, int, int]
-"""A token id with the first and the last character (exclusive) it stands for."""
+"""A token id with the start and end (exclusive) of the characters it covers."""
 
 BYTE_TOKEN = re.compile(r'<0x[0-9A-Fa-f]{2}>')
 _HALF_PAIR = re.compile('[\ud800-\udfff]')
@@ -17,7 +17,7 @@ _STRAY_BYTE = re.compile('[\udc80-\udcff]')
 
 
 def _letters_of_bytes() -> dict[str, bytes]:
-    """How a byte-level vocabulary writes bytes: printable Latin-1 as itself, the rest as the letters from U+0100 on."""
+    """How a byte-level vocabulary spells bytes: printable Latin-1 as itself, the rest from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [number for number in range(256) if number not in printable]
     letters = {number: chr(number) for number in printable}
@@ -29,7 +29,7 @@ BYTE_OF = _letters_of_bytes()
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """The text as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD."""
+    """The text as valid UTF-8: a lone surrogate becomes U+FFFD."""
     return text if text.isascii() else _HALF_PAIR.sub('\ufffd', text)
 
 
@@ -39,7 +39,7 @@ def show_bytes(data: bytes) -> str:
 
 
 def adjoin_ranges(ids: Sequence[int], stops: Sequence[int], length: int) -> list[Offset]:
-    """Ranges that follow each other and cover `length` characters, each up to its stop if it is not behind already."""
+    """Adjoining ranges that cover `length` characters, each ending at its stop unless that is already past."""
     found: list[Offset] = []
     start = 0
     for place, (number, stop) in enumerate(zip(ids, stops, strict=True), 1):

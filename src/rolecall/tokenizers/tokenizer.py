@@ -1,6 +1,6 @@
-"""Text to token ids and back, as the model itself does it: tokenizer.json, tiktoken or the vocabulary in a GGUF file.
+"""Tokenizers: tokenizer.json, tiktoken, or the vocabulary in a GGUF file, giving the model's own ids.
 
-`load_tokenizer` takes what the user names; `find_tokenizer` takes a model entry of a config and never downloads.
+`load_tokenizer` takes what the user names; `find_tokenizer` takes a model entry and never downloads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST_SHARD = re.compile(r'-0*1-of-\d+\.gguf$')
 class Tokenizer(Protocol):
     """A model's tokenizer.
 
-    `adds_bos` says whether the model's own tokenizer puts `bos_id` first by default; nothing here ever adds it.
+    `adds_bos` says whether the model's tokenizer prepends `bos_id` by default; these methods never do.
     """
 
     @property
@@ -52,36 +52,36 @@ class Tokenizer(Protocol):
     def special_tokens(self) -> Mapping[str, int]: ...
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """The ids of a text. `special`: '<|im_end|>' in it is that token, as in a templated prompt; else plain text."""
+        """The ids of a text. `special`: '<|im_end|>' in the text becomes that token; otherwise it is plain text."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens included."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each token shows; bytes that are no whole character are written <0xE4>."""
+        """The text of each token; bytes of an incomplete character are written <0xE4>."""
 
     def offsets(self, text: str) -> list[Offset]:
-        """The ids of `encode(text)`, each with the characters it stands for.
+        """The ids of `encode(text)`, each with the characters it covers.
 
-        The ranges follow each other without gap or overlap and cover the text. Of a character that is split over
-        several tokens the first has it and the others are empty (start == stop), as is a token for a space that is not
-        in the text. Characters that became no token belong to the token after them (or, at the end, to the last one).
+        The ranges cover the text without gaps or overlaps. If a character is split over
+        several tokens, the first has it and the others are empty (start == stop), as is a token for a space that is not
+        in the text. Characters without a token belong to the token after them (or, at the end, to the last one).
         """
 
     def count(self, text: str) -> int:
-        """How many tokens a text is."""
+        """The number of tokens in a text."""
 
 
 def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
-    """The tokenizer that a folder, a file, a name or a model entry means.
+    """The tokenizer of a folder, a file, a name or a model entry.
 
-    A folder with a tokenizer.json or a .gguf file in it, such a file, a hub model that is in the local cache, or
+    A folder with a tokenizer.json or a .gguf file, such a file, a hub model in the local cache, or
     `tiktoken:NAME` (an encoding, or an OpenAI model).
 
     >>> load_tokenizer('no/such/folder')
     Traceback (most recent call last):
-    rolecall.errors.DataError: no/such/folder: no tokenizer is here.
-    Name a folder with tokenizer.json or a .gguf file in it, such a file, or 'tiktoken:NAME'.
+    rolecall.errors.DataError: no/such/folder: no tokenizer found.
+    Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'.
     """
     if isinstance(source, Mapping):
         found = find_tokenizer(source)
@@ -102,7 +102,7 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
 
     Looks at `tokenizer_path`, `tokenizer`, `path` and `model` for files, then for the name of an OpenAI model in
     `model` (and, in an entry whose type says OpenAI, in the others).
-    A tokenizer that is there but broken is a `DataError`.
+    A broken tokenizer raises `DataError`.
 
     >>> find_tokenizer({'type': 'HuggingFaceCausalLM', 'path': 'none'}) is None
     True
@@ -169,7 +169,7 @@ def _gguf_in(folder: Path) -> Path | None:
     if len(files) > 1:
         files = [file for file in files if _FIRST_SHARD.search(file.name)] or files
     if len(files) > 1:
-        raise DataError(f'{folder}: has several models ({", ".join(file.name for file in files)}). Name one file.')
+        raise DataError(f'{folder}: contains several models ({", ".join(file.name for file in files)}). Name one file.')
     return files[0] if files else None
 
 
@@ -197,6 +197,6 @@ def _load_file(file: Path) -> Tokenizer:
 
 def _not_found(name: str) -> DataError:
     return DataError(
-        f'{name}: no tokenizer is here.\n'
-        "Name a folder with tokenizer.json or a .gguf file in it, such a file, or 'tiktoken:NAME'."
+        f'{name}: no tokenizer found.\n'
+        "Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'."
     )

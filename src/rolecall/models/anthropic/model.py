@@ -34,7 +34,7 @@ _HOST = 'api.anthropic.com'
 _ENDPOINTS = ('messages', 'models')
 _PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
 _NOT_SENT = ('seed', 'min_out_len')
-"""What the format has no word for."""
+"""Parameters the format does not have."""
 _OPTIONS = (
     *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'base_url', 'url', 'openai_api_base', 'stream'),
     *('timeout', 'query_per_second', 'headers', 'extra_headers', 'anthropic_version', 'proxy', 'generation_kwargs'),
@@ -90,7 +90,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings:
-    """An entry, understood."""
+    """The settings read from an entry."""
 
     model: str
     length: int
@@ -100,7 +100,7 @@ class AnthropicSettings:
     max_seq_len: int | None
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """All of a request but the messages."""
+        """The request body without the messages."""
         asked = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
         length = asked.pop('max_out_len', self.length)
         body = {'model': self.model, 'max_tokens': length, **self.parameters, **asked}
@@ -129,20 +129,20 @@ class AnthropicModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Server, model, and what the entry itself makes part of every request."""
+        """Server, model, and what the entry adds to every request."""
         return {'server': self._client.address.root, 'endpoint': 'messages', **self._settings.body(Sampling())}
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply for each request."""
+        """One reply per request."""
         return await run_together([self._request_reply(request, sampling) for request in requests])
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; the pieces of its text are told as they come."""
+        """The reply to one request; `on_text` is called with each piece of text as it arrives."""
         return await self._request_reply(request, sampling, on_text)
 
     async def score(self, requests: Sequence[Request]) -> NoReturn:
-        """Not offered by this API."""
-        raise ModelError(f"{self._client.about}: Anthropic's API gives no log-probabilities.")
+        """Anthropic's API does not offer it."""
+        raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if a tokenizer is named and on this machine."""
@@ -154,7 +154,7 @@ class AnthropicModel:
 
     async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
         if not is_messages(request):
-            raise ModelError(f'{self._client.about}: this is a chat model and takes messages, not a text.')
+            raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
         written = (
             await asyncio.to_thread(write_anthropic_messages, request)

@@ -1,4 +1,4 @@
-"""Anthropic's message format: our messages and tools written in it, its answers read back."""
+"""Anthropic's wire format: writes messages and tools, reads replies and streams."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_anthropic_messages(messages: Sequence[Block]) -> dict[str, Any]:
     for message in messages:
         if message['role'] in ('system', 'developer'):
             if written:
-                raise ModelError("Anthropic's format takes system messages before the dialogue, not within it.")
+                raise ModelError("Anthropic's format allows system messages only before the dialogue.")
             systems.append(message.get('content') or '')
         else:
             _append_message(written, _write_message(message))
@@ -59,7 +59,7 @@ def _join_system(contents: Sequence[Any]) -> Any:
 
 
 def _append_message(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Results of tools that follow each other are one message."""
+    """Consecutive tool results are merged into one message."""
     if written and _holds_results(message) and _holds_results(written[-1]):
         written[-1]['content'] += message['content']
     else:
@@ -95,7 +95,7 @@ def _write_block(part: Block) -> Block:
     if url is None:
         return part
     if part['type'] != 'image_url':
-        raise ModelError(f"Anthropic's format has no place for {part['type']} parts.")
+        raise ModelError(f"Anthropic's format does not support {part['type']} parts.")
     return {'type': 'image', 'source': _image_source(url)}
 
 
@@ -115,7 +115,7 @@ def _write_call(call: Block) -> Block:
 
 
 def write_tools(tools: Sequence[Block]) -> list[Block]:
-    """Tools in Anthropic's form; those that have it already stay as they are."""
+    """Tools in Anthropic's form; those already in it are unchanged."""
     return [_write_tool(tool['function']) if 'function' in tool else tool for tool in tools]
 
 
@@ -126,7 +126,7 @@ def _write_tool(function: Block) -> Block:
 
 
 def write_tool_choice(choice: Any) -> Any:
-    """Which tool is to be used, in Anthropic's form.
+    """The tool choice in Anthropic's form.
 
     >>> write_tool_choice('required'), write_tool_choice({'type': 'function', 'function': {'name': 'look'}})
     ({'type': 'any'}, {'type': 'tool', 'name': 'look'})
@@ -137,7 +137,7 @@ def write_tool_choice(choice: Any) -> Any:
 
 
 def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
-    """The reply in an answer.
+    """The reply in a response.
 
     >>> read_message({'content': [{'type': 'text', 'text': 'Four'}], 'stop_reason': 'end_turn'}).text
     'Four'
@@ -167,7 +167,7 @@ def _read_usage(usage: Block, seconds: float | None) -> Usage:
 
 
 class StreamedMessage:
-    """Collects the events of a streamed answer."""
+    """Assembles a streamed reply."""
 
     def __init__(self) -> None:
         self._write_blocks: dict[int, dict[str, Any]] = {}
@@ -177,7 +177,7 @@ class StreamedMessage:
         self.finished = False
 
     def take(self, event: Any) -> None:
-        """One event; kinds that are unknown are passed over."""
+        """One event; unknown types are ignored."""
         kind = event.get('type')
         if kind == 'message_start':
             self._usage |= event['message'].get('usage') or {}
@@ -196,7 +196,7 @@ class StreamedMessage:
             self.finished = True
 
     def join(self) -> dict[str, Any]:
-        """The answer as it would have come in one piece."""
+        """The reply as it would have arrived without streaming."""
         blocks = [
             _join_block(block, ''.join(self._pieces[index])) for index, block in sorted(self._write_blocks.items())
         ]
@@ -212,7 +212,7 @@ def _join_block(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def read_text_delta(event: Any) -> str:
-    """The text that an event of a stream adds to the answer."""
+    """The text a stream event adds to the reply."""
     delta = event.get('delta') or {}
     said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
     return said if isinstance(said, str) else ''

@@ -1,4 +1,4 @@
-"""Where a server listens: every usual spelling of a base URL leads to the same endpoints."""
+"""Server addresses: every common spelling of a base URL leads to the same endpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECAS
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's root, under which its endpoints lie. What may be secret in a URL is not shown."""
+    """A server's base URL. Its query and credentials are not shown."""
 
     root: str
     query: str = field(default='', repr=False)
@@ -31,12 +31,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server runs on this machine."""
+        """Whether the server is on this machine."""
         return _LOOPBACK.fullmatch(self.host) is not None
 
 
 def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
-    """Understand a base URL: with or without slash, version or endpoint. A `ValueError` says what is wrong.
+    """Parse a base URL with or without slash, version or endpoint. Raises ValueError if it is not one.
 
     >>> for url in 'http://h:8000', 'http://h:8000/v1/', 'http://h:8000/v1/chat/completions':
     ...     print(read_address(url, endpoints=('chat/completions',)).endpoint('completions'))
@@ -46,7 +46,7 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
     """
     parts = urlsplit(written.strip())
     if parts.scheme not in ('http', 'https') or not parts.hostname:
-        raise ValueError('a server is named like http://localhost:8000/v1 or https://api.example.com/v1')
+        raise ValueError('write it like http://localhost:8000/v1 or https://api.example.com/v1')
     place = _place(parts)
     path = '/'.join(filter(None, parts.path.split('/')))
     for endpoint in endpoints:
@@ -61,7 +61,7 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
 
 
 def leads_to(written: str, address: Address, *, endpoints: tuple[str, ...]) -> bool:
-    """Whether a base URL, however it is written, means this address."""
+    """Whether a base URL, however it is spelt, means this address."""
     try:
         return read_address(written, endpoints=endpoints) == address
     except ValueError:

@@ -1,4 +1,4 @@
-"""Server-sent events: the lines of a streamed answer, put together from whatever pieces arrive."""
+"""Reply bodies: server-sent events assembled from chunks of any size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ['EventReader']
 
 
 class EventReader:
-    """Takes bytes as they come and gives the data of each complete event.
+    """Takes bytes as they arrive and yields the data of each complete event.
 
     >>> reader = EventReader()
     >>> list(reader.feed(b'data: {"a"')), list(reader.feed(b': 1}\\r\\n\\r\\ndata: [DONE]\\n\\n'))

@@ -1,6 +1,6 @@
-"""One client for every API: JSON out, JSON or a stream of events in, and every trouble told as a `ModelError`.
+"""The HTTP client for every API: JSON out, JSON or server-sent events in, every failure a `ModelError`.
 
-Retries and concurrency belong to the run; a client keeps one session per event loop and sends what it is given.
+Retries and concurrency belong to the run; a client keeps one session per event loop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Result = TypeVar('Result')
 
 
 class Collector(Protocol):
-    """Takes the events of a stream one by one."""
+    """Receives the events of a stream."""
 
     def take(self, event: Any) -> None:
         """One event, decoded."""
@@ -71,7 +71,7 @@ class TextListener:
 
 
 class HttpClient:
-    """Talks to one server on behalf of one model."""
+    """Talks to one server for one model."""
 
     def __init__(
         self,
@@ -97,15 +97,15 @@ class HttpClient:
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
     async def post(self, endpoint: str, body: Mapping[str, Any]) -> Any:
-        """Send a body and give the decoded answer."""
+        """Send a body; return the decoded reply."""
         return await self._exchange('POST', endpoint, _encode_body(body))
 
     async def get(self, endpoint: str) -> Any:
-        """The decoded answer of an endpoint that takes no body."""
+        """The decoded reply of an endpoint that takes no body."""
         return await self._exchange('GET', endpoint, None)
 
     async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
-        """Send a body and give the events of the answer to `collector`; the answer, if the server did not stream."""
+        """Send a body and pass the reply's events to `collector`; return the reply if the server did not stream."""
         return await self._exchange('POST', endpoint, _encode_body(body), collector)
 
     async def close(self) -> None:
@@ -115,8 +115,8 @@ class HttpClient:
             await session.close()
 
     def malformed_error(self, what: str) -> ModelError:
-        """The error for an answer that is not what the protocol says."""
-        return ModelError(f'{self.about}: the answer cannot be read ({self._hide(what)}).', transient=True, status=200)
+        """The error for a reply that does not follow the protocol."""
+        return ModelError(f'{self.about}: the reply cannot be read ({self._hide(what)}).', transient=True, status=200)
 
     async def _exchange(
         self, method: str, endpoint: str, data: bytes | None, collector: Collector | None = None
@@ -148,7 +148,7 @@ class HttpClient:
             self._pass_events(reader.feed(chunk), collector)
         self._pass_events(reader.finish(), collector)
         if not collector.finished:
-            raise self.malformed_error('the stream broke off before its end')
+            raise self.malformed_error('the stream ended early')
 
     def _pass_events(self, events: Iterator[bytes], collector: Collector) -> None:
         for event in events:
@@ -173,7 +173,7 @@ class HttpClient:
     def _connection_error(self, package: ModuleType, error: Exception) -> ModelError:
         why = self._hide(str(error) or type(error).__name__)
         if isinstance(error, package.ClientConnectorError):
-            what = f'the server cannot be reached ({why}). Is it running, and is the base URL right?'
+            what = f'the server is unreachable ({why}). Is it running, and is the base URL right?'
         else:
             what = f'the connection broke ({why}).'
         return ModelError(f'{self.about}: {what}', transient=not _is_final(package, error))
@@ -185,7 +185,7 @@ class HttpClient:
         return hide_secrets(text, secrets)
 
     def _rotate_keys(self) -> Iterator[Mapping[str, str] | None]:
-        """The header of one key after the other, for ever."""
+        """Yields the header for each key in turn, endlessly."""
         if self._with_key is None:
             name, form = self._key_header
             given = {header.lower() for header in self._headers}
@@ -210,7 +210,7 @@ class HttpClient:
 
 
 class _RateLimiter:
-    """At most so many starts a second, evenly spread."""
+    """Spaces request starts evenly, at most `per_second`."""
 
     __slots__ = ('_gap', '_next')
 
@@ -227,7 +227,7 @@ class _RateLimiter:
 
 
 async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of all calls, which run side by side; when one fails, the others are stopped."""
+    """Run all calls concurrently; if one fails, cancel the others."""
     if len(calls) == 1:
         return [await calls[0]]
     tasks = [asyncio.ensure_future(call) for call in calls]
@@ -243,7 +243,7 @@ async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Res
 def _encode_body(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, default=_json_default).encode()
-    except UnicodeEncodeError:  # half a surrogate pair in the data: JSON can carry it only escaped
+    except UnicodeEncodeError:  # a lone surrogate in the data: JSON can carry it only escaped
         return json.dumps(body, default=_json_default).encode()
 
 
@@ -263,7 +263,7 @@ def _secret_values(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_final(package: ModuleType, error: Exception) -> bool:
-    """Whether trying again is of no use: a certificate that is refused, a name that does not exist."""
+    """Whether a retry is pointless: a rejected certificate, a host name that does not exist."""
     if isinstance(error, package.ClientConnectorDNSError):
         return getattr(error.os_error, 'errno', None) == socket.EAI_NONAME
     return isinstance(error, (package.ClientConnectorCertificateError, package.ClientSSLError, package.InvalidURL))

@@ -1,4 +1,4 @@
-"""What a server's refusal means: whether it may be tried again, when, and in which words to say it."""
+"""What an HTTP error means: whether and when to retry, and how to describe it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST = 400
 
 
 class HttpStatusError(ModelError):
-    """A server answered that it will not. `code` is its own word for why, `said` its own sentence."""
+    """The server returned an error. `code` is its error code, `said` its message."""
 
     def __init__(self, message: str, *, status: int, code: str, said: str, wait: float | None = None) -> None:
         transient = (status in _TRANSIENT or status >= 500) and code not in _FINAL_CODES
@@ -39,22 +39,22 @@ class HttpStatusError(ModelError):
 
 
 def status_error(about: str, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
-    """The error for an answer with an error status. `about` names server and model."""
+    """The error for a reply with an error status. `about` names server and model."""
     code, said = _read_error_body(body)
     if 300 <= status < 400:
-        said = f'It sends us on to {headers.get("Location", "another address").partition("?")[0]}: name that address.'
+        said = f'It redirects to {headers.get("Location", "another address").partition("?")[0]}: use that address.'
     return _build_error(about, status, code, said, retry_after(headers))
 
 
 def embedded_error(about: str, error: object) -> HttpStatusError:
-    """The error for an answer that began well and then says `error`."""
+    """The error for a 200 reply whose body is an error."""
     code, said = _code_and_message(error)
     status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else _STATUS_OF.get(code, 500)
     return _build_error(about, status, code, said, None)
 
 
 def row_outcome(error: HttpStatusError) -> Outcome | None:
-    """What a refusal says about the row itself: it was filtered, or too long; None if it says nothing of the kind."""
+    """The outcome an error means for the row itself, `filtered` or `too_long`; None for any other error."""
     if error.transient or error.status in (401, 403, 404):
         return None
     if error.code in _FILTERED:
@@ -63,7 +63,7 @@ def row_outcome(error: HttpStatusError) -> Outcome | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks us to wait, in seconds: given in milliseconds, in seconds, or as a date.
+    """The delay the server asks for, in seconds; it may be sent in milliseconds, in seconds, or as a date.
 
     >>> retry_after({'Retry-After': '2.5'}), retry_after({'retry-after-ms': '20'}), retry_after({})
     (2.5, 0.02, None)
@@ -98,9 +98,9 @@ def _build_error(about: str, status: int, code: str, said: str, wait: float | No
 
 def _meaning(status: int, code: str) -> str:
     if code in _FINAL_CODES:
-        return 'the account has no credit left'
+        return 'the account is out of credit'
     if status in (401, 403):
-        return 'the key is missing, wrong or not allowed to do this'
+        return 'the key is missing, wrong or lacks permission'
     if status == 404:
         return 'there is no such model, or the base URL is wrong'
     if status == 429:

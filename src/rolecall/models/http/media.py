@@ -1,4 +1,4 @@
-"""Media on their way out: local files become data URLs, everything that already is a URL stays what it is."""
+"""Media in requests: local files become data URLs; other URLs are unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BY_NAME = {
 
 
 def media_key(part: Mapping[str, Any]) -> str | None:
-    """Under which key a part of a message carries its medium; None if it carries none by URL.
+    """The key under which a message part holds a media URL, or None.
 
     >>> media_key({'type': 'image_url', 'image_url': {'url': 'cat.png'}}), media_key({'type': 'text', 'text': 'Hi'})
     ('image_url', None)
@@ -48,7 +48,7 @@ def media_key(part: Mapping[str, Any]) -> str | None:
 
 
 def part_url(part: Mapping[str, Any]) -> str | None:
-    """The URL of a part's medium, written out."""
+    """The media URL of a part."""
     key = media_key(part)
     if key is None:
         return None
@@ -65,7 +65,7 @@ def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 
 def data_url(url: str) -> str:
-    """The same medium as a data URL, if it is a file of this machine. Reads the file.
+    """The URL as a data URL if it names a local file, which is read.
 
     >>> data_url('https://example.com/cat.png')
     'https://example.com/cat.png'
@@ -90,7 +90,7 @@ def read_media(url: str) -> tuple[str, bytes]:
 
 
 def media_type(name: str, content: bytes) -> str:
-    """What kind of medium a file is: by its first bytes, else by its name.
+    """The media type of a file, from its first bytes or else its name.
 
     >>> media_type('photo.jpg', bytes.fromhex('89504e470d0a1a0a')), media_type('a.mp4', b'')
     ('image/png', 'video/mp4')

@@ -1,4 +1,4 @@
-"""Keys of servers: found when they are needed, kept out of everything that is shown."""
+"""API keys: looked up when first needed, hidden from everything that is shown or stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHORTEST = 4
 
 
 class Keys:
-    """The keys of a model entry: literals, `ENV`, or names of environment variables. Looked up on first use.
+    """The API keys of a model entry: literals, `ENV`, or names of environment variables.
 
-    What an entry does not write is taken from `variable` where the server is the one that this key is for (`at_home`):
-    a config that names another server does not get to see it.
+    An entry without a key uses the environment variable `variable`, but only for the server that key belongs to
+    (`at_home`): a config that names another server never sees it.
 
     >>> Keys('sk-literal', variable='OPENAI_API_KEY', at_home=False)
     <keys>
@@ -41,17 +41,17 @@ class Keys:
         return '<keys>'
 
     def values(self) -> tuple[str, ...]:
-        """The keys themselves; none for a server that wants none."""
+        """The keys; empty for a server that needs none."""
         if self._found is None:
             self._found = tuple(key for key in map(_check_key, self._look_up_keys()) if key)
         return self._found
 
     @property
     def withheld(self) -> str:
-        """What to say to who wonders where the key is, if one was kept back."""
+        """A hint for a 401, if a key in the environment was not sent."""
         if self._written is not None or self._at_home or not os.environ.get(self._variable):
             return ''
-        return f"{self._variable} was not sent, since it may be for another server: key='ENV' in the entry sends it."
+        return f"{self._variable} was not sent: it may belong to another server. Set key='ENV' in the entry to send it."
 
     def _look_up_keys(self) -> Iterable[str]:
         if self._written is None:
@@ -73,12 +73,12 @@ class Keys:
 def _check_key(key: str) -> str:
     key = key.strip()
     if key and not _HEADER.fullmatch(key):
-        raise ModelError('the key cannot be sent: it holds spaces or characters that are not ASCII.')
+        raise ModelError('the key cannot be sent: it contains spaces or non-ASCII characters.')
     return key
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with every secret in it blotted out.
+    """The text with every secret replaced by `[key]`.
 
     >>> hide_secrets('Incorrect API key: sk-123456', ['sk-123456'])
     'Incorrect API key: [key]'

@@ -25,15 +25,15 @@ __all__ = ['GrowingAnswer', 'LlamaDecoding', 'draw_token', 'generate_replies', '
 
 @dataclass(frozen=True, slots=True)
 class LlamaDecoding(Decoding):
-    """Answers of the embedded engine."""
+    """Decoding options of the embedded engine."""
 
     ignore_eos: bool = False
 
 
 def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
-    """The source of chance for an answer; None if nothing is left to chance.
+    """The random generator of an answer; None for greedy decoding.
 
-    A seed, a prompt and which sample of it this is (of those asked for together) decide what comes.
+    The seed, the prompt and the sample number (within one call) determine the result.
     """
     if not decoding.temperature:
         return None
@@ -44,7 +44,7 @@ def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.
 
 
 def draw_token(logits: npt.NDArray[np.float32], decoding: Decoding, chance: np.random.Generator | None) -> int:
-    """The next token: temperature first, then the `top_k` likeliest, then `top_p` of the mass, then `min_p`.
+    """The next token: temperature first, then `top_k`, `top_p` and `min_p`.
 
     >>> draw_token(np.array([0, 3, 1], np.float32), Decoding(9), None)
     1
@@ -69,12 +69,12 @@ def draw_token(logits: npt.NDArray[np.float32], decoding: Decoding, chance: np.r
 
 
 class GrowingAnswer:
-    """An answer in the making. `on_text` hears its text as it grows; what may be the beginning of a stop waits."""
+    """An answer being generated. `on_text` receives its text, except for what may be the start of a stop string."""
 
     def __init__(
         self, vocabulary: LlamaVocabulary, decoding: LlamaDecoding, *, room: int, on_text: OnText | None = None
     ) -> None:
-        """`room`: how many tokens the context has left for it."""
+        """`room`: the number of tokens left in the context."""
         self._vocabulary = vocabulary
         self._answering = decoding
         self._room = room
@@ -86,15 +86,15 @@ class GrowingAnswer:
         self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
         self.tokens = 0
         self.ended = ''
-        """Why it ended: `stop`, `length`, or `room`; empty while it goes on."""
+        """Why it ended: `stop`, `length` or `room`; empty until then."""
 
     @property
     def text(self) -> str:
-        """What has been written. A character that is not finished is left out; bytes that are none are U+FFFD."""
+        """The text so far, without an incomplete last character; invalid bytes are U+FFFD."""
         return codecs.getincrementaldecoder('utf-8')(errors='replace').decode(bytes(self._data))
 
     def mask_logits(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The logits, with the tokens ruled out that may not come now."""
+        """The logits, with tokens that are not allowed yet masked."""
         if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
             return logits
         ruled: npt.NDArray[np.float32] = logits.copy()
@@ -102,7 +102,7 @@ class GrowingAnswer:
         return ruled
 
     def add(self, token: int) -> None:
-        """Take down the next token; `ended` says whether it was the last."""
+        """Add the next token; `ended` says whether it was the last."""
         self.tokens += 1
         vocabulary = self._vocabulary
         piece = vocabulary.bytes_of(token)
@@ -133,7 +133,7 @@ class GrowingAnswer:
 
 
 def _partial_stop_length(data: bytearray, stop: bytes) -> int:
-    """How many bytes at the end of the data may be the beginning of a stop."""
+    """How many bytes at the end of the data may be the start of a stop string."""
     lengths = range(min(len(data), len(stop) - 1), 0, -1)
     return next((length for length in lengths if data.endswith(stop[:length])), 0)
 
@@ -145,7 +145,7 @@ def _find_stop(data: bytes | bytearray, stops: Sequence[bytes], start: int = 0) 
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A prompt being answered in a stream."""
+    """A prompt being answered in one stream."""
 
     number: int
     prompt: Ids
@@ -174,9 +174,9 @@ def generate_replies(
     limit: int,
     on_text: OnText | None = None,
 ) -> list[Reply]:
-    """One reply for each prompt, in their order; prompts that share a beginning are taken one after the other.
+    """One reply per prompt, in order; prompts with a common prefix are taken one after the other.
 
-    `on_text` hears the text of the only answer while it is written.
+    `on_text` is called with the text of the only answer while it is generated.
     """
     replies = {number: reply for number, ids in enumerate(prompts) if (reply := _refuse_prompt(ids, limit)) is not None}
     waiting = deque(sorted(set(range(len(prompts))) - replies.keys(), key=lambda number: prompts[number].tolist()))
@@ -212,7 +212,7 @@ def generate_replies(
 
 
 def _collect(running: dict[int, _Running], replies: dict[int, Reply], free: list[int], limit: int) -> None:
-    """Take the answers that have ended out of their streams."""
+    """Move finished answers out of their streams."""
     for stream in [stream for stream, one in running.items() if one.writing.ended]:
         one = running.pop(stream)
         replies[one.number] = _reply(one, limit)
@@ -228,7 +228,7 @@ def _reply(one: _Running, limit: int) -> Reply:
         seconds=time.perf_counter() - one.begun,
     )
     if one.writing.ended == 'room':
-        why = f'the context of {limit} tokens was full after {one.writing.tokens} tokens of answer'
+        why = f'the context of {limit} tokens was full after {one.writing.tokens} tokens of the answer'
         return Reply(one.writing.text, 'too_long', why, usage=usage)
     return Reply(one.writing.text, reason=one.writing.ended, usage=usage)
 
@@ -236,7 +236,7 @@ def _reply(one: _Running, limit: int) -> Reply:
 def _refuse_prompt(ids: Ids, limit: int) -> Reply | None:
     usage = Usage(input_tokens=len(ids), output_tokens=0)
     if not len(ids):
-        return Reply('', 'failed', 'the prompt is empty, and the model has no token to begin with', usage=usage)
+        return Reply('', 'failed', 'the prompt is empty and the model has no BOS token', usage=usage)
     if len(ids) >= limit:
         why = f'the prompt has {len(ids)} tokens; the context of {limit} leaves no room for an answer'
         return Reply('', 'too_long', why, usage=usage)
@@ -244,7 +244,7 @@ def _refuse_prompt(ids: Ids, limit: int) -> Reply | None:
 
 
 def _count_repeats(prompts: Sequence[Ids]) -> list[int]:
-    """For each prompt, how many before it are the same."""
+    """For each prompt, how many identical ones come before it."""
     seen: dict[bytes, int] = {}
     found = []
     for ids in prompts:

@@ -1,7 +1,7 @@
-"""Log-probabilities of prompts. Tokens that prompts share from the start are computed once.
+"""Log-probabilities of prompts. Shared prefixes are computed once.
 
-The log-probability of a token comes from the logits behind the token before it. So prompts that differ in their last
-token only need nothing but what they share, and the last token of a prompt is never computed.
+A token's log-probability comes from the logits after the token before it. So prompts that differ only in their last
+token need only what they share, and the last token of a prompt is never computed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class PromptLoss:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """Prompts in an order in which what they share stays in the stream."""
+    """Prompts ordered so that shared prefixes stay in the stream."""
 
     prompts: Sequence[Ids]
     shares: Sequence[int]
     """How many tokens each prompt has in common with the one before it."""
     forks: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """Where a later prompt leaves one that was computed, and the log-probability of its first token after that."""
+    """Where a later prompt departs from one already computed, with the log-probability of its next token."""
 
     def leaving(self, number: int, start: int) -> list[tuple[int, int]]:
-        """The later prompts that leave prompt `number` behind its token `start` or later: where, and who."""
+        """The later prompts that depart from prompt `number` after token `start`: where, and which."""
         found = []
         shared = len(self.prompts[number])
         for later in range(number + 1, len(self.prompts)):
@@ -54,7 +54,7 @@ class _Work:
 
 
 def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> list[PromptLoss]:
-    """The losses of prompts, in their order. `share=False` computes each from its first token, for comparison."""
+    """The losses of prompts, in order. `share=False` computes each from its first token, for comparison."""
     streams.make_room(streams=1, cells=max(map(len, prompts), default=0))
     if not share:
         return [_score_alone(streams, ids) for ids in prompts]
@@ -89,7 +89,7 @@ def _score_prompt(streams: Streams, work: _Work, number: int) -> PromptLoss:
     if fork is not None and fork[0] == shared:
         known[shared] = fork[1]
     elif 0 < shared < len(ids):
-        shared -= 1  # the logits behind the last shared token are wanted again
+        shared -= 1  # the logits after the last shared token are needed again
     continued = number + 1 < len(work.prompts) and work.shares[number + 1] == len(ids)
     needed = len(ids) - (not continued)
     if shared >= needed:

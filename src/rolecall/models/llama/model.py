@@ -1,4 +1,4 @@
-"""The embedded model: llama.cpp in this process, on a GGUF file; SmolLM2-135M-Instruct where nothing else is named."""
+"""The embedded model: llama.cpp in this process, on a GGUF file; by default SmolLM2-135M-Instruct."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ _SAMPLE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LlamaSettings:
-    """A model entry, understood."""
+    """The settings read from an entry."""
 
     path: str = 'smollm2'
     max_seq_len: int | None = None
     max_out_len: int = 512
     min_out_len: int = 0
     n_threads: int | None = None
-    """None: as many as help, found by trying."""
+    """None: as many as help, found by measuring."""
     parallel: int = 4
     seed: int | None = None
     cache_type: str = 'f16'
-    """How keys and values are kept: as llama.cpp does by default, or in full precision ('f32')."""
+    """Precision of the KV cache: llama.cpp's default 'f16', or 'f32'."""
     stops: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
     def decoding(self, sampling: Sampling) -> LlamaDecoding:
-        """How to answer: what a request asks for goes before what the entry says."""
+        """Decoding options; the request's parameters win over the entry's."""
         from rolecall.models.llama.decoding import LlamaDecoding
 
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
@@ -90,7 +90,7 @@ class LlamaSettings:
 def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     """A GGUF model on this machine, by llama.cpp.
 
-    Its weights are loaded when it is first asked.
+    Its weights are loaded at the first request.
 
     >>> model = build({'type': 'LlamaCpp', 'path': 'smollm2', 'max_seq_len': 2048}, name='small')
     >>> model.max_seq_len, model.capabilities.score, model.capabilities.chat
@@ -101,12 +101,10 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
         reader.refuse(
-            'path', 'it is missing: give a .gguf file, or a model that can be pulled.', f'Known: {_known_models()}.'
+            'path', 'missing: give a .gguf file or the name of a packaged model.', f'Known: {_known_models()}.'
         )
     elif path not in PACKAGED and not path.endswith('.gguf'):
-        reader.refuse(
-            'path', f'{path!r} is neither a .gguf file nor a model that can be pulled.', f'Known: {_known_models()}.'
-        )
+        reader.refuse('path', f'{path!r} is neither a .gguf file nor a packaged model.', f'Known: {_known_models()}.')
     elif path not in PACKAGED and not Path(path).expanduser().is_file():
         reader.refuse('path', f'there is no file {path}.')
     seed, least = entry.get('seed'), entry.get('min_out_len')
@@ -129,7 +127,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
 
 
 class LlamaModel:
-    """A GGUF file as a `rolecall.models.protocol.Model`. It may be asked again after it was closed."""
+    """A GGUF file as a `rolecall.models.protocol.Model`. It can be used again after `close`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
@@ -145,17 +143,17 @@ class LlamaModel:
 
     @property
     def batch(self) -> int:
-        """Enough that a stream which has ended finds its next prompt."""
+        """Enough that a finished stream finds its next prompt waiting."""
         return 2 * self._settings.parallel
 
     @property
     def score_batch(self) -> int:
-        """How many requests one call of `score` can carry."""
+        """How many requests one call of `score` takes."""
         return 64
 
     @property
     def computed(self) -> int:
-        """How many tokens were computed since the weights were loaded."""
+        """Tokens computed since the weights were loaded."""
         return self._streams.computed if self._streams is not None else 0
 
     @cached_property
@@ -178,7 +176,7 @@ class LlamaModel:
 
     @cached_property
     def max_seq_len(self) -> int | None:
-        """What the entry says, or what the model was trained for."""
+        """The entry's limit, or the model's training context."""
         if self._settings.max_seq_len is not None:
             return self._settings.max_seq_len
         packaged = PACKAGED.get(self._settings.path)
@@ -191,7 +189,7 @@ class LlamaModel:
         return await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; the pieces of its text are told, in the model's own thread, as they come."""
+        """The reply to one request; `on_text` is called in the model's thread with each piece of text."""
         decoding = self._settings.decoding(sampling)
         [reply] = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, on_text))
         return reply
@@ -205,7 +203,7 @@ class LlamaModel:
         return len(self._encode_prompt(request).ids)
 
     async def forget(self) -> None:
-        """Let go of what is remembered of earlier prompts; the next is computed from its first token."""
+        """Forget earlier prompts; the next one is computed from its first token."""
         await self._in_thread(lambda streams: streams.forget())
 
     async def close(self) -> None:
@@ -236,7 +234,7 @@ class LlamaModel:
         prompts = [self._encode_prompt(request) for request in requests]
         longest = max((len(prompt.ids) for prompt in prompts), default=0)
         if longest > self._limit:
-            raise ModelError(f'a prompt has {longest} tokens, and the model takes {self._limit}.')
+            raise ModelError(f'a prompt has {longest} tokens; the model takes {self._limit}.')
         losses = score_prompts(streams, [_to_array(prompt) for prompt in prompts], share=self._share)
         seconds = (perf_counter() - begun) / max(1, len(prompts))
         return [
@@ -252,7 +250,7 @@ class LlamaModel:
     def _encode_prompt(self, request: Request) -> TokenPrompt:
         if not isinstance(request, str) and any(isinstance(part, Mapping) for part in request):
             raise ModelError(
-                'the embedded model takes texts, and got messages. Give the entry a meta_template, or '
+                'the embedded model takes text, not messages. Give the entry a meta_template, or '
                 "chat_template: the template in the model's own file."
             )
         return PromptEncoder(self._vocabulary).encode(request)
@@ -321,7 +319,7 @@ def _known_models() -> str:
 
 
 def _digest_weights(path: Path) -> str:
-    """An identity of a file of weights: its size, its beginning and its end (to read it all takes minutes)."""
+    """A digest of a weights file: its size, start and end (reading all of it takes minutes)."""
     try:
         with path.open('rb') as file:
             head = file.read(_SAMPLE)

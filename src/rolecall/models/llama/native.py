@@ -1,7 +1,7 @@
-"""llama.cpp's C interface, called through the shared library that the `xllamacpp` wheel brings.
+"""llama.cpp's C interface, called through the shared library in the `xllamacpp` wheel.
 
-Parameter structs are taken from llama.cpp's own defaults, changed in a few named places, and handed back. Whether those
-places are where we think is checked against the defaults before the first use, and read back from every context made.
+Parameter structs start from llama.cpp's own defaults, with a few named fields changed. The offsets of those fields
+are checked against the defaults before first use, and read back from every context created.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CONTEXT = {
     'swa_full': (140, '<B', 1),
     'kv_unified': (141, '<B', 0),
 }
-"""Where fields of `llama_context_params` stand, how they are written, and what llama.cpp puts there by default."""
+"""Fields of `llama_context_params`: offset, format and llama.cpp's default."""
 
 _MODEL = {
     'n_gpu_layers': (16, '<i', -1),
@@ -70,7 +70,7 @@ Layout = Mapping[str, tuple[int, str, float]]
 
 
 class Parameters(ctypes.Structure):
-    """A parameter struct as bytes, longer than any we know: what a release adds at the end stays as it was set."""
+    """A parameter struct as bytes, longer than any known one, so that fields added at the end keep their values."""
 
     _fields_ = (('data', ctypes.c_ubyte * 512),)
 
@@ -147,14 +147,14 @@ _log = _LogCallback(_record_error)
 
 
 def take_errors() -> str:
-    """What llama.cpp has complained of since this was last asked; all else that it says is dropped."""
+    """The errors llama.cpp has logged since the last call; other messages are dropped."""
     said = '; '.join(filter(None, _errors))
     _errors.clear()
     return said
 
 
 def version() -> str:
-    """The release of the wheel in use."""
+    """The version of the installed wheel."""
     from importlib.metadata import version as installed
 
     return installed(ENGINE)
@@ -205,7 +205,7 @@ def _check(found: Parameters, layout: Layout) -> None:
 
 
 def _check_batch(native: Any) -> None:
-    """A fresh batch has every array but the embeddings."""
+    """A new batch has every array except the embeddings."""
     batch = native.llama_batch_init(2, 0, 1)
     try:
         made = [name for name, _ in Batch._fields_[1:] if getattr(batch, name)]
@@ -216,10 +216,10 @@ def _check_batch(native: Any) -> None:
 
 
 def _interface_error(why: str) -> ModelError:
-    release = 'of an unknown release'
+    release = 'of unknown version'
     with suppress(ImportError):
         release = version()
     return ModelError(
-        f'{ENGINE} {release} has another interface than this rolecall knows: {why}.\n'
-        "Install the release it was made for: pip install 'rolecall[llama]'"
+        f'{ENGINE} {release} has an interface this version of rolecall does not know: {why}.\n'
+        "Install the version it was built for: pip install 'rolecall[llama]'"
     )

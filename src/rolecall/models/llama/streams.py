@@ -1,8 +1,8 @@
-"""A model's memory in use: several streams side by side, each remembering which tokens it holds.
+"""A loaded model's KV cache: several streams, each with a record of the tokens it holds.
 
-What is computed for a token is the same, bit for bit, however its prompt was cut and whoever ran beside it, as long as
-attention is not the fused kind, every stream has cells of its own, and a prompt goes in two tokens or more at a time
-(a single token takes another path through the kernels). All three are kept here; `design/embedded.md` has the figures.
+Results are the same, bit for bit, however a prompt was split and whatever ran beside it, as long as
+attention is not fused, every stream has its own cells, and a prompt is fed two tokens or more at a time
+(a single token takes another path through the kernels). This module ensures all three; see `design/embedded.md`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows: TypeAlias = npt.NDArray[np.float32]
 Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 CHUNK = 128
-"""How many tokens of a prompt are computed at once: enough for full speed, and soon done when the work is stopped."""
+"""How many prompt tokens are computed at once: enough for full speed, few enough to stop quickly."""
 CACHE_TYPES = {'f32': 0, 'f16': 1}
 _LOGITS_BYTES = 1 << 26
 _CELLS = 256
@@ -36,27 +36,27 @@ _WORTH_COPYING = 32
 _OFF = 0
 
 
-class Stopped(Exception):  # noqa: N818  # nobody's error: who asked has gone
-    """The work was given up because nobody waits for it any more."""
+class Stopped(Exception):  # noqa: N818  # not an error: the caller has gone
+    """The caller stopped waiting, so the work was abandoned."""
 
 
 @dataclass(slots=True, eq=False)
 class HeldTokens:
-    """The prompt tokens in a stream, and their log-probabilities as far as they are known."""
+    """The prompt tokens in a stream, with their log-probabilities where known."""
 
     ids: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     logprobs: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
 
 def shared_length(one: Ids, other: Ids) -> int:
-    """How many tokens two prompts share from the start."""
+    """The length of two prompts' common prefix."""
     length = min(len(one), len(other))
     differing = np.flatnonzero(one[:length] != other[:length])
     return int(differing[0]) if len(differing) else length
 
 
 class Streams:
-    """A loaded model with its context. It belongs to the thread that made it."""
+    """A loaded model with its context. Only the thread that created it may use it."""
 
     def __init__(
         self, path: Path, *, vocab_size: int, tuner: ThreadTuner, most_cells: int, cache_type: str = 'f16'
@@ -79,7 +79,7 @@ class Streams:
         self.stopped: Callable[[], bool] = bool
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         context, self._context = self._context, None
         model, self._model = self._model, None
         if context:
@@ -88,7 +88,7 @@ class Streams:
             self._native.llama_model_free(model)
 
     def make_room(self, *, streams: int, cells: int) -> None:
-        """Have at least this many streams of at least this many tokens; what was held is lost if there were not."""
+        """Ensure this many streams of this many tokens; creating them drops what was held."""
         if self._context and streams <= len(self.held) and cells <= self._cells:
             return
         wanted = max(cells, self._cells, 2 * _CELLS)
@@ -96,13 +96,13 @@ class Streams:
         self._open_context(max(streams, len(self.held)), -(-cells // _CELLS) * _CELLS)
 
     def forget(self) -> None:
-        """Take nothing that is held for granted any more."""
+        """Forget all held tokens."""
         self.held = [HeldTokens() for _ in self.held]
 
     def place(self, stream: int, ids: Ids, *, known: bool = False) -> int:
-        """Let a stream hold as much of a prompt as any stream does; how many tokens that is.
+        """Copy into a stream the longest prefix of a prompt that any stream holds; return its length.
 
-        Two tokens at least are left to compute. `known`: only tokens whose log-probabilities are known count.
+        At least two tokens are left to compute. `known`: count only tokens with known log-probabilities.
         """
         shares = [self._count_shared(held, ids, known=known) for held in self.held]
         best = max(range(len(shares)), key=shares.__getitem__)
@@ -112,7 +112,7 @@ class Streams:
         return self.cut(stream, min(shares[stream], len(ids) - 2))
 
     def cut(self, stream: int, length: int) -> int:
-        """Keep the first `length` tokens of a stream; how many were kept (none, of a model that cannot forget)."""
+        """Keep the first `length` tokens of a stream; return how many were kept (0 if the model cannot drop tokens)."""
         length = max(length, 0)
         held = self.held[stream]
         if not self._remove(stream, length):
@@ -122,7 +122,7 @@ class Streams:
         return length
 
     def feed(self, stream: int, ids: Ids, *, last_only: bool) -> Iterator[tuple[int, Rows]]:
-        """Compute the rest of a prompt; the logits behind its tokens, each part with the place of its first token.
+        """Compute the rest of a prompt; yield logits, each part with the position of its first token.
 
         The logits are a view that the next part overwrites.
         """
@@ -141,7 +141,7 @@ class Streams:
             start += size
 
     def step(self, tokens: Sequence[int], places: Sequence[int], streams: Sequence[int]) -> Rows:
-        """Add one generated token to each of several streams; the logits behind each."""
+        """Add one generated token to each of several streams; return the logits after each."""
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
 
@@ -168,14 +168,14 @@ class Streams:
         made = self._native.llama_init_from_model(self._model, parameters)
         if not made:
             why = llama_native.take_errors() or 'no reason given'
-            raise ModelError(f'llama.cpp cannot make room for {streams} × {cells} tokens: {why}')
+            raise ModelError(f'llama.cpp cannot allocate {streams} × {cells} tokens: {why}')
         self._context = made
         got = [getattr(self._native, f'llama_n_{name}')(made) for name in ('seq_max', 'batch', 'ubatch')]
         if got != [streams, max(self.chunk, streams), max(self.chunk, streams)]:
-            raise ModelError(f'llama.cpp made another context than was asked for: {got}.')
+            raise ModelError(f'llama.cpp created a different context than requested: {got}.')
         self._cells = int(self._native.llama_n_ctx_seq(made))
         if self._cells < cells:
-            raise ModelError(f'llama.cpp gave each stream {self._cells} tokens of room instead of {cells}.')
+            raise ModelError(f'llama.cpp gave each stream {self._cells} tokens instead of {cells}.')
         self._memory = self._native.llama_get_memory(made)
         self.held = [HeldTokens() for _ in range(streams)]
 
@@ -183,7 +183,7 @@ class Streams:
         self._remove(target, 0)
         self._native.llama_memory_seq_cp(self._memory, source, target, -1, -1)
         held = self.held[source]
-        # A stream may hold generated tokens behind its prompt; they are not to be taken over.
+        # A stream may hold generated tokens after its prompt; they are not copied.
         self._remove(target, len(held.ids))
         self.held[target] = HeldTokens(held.ids, held.logprobs)
 
@@ -218,7 +218,7 @@ class Streams:
         return np.ctypeslib.as_array(logits, (rows, self._vocab_size))
 
     def _check(self, ids: Ids, places: Numbers, streams: Numbers) -> None:
-        """What llama.cpp would answer by ending the process."""
+        """Reject input on which llama.cpp would abort the process."""
         if not self._context:
             raise ModelError('the embedded model is closed.')
         for what, values, bound in (

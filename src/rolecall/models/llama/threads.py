@@ -1,7 +1,7 @@
-"""How many threads compute: as many as help right now.
+"""Chooses the number of threads: as many as help right now.
 
-Threads that share a core with somebody else wait for each other, so on a busy machine two may be far slower than one.
-What is computed does not depend on their number, so it is found by trying, with a small part of the time.
+Threads that share a core with other work wait for each other, so on a busy machine two can be far slower than one.
+The result does not depend on the number, so it is measured, using a small part of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def available_cores() -> int:
 
 
 def busy_threads() -> int:
-    """How many threads of the machine want a core besides the one that asks; 0 where the system does not tell."""
+    """How many other threads on the machine are running; 0 where the system does not say."""
     try:
         with open('/proc/stat', encoding='ascii') as file:
             running = next((line.split()[1] for line in file if line.startswith('procs_running')), '1')
@@ -62,7 +62,7 @@ class ThreadTuner:
         self._tried = 0
 
     def portion(self, most: int) -> int:
-        """How many tokens to take next: few at first, and when another number of threads is to be tried."""
+        """How many tokens to compute next: few at first, and before trying another number of threads."""
         known = (_is_prompt(most), self._best(most)) in self._rates
         return min(most, _SMALL) if not known or self._trial_due(most) else most
 
@@ -72,7 +72,7 @@ class ThreadTuner:
         if tokens > _SMALL or not self._trial_due(tokens):
             return best
         other = self._neighbour(best)
-        # Threads of ours that have just worked may still be seen at work.
+        # Our own threads that just finished may still count as running.
         if other > best and other + max(0, self._others() - (best - 1)) > self._counts[-1]:
             self._next_trial = self._clock() + _LEAST_WAIT
             self._tried += 1
@@ -80,7 +80,7 @@ class ThreadTuner:
         return other
 
     def note(self, tokens: int, threads: int, seconds: float) -> None:
-        """Take down how long it took."""
+        """Record how long it took."""
         was_trial = threads != self._best(tokens)
         key = _is_prompt(tokens), threads
         rate = tokens / max(seconds, 1e-9)
@@ -95,7 +95,7 @@ class ThreadTuner:
         return len(self._counts) > 1 and known and self._clock() >= self._next_trial
 
     def _best(self, tokens: int) -> int:
-        """The quickest for work of this kind, where two or more were tried; else what was best for the other kind."""
+        """The fastest for this kind of work once two were tried; otherwise the best of the other kind."""
         known = [count for count in self._counts if (_is_prompt(tokens), count) in self._rates]
         if len(known) < 2:
             return self._favourite
@@ -108,5 +108,5 @@ class ThreadTuner:
 
 
 def _is_prompt(tokens: int) -> bool:
-    """Work of like kind is compared: steps of a few tokens are bound by memory, prompts by computing."""
+    """Only similar work is compared: short steps are bound by memory, prompts by compute."""
     return tokens >= _SMALL

@@ -1,4 +1,4 @@
-"""The tokenizer inside a GGUF file, run by llama.cpp itself: what it gives is what the model is fed."""
+"""The tokenizer in a GGUF file, run by llama.cpp itself: the ids are those the model receives."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _spells(byte: int, tokens: Container[object]) -> bool:
 
 
 class LlamaVocabulary:
-    """A `rolecall.tokenizers.tokenizer.Tokenizer`. Any thread may use it."""
+    """A GGUF file's `rolecall.tokenizers.tokenizer.Tokenizer`. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -88,7 +88,7 @@ class LlamaVocabulary:
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """The tokens that end an answer."""
+        """The end-of-generation tokens."""
         return tuple(number for number in range(self.size) if self._native.llama_vocab_is_eog(self._vocab, number))
 
     @cached_property
@@ -102,13 +102,13 @@ class LlamaVocabulary:
         return any(self.bytes_of(number).startswith(b' ') for number in self.encode('a')[:1])
 
     def is_control(self, number: int) -> bool:
-        """Whether a token steers instead of being text."""
+        """Whether a token is a control token."""
         return bool(self._native.llama_vocab_is_control(self._vocab, number))
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         data = replace_lone_surrogates(text).encode()
         if len(data) > _LONGEST:
-            raise ModelError(f'a text of {len(data):,} bytes is longer than llama.cpp takes.')
+            raise ModelError(f'a text of {len(data):,} bytes is too long for llama.cpp.')
         room = len(data) + 8
         for _ in range(2):
             ids = (ctypes.c_int32 * room)()
@@ -116,10 +116,10 @@ class LlamaVocabulary:
             if found >= 0:
                 return list(ids[:found])
             room = -found
-        raise ModelError('llama.cpp could not make tokens of a text.')
+        raise ModelError('llama.cpp could not tokenize a text.')
 
     def bytes_of(self, number: int) -> bytes:
-        """What a token stands for, special ones by their name. It may be part of a character."""
+        """The bytes of a token; of a special token, its name. They may be part of a character."""
         if number not in self._bytes:
             self._bytes[number] = self._piece(number)
         return self._bytes[number]
@@ -139,7 +139,7 @@ class LlamaVocabulary:
         return len(self.encode(text))
 
     def _stops(self, ids: Sequence[int], text: str) -> Iterator[int]:
-        """The character behind each token: bytes laid along the text, but for a first space that is not in it."""
+        """Where each token ends, in characters: its bytes laid along the text, minus an added leading space."""
         characters = [place for place, letter in enumerate(text) for _ in letter.encode()]
         data = text.encode()
         end = 0

@@ -1,4 +1,4 @@
-"""Entries of OpenAI-compatible models, understood: ours, OpenCompass' and AISBench's spellings of the same things."""
+"""Reads the entries of OpenAI-compatible models, in our spelling and those of OpenCompass and AISBench."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _OPTIONS = (
 )
 _LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
 _TEXT_LENGTH = 512
-"""A server left to itself completes sixteen tokens."""
+"""Without a length, servers complete sixteen tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAISettings:
-    """An entry, understood."""
+    """The settings read from an entry."""
 
     model: str
     chat: bool
@@ -68,7 +68,7 @@ class OpenAISettings:
     max_seq_len: int | None = None
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """All of a request but the prompt. What the call asks for wins over the entry; `extra_body` over both."""
+        """The request body without the prompt. The call's parameters win over the entry's; `extra_body` over both."""
         asked = sampling.as_dict()
         length = asked.pop('max_out_len', self.length)
         least = asked.pop('min_out_len', None)
@@ -80,13 +80,13 @@ class OpenAISettings:
         return body | self.extra_body
 
     def with_messages(self, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The whole of a request to a chat model; an answer that the messages begin is gone on with, if it can."""
+        """The body of a chat request; a trailing assistant message is continued where the server can."""
         begun = self.capabilities.prefill and messages and messages[-1].get('role') == 'assistant'
         goes_on = {'add_generation_prompt': False, 'continue_final_message': True} if begun else {}
         return {**body, **goes_on, 'messages': messages}
 
     def scoring_body(self) -> dict[str, Any]:
-        """All of a request for the log-probabilities of a prompt but the prompt; one token is the least to generate."""
+        """The body of a scoring request without the prompt. One token is the fewest that can be generated."""
         body: dict[str, Any] = {'model': self.model, 'max_tokens': 1, 'temperature': 0}
         if self.score == 'echo':
             return body | {'echo': True, 'logprobs': 1} | self.extra_body
@@ -95,7 +95,7 @@ class OpenAISettings:
 
 
 def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[OpenAISettings, Address]:
-    """What the model is asked for, and where."""
+    """The settings and the server address of an entry."""
     reader.refuse_misspelt(_OPTIONS)
     kind = part_name(entry.get('type', ''))
     chat = (reader.one_of('endpoint', ('chat', 'completions')) or _usual_endpoint(kind)) == 'chat'
@@ -154,12 +154,12 @@ def read_client(reader: OptionReader, address: Address, *, model: str) -> HttpCl
 
 
 def read_headers(reader: OptionReader) -> dict[str, str]:
-    """Header lines to send along."""
+    """Extra headers to send."""
     return {str(name): str(value) for name, value in reader.mapping('headers', 'extra_headers').items()}
 
 
 def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
-    """The address an entry names, in one of the ways entries do."""
+    """The server address of an entry, in any of the usual spellings."""
     names = ('openai_api_base', 'base_url', 'url')
     given = reader.texts(*names) or ()
     if len(given) > 1:
@@ -177,7 +177,7 @@ def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[st
         return read_address(written, endpoints=endpoints)
     except ValueError as error:
         name = next((name for name in names if reader.texts(name)), 'host_ip')
-        reader.refuse(name, 'this is no address of a server.', f'{str(error)[:1].upper()}{str(error)[1:]}.')
+        reader.refuse(name, 'this is not a server address.', f'{str(error)[:1].upper()}{str(error)[1:]}.')
         return Address('http://localhost/v1')
 
 

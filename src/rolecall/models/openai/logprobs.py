@@ -1,7 +1,7 @@
 """Log-probabilities of a prompt's own tokens, as servers give them back.
 
-Some servers accept the question and answer another: the generated token alone, or nothing for the prompt. Such an
-answer would make every label equally likely, so it is an error here.
+Some servers accept the request but return only the generated token, or nothing for the prompt. That would
+make every label equally likely, so it is an error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ UNKNOWN = -1
 
 
 class NoPromptLogprobsError(ValueError):
-    """The server's answer holds no log-probabilities of the prompt."""
+    """The server's reply has no log-probabilities of the prompt."""
 
 
 def read_echo(
     answer: Mapping[str, Any], *, prompt: str | Sequence[int], tokenizer: Tokenizer | None = None, seconds: float = 0.0
 ) -> Scored:
-    """The scores in an answer of /completions to `echo` with `logprobs`. What was generated is left out."""
+    """The scores in a /completions reply to `echo` with `logprobs`, without the generated token."""
     found = answer['choices'][0].get('logprobs') or {}
     tokens, logprobs = found.get('tokens') or [], found.get('token_logprobs') or []
     size = _prompt_size(answer, prompt, tokens)
@@ -61,7 +61,7 @@ def read_prompt_logprobs(
     tokenizer: Tokenizer | None = None,
     seconds: float = 0.0,
 ) -> Scored:
-    """The scores in an answer to `prompt_logprobs`: one entry for each token, keyed by its id, the first empty."""
+    """The scores in a reply to `prompt_logprobs`: one entry per token, keyed by its id, the first empty."""
     choice = answer['choices'][0]
     found = answer.get('prompt_logprobs') or choice.get('prompt_logprobs')
     if not found:
@@ -98,7 +98,7 @@ def _scored(
     seconds: float,
 ) -> Scored:
     if any(logprob is None for logprob in logprobs[1:]):
-        raise NoPromptLogprobsError('the tokens of the prompt have none')
+        raise NoPromptLogprobsError('its tokens have none')
     offsets: tuple[tuple[int, int], ...] = ()
     if prompt is not None and not isinstance(prompt, str):
         ids = list(prompt) if len(prompt) == len(ids) else ids
@@ -113,7 +113,7 @@ def _scored(
 def _own_tokens(
     tokenizer: Tokenizer, prompt: str, ids: Sequence[int]
 ) -> tuple[list[int], tuple[tuple[int, int], ...]] | None:
-    """Ids and places by the model's own tokenizer, if it cuts the prompt as the server did."""
+    """Ids and ranges from the model's own tokenizer, if it splits the prompt as the server did."""
     cut = tokenizer.offsets(prompt)
     own, places = [token for token, _, _ in cut], [(start, stop) for _, start, stop in cut]
     if tokenizer.adds_bos and tokenizer.bos_id is not None and len(ids) == len(own) + 1:
@@ -123,7 +123,7 @@ def _own_tokens(
 
 
 def place_tokens(tokens: Sequence[str | None], text: str) -> tuple[tuple[int, int], ...]:
-    """Where each token stands in the text; nothing if the tokens do not make up the text.
+    """The character range of each token; empty if the tokens do not add up to the text.
 
     The first may be a marker that is not in the text, or unknown. Of a character that is split over several tokens the
     first has it and the others are empty.

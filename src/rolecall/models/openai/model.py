@@ -1,6 +1,6 @@
 """Models behind OpenAI-compatible servers: chat completions for messages, completions for texts and token ids.
 
-OpenCompass' and AISBench's entries of this kind are understood as they are; docs/models.md lists every option.
+OpenCompass and AISBench entries work unchanged; docs/models.md lists every option.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rolecall.render.spans import Request
 __all__ = ['OpenAIModel', 'build']
 
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError)
-"""What reading an answer runs into that is not of the form the protocol gives it."""
+"""Errors that reading a malformed reply raises."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -69,15 +69,15 @@ class OpenAIModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Server, endpoint, model, and what the entry itself makes part of every request."""
+        """Server, endpoint, model, and what the entry adds to every request."""
         return {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply for each request."""
+        """One reply per request."""
         return await run_together([self._request_reply(request, sampling) for request in requests])
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; the pieces of its text are told as they come."""
+        """The reply to one request; `on_text` is called with each piece of text as it arrives."""
         return await self._request_reply(request, sampling, on_text)
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
@@ -120,7 +120,7 @@ class OpenAIModel:
     async def _score_request(self, request: Request) -> Scored:
         if self._settings.score is None:
             raise ModelError(
-                f'{self._client.about}: the entry does not say that the server can score prompts. '
+                f'{self._client.about}: the entry does not say whether the server returns prompt log-probabilities. '
                 "Set score='echo' or score='prompt_logprobs' if it can."
             )
         body = await self._build_body(request, self._settings.scoring_body())
@@ -135,7 +135,7 @@ class OpenAIModel:
             return read_prompt_logprobs(answer, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
         except NoPromptLogprobsError as error:
             raise ModelError(
-                f'{self._client.about}: the server does not give the log-probabilities of the prompt ({error}).'
+                f'{self._client.about}: the server returned no prompt log-probabilities ({error}).'
             ) from error
         except _MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
@@ -147,7 +147,7 @@ class OpenAIModel:
             return {**body, 'prompt': self._text_prompt(request)}
         if not is_messages(request):
             raise ModelError(
-                f'{self._client.about}: this is a chat model and takes messages, not a text. Give it a meta template '
+                f'{self._client.about}: this is a chat model: it takes messages, not text. Give it a meta template '
                 "with api_role, or ask the server's completions with endpoint='completions'."
             )
         return self._settings.with_messages(
@@ -158,19 +158,17 @@ class OpenAIModel:
         if isinstance(request, str):
             return request
         if is_messages(request):
-            raise ModelError(
-                f"{self._client.about}: this model completes texts and takes no messages. Use endpoint='chat'."
-            )
+            raise ModelError(f"{self._client.about}: this model takes text, not messages. Use endpoint='chat'.")
         ids = self._counter.ids([entry for entry in request if isinstance(entry, (int, str))])
         if ids is None:
             raise ModelError(
-                f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer is at hand for the text. '
+                f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer was found for the text. '
                 'Name one as `tokenizer_path`.'
             )
         return ids
 
     async def _served_model(self) -> str:
-        """The one model that the server offers, for entries that leave it open."""
+        """The only model the server offers, for entries that do not name one."""
         if self._served is None or (self._served.done() and self._served.exception() is not None):
             self._served = asyncio.ensure_future(self._fetch_model_name())
         return await asyncio.shield(self._served)
@@ -184,6 +182,6 @@ class OpenAIModel:
         if len(offered) != 1:
             raise ModelError(
                 f'{self._client.address.root} offers {len(offered)} models ({", ".join(offered[:8])}): '
-                'say which one as `model`.'
+                'name one as `model`.'
             )
         return offered[0]

@@ -1,4 +1,4 @@
-"""OpenAI's wire format: messages written in it, replies and streams read back."""
+"""OpenAI's wire format: writes messages, reads replies and streams."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 
 async def prepare_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
-    """The messages as they are `written`. Files are read in a thread."""
+    """`write_messages`, in a thread if files must be read."""
     if inline_files and any(_has_media(message) for message in messages):
         return await asyncio.to_thread(write_messages, messages, inline_files=True)
     return write_messages(messages, inline_files=False)
 
 
 def write_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
-    """The messages to send; plain ones are not touched."""
+    """The messages as they are sent; plain ones are unchanged."""
     if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
         return messages
     return [_write_message(message, inline_files=inline_files) for message in messages]
@@ -70,7 +70,7 @@ _TEXT_KEYS = ('content', *_REASONING, 'refusal')
 
 
 def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags: tuple[str, str] = THINK) -> Reply:
-    """The reply in an answer of /chat/completions or /completions.
+    """The reply in a response of /chat/completions or /completions.
 
     >>> read_reply({'choices': [{'message': {'content': 'Four'}, 'finish_reason': 'stop'}]}).text
     'Four'
@@ -97,12 +97,12 @@ def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
 
 
 def _as_text(value: object) -> str:
-    """What should be a text, as one."""
+    """A value that should be a string, as one."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _split_content(content: object) -> tuple[str, str]:
-    """The text and the thinking of a message's content, which is a string, nothing, or a list of parts."""
+    """The text and the reasoning of a message's content: a string, None, or a list of parts."""
     if content is None or isinstance(content, str):
         return content or '', ''
     if not isinstance(content, list):
@@ -118,7 +118,7 @@ def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parse_arguments(write_plain_messages: Any) -> Any:
-    """Arguments of a call as values: decoded once if they are JSON, left as they are if they are not.
+    """The arguments of a tool call, decoded if they are JSON, otherwise unchanged.
 
     >>> parse_arguments('{"city": "Rome"}'), parse_arguments(''), parse_arguments('{oops')
     ({'city': 'Rome'}, {}, '{oops')
@@ -132,7 +132,7 @@ def parse_arguments(write_plain_messages: Any) -> Any:
 
 
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
-    """What the server says the call cost."""
+    """The token counts the server reports."""
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get('prompt_tokens_details')
     cached = _read_count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
@@ -149,7 +149,7 @@ def _read_count(told: object) -> int | None:
 
 
 class StreamedAnswer:
-    """Collects the pieces of a streamed answer.
+    """Assembles a streamed reply.
 
     >>> answer = StreamedAnswer()
     >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'Fo'}}]})
@@ -177,11 +177,11 @@ class StreamedAnswer:
 
     @property
     def finished(self) -> bool:
-        """Whether every choice has come to its end."""
+        """Whether every choice has finished."""
         return bool(self._choices) and all(choice['finish_reason'] for choice in self._choices.values())
 
     def join(self) -> dict[str, Any]:
-        """The answer as it would have come in one piece."""
+        """The reply as it would have arrived without streaming."""
         choices = [_join_choice(choice) for _, choice in sorted(self._choices.items())]
         return {'choices': choices, 'usage': self._usage}
 
@@ -208,7 +208,7 @@ def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_delta(event: Any) -> str:
-    """The text that an event of a stream adds to the (first) answer."""
+    """The text a stream event adds to the first choice."""
     first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
     said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
     return said if isinstance(said, str) else ''

@@ -29,7 +29,7 @@ __all__ = ['BatchGenerator', 'RowSampler', 'build_row_sampler']
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSampler:
-    """Turns scores into such whose highest is a draw: Gumbel noise is added to log-probabilities."""
+    """Samples by adding Gumbel noise to the scores, so that the highest is a random draw."""
 
     narrowing: Sequence[Any]
     generators: Sequence[Any]
@@ -45,11 +45,11 @@ class RowSampler:
 
 
 def build_row_sampler(rows: Sequence[Sequence[int]], decoding: TransformersDecoding, device: Any) -> RowSampler | None:
-    """How to draw for these prompts; None where the likeliest token is to be taken."""
+    """The sampler for these prompts; None for greedy decoding."""
     if not decoding.temperature:
         return None
     if decoding.beams > 1:
-        raise ModelError('beam search takes no temperature here: leave num_beams or temperature out.')
+        raise ModelError('beam search does not take a temperature: remove num_beams or temperature.')
     transformers = import_hf_package('transformers')
     steps: list[Any] = []
     if decoding.temperature != 1:
@@ -78,22 +78,22 @@ _WORTH_SHARING = 16
 
 @dataclass(slots=True, eq=False)
 class BatchGenerator:
-    """Answers prompts with one model, `rows` at a time."""
+    """Generates answers with one model, `rows` prompts at a time."""
 
     loaded: LoadedModel
     rows: int
     max_seq_len: int | None = None
     shares: bool = True
-    """False: every prompt is computed from its first token, for comparison."""
+    """False: compute every prompt from its first token, for comparison."""
     stopped: Callable[[], bool] = bool
     _last: tuple[Ids, Context] = field(default=((), Context()))
 
     def forget(self) -> None:
-        """Let go of the prompt that is remembered."""
+        """Forget the remembered prompt."""
         self._last = ((), Context())
 
     def generate(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding) -> list[Reply]:
-        """One reply for each prompt, in their order."""
+        """One reply per prompt, in order."""
         replies: dict[int, Reply] = {}
         order = sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids), reverse=True)
         for room, numbers in groupby(
@@ -129,7 +129,7 @@ class BatchGenerator:
 
     def _run_batch(self, prompts: Sequence[Ids], decoding: TransformersDecoding, room: int) -> list[Reply]:
         began = time.perf_counter()
-        # A model cannot go on after nothing: an empty prompt is an end of text, after which another begins.
+        # A model cannot continue from nothing: an empty prompt becomes one end-of-text token.
         rows = [ids or (self.loaded.pad_id,) for ids in prompts]
         contexts, new = self._share_prefix(rows) if decoding.beams == 1 else ([Context() for _ in rows], 0)
         cache, _ = cache_of(contexts)
@@ -147,9 +147,9 @@ class BatchGenerator:
         return replies
 
     def _share_prefix(self, rows: Sequence[Ids]) -> tuple[list[Context], int]:
-        """What all rows begin with, computed once, and how many tokens of that are new.
+        """The rows' common prefix, computed once, and how many of its tokens are new.
 
-        Rows stand flush right, the longest first. A shorter one therefore has less of the prefix in the cache.
+        Rows are right-aligned, longest first. A shorter one therefore has less of the prefix in the cache.
         """
         nothing = [Context() for _ in rows]
         if not self.shares or not self.loaded.shares:
@@ -190,7 +190,7 @@ class BatchGenerator:
                 logits_processor=transformers.LogitsProcessorList([drawn] if drawn else []),
                 **({} if cache is None else {'past_key_values': cache}),
             )
-        except ValueError as error:  # settings that do not go together
+        except ValueError as error:  # incompatible settings
             raise ModelError(f'these generation settings cannot be used: {error}') from error
         return [row[longest:] for row in made.tolist()]
 
@@ -215,7 +215,7 @@ def _generation_config(
 
 
 class _StopTracker:
-    """Where answers end: at an EOS, or with the token that completes a stop."""
+    """Where answers end: at an EOS, or at the token that completes a stop string."""
 
     def __init__(
         self, loaded: LoadedModel, rows: Sequence[Ids], decoding: TransformersDecoding, stopped: Callable[[], bool]
@@ -226,12 +226,12 @@ class _StopTracker:
         self.stops = tuple(stop for stop in decoding.stops if stop and stop not in special)
         self.tokenizer, self.rows, self.stopped = loaded.tokenizer, rows, stopped
         self.longest, self.min_new, self.watches = max(map(len, rows)), decoding.min_new, decoding.beams == 1
-        # A token is a byte at least, so no more tokens than this can hold a stop.
+        # A token is at least one byte, so a stop spans no more tokens than this.
         self.window = max((len(stop.encode()) for stop in self.stops), default=0) + 1
         self.ends: dict[int, int] = {}
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Whether each row is at its end."""
+        """Whether each row has ended."""
         torch = import_hf_package('torch')
         new = input_ids.shape[-1] - self.longest
         if self.stopped():
@@ -241,7 +241,7 @@ class _StopTracker:
             for number in self._find_stopped_rows(tails):
                 self.ends[number] = new
         ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
-        if self.ends:  # only then, since a list that goes to an accelerator makes it wait
+        if self.ends:  # only then: moving a list to an accelerator makes it wait
             ended[[*self.ends]] = True
         return ended
 
@@ -256,7 +256,7 @@ class _StopTracker:
         return decode_continuation(self.tokenizer, self.rows[number], ids)
 
     def answer(self, number: int, made: Sequence[int]) -> tuple[Sequence[int], str, str]:
-        """The tokens that were made, the text that is the answer, and why it ended."""
+        """The generated tokens, the text of the answer, and why it ended."""
         eos = next((place for place, token in enumerate(made) if token in self.ids and place >= self.min_new), None)
         stop = self.ends.get(number)
         if eos is not None and (stop is None or eos < stop):

@@ -29,11 +29,11 @@ _DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
 
 @dataclass(frozen=True, slots=True)
 class TransformersSettings:
-    """A model entry, understood."""
+    """The settings read from an entry."""
 
     source: WeightsSource
     chat: bool = False
-    """Whether the model's own chat template makes its prompts."""
+    """Whether prompts are rendered with the model's chat template."""
     batch_size: int = 8
     max_seq_len: int | None = None
     max_out_len: int = 512
@@ -42,13 +42,13 @@ class TransformersSettings:
     generation: Mapping[str, Any] = field(default_factory=dict)
 
     def decoding(self, sampling: Sampling) -> TransformersDecoding:
-        """How to answer: what a request asks for goes before what the entry says."""
+        """Decoding options; the request's parameters win over the entry's."""
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         eos = said.pop('eos_token_id', None)
         draws = said.pop('do_sample', None)
         temperature = said.pop('temperature', None)
         if said.pop('num_return_sequences', 1) != 1:
-            raise ModelError('num_return_sequences: to draw several answers is for the inferencer to ask.')
+            raise ModelError('num_return_sequences: set it on the inferencer, not on the model.')
         stops = (*sampling.stop, *(said.pop('stop_strings', None) or ()), *self.stops)
         return TransformersDecoding(
             max_new=_first(sampling.max_out_len, said.pop('max_new_tokens', None), self.max_out_len),
@@ -65,21 +65,21 @@ class TransformersSettings:
 
 
 def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> TransformersSettings:
-    """Understand an entry; everything that is wrong with it is told at once."""
+    """Read an entry; all its problems are reported at once."""
     reader = OptionReader(entry, name)
     reader.refuse_misspelt(_OPTIONS)
     if entry.get('peft_path'):
         reader.refuse(
             'peft_path',
-            'adapters are not loaded: a score should belong to weights that can be named.',
+            'adapters are not supported: a score must belong to identifiable weights.',
             "Merge the adapter into the model (peft's merge_and_unload), save that, and give its folder as path.",
         )
     path = reader.text('path')
     if path is None:
-        reader.refuse('path', 'it is missing: give the folder of a model, or its name on the hub.')
+        reader.refuse('path', 'missing: give the folder of a model or its name on the hub.')
     device = reader.text('device')
     if device is not None and not _DEVICE.fullmatch(device):
-        reader.refuse('device', f'unknown device {device!r}.', "It is 'cpu', 'cuda' or 'cuda:1', for example.")
+        reader.refuse('device', f'unknown device {device!r}.', "Use 'cpu', 'cuda' or 'cuda:1', for example.")
     least = entry.get('min_out_len')
     model_kwargs, tokenizer_kwargs = reader.mapping('model_kwargs'), reader.mapping('tokenizer_kwargs')
     dtypes = [entry.get('dtype'), *(model_kwargs.pop(key, None) for key in ('dtype', 'torch_dtype'))]
@@ -108,7 +108,7 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
 
 
 def _dtype(reader: OptionReader, given: Iterable[object]) -> str | None:
-    """The name of a dtype: a text, torch's own, or a reference to it in a config that was read without torch."""
+    """The name of a dtype: a string, torch's own, or a reference to it in a config read without torch."""
     name = next((str(value).removeprefix('torch.') for value in given if value is not None), None)
     if name is not None and name not in DTYPES:
         reader.refuse('dtype', f'unknown dtype {name!r}.', f'Known: {", ".join(DTYPES)}.')
@@ -123,13 +123,13 @@ _NOT_WEIGHTS = (
     *('token', 'use_auth_token', 'hf_token'),
     *('device_map', 'cache_dir', 'local_files_only', 'max_memory', 'offload_folder', 'low_cpu_mem_usage'),
 )
-"""Arguments of loading that change no reply, or that nobody may see."""
+"""Loading arguments that do not affect replies, or that are secret."""
 _LIMITS = ('max_position_embeddings', 'n_positions', 'max_sequence_length')
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model on this machine, or not yet: then little is known."""
+    """What a model's files say; little, if they are not on this machine yet."""
 
     settings: TransformersSettings
 
@@ -154,7 +154,7 @@ class ModelFiles:
 
     @cached_property
     def max_seq_len(self) -> int | None:
-        """What the entry says, or the model's own limit; never more than there are learnt positions."""
+        """The entry's limit, or the model's own; never more than its learned positions."""
         config = self._config
         said, learnt = self.settings.max_seq_len, config.get('n_positions')
         if said is not None:
@@ -163,11 +163,11 @@ class ModelFiles:
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer, if it can be had without the model's engine and without the network."""
+        """The tokenizer, if it can be loaded without the engine and without the network."""
         return self.settings.source.local_tokenizer()
 
     def encoder(self, tokenizer: Tokenizer) -> PromptEncoder:
-        """Requests to token ids, as this model wants them."""
+        """The encoder of requests for this model."""
         return PromptEncoder(tokenizer, begins=not self.settings.chat)
 
     @cached_property
@@ -175,12 +175,12 @@ class ModelFiles:
         folder = Path(self.settings.source.path).expanduser()
         if folder.is_dir():
             return folder
-        found = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model that is kept here
+        found = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model in the local cache
         return None if found is None else Path(found.name).parent
 
     @cached_property
     def _config(self) -> Mapping[str, Any]:
-        """The model's config.json; of a model of several parts, that of the text part."""
+        """The model's config.json; for a multi-part model, its text part."""
         file = self._folder and self._folder / 'config.json'
         if not file or not file.is_file():
             return {}

@@ -1,7 +1,7 @@
-"""Log-probabilities of prompt tokens: what prompts share is computed once, within a call and from call to call.
+"""Log-probabilities of prompt tokens. Shared prefixes are computed once, within a call and between calls.
 
-The prompts of a call form a tree (`transformers_prefixes`). Branches of the same depth run side by side, filled up on
-the right, where a causal model does not look; the scores do not depend on who else is in a batch.
+The prompts of a call form a tree (`prefixes.py`). Branches of the same depth run in one batch, padded on
+the right, where a causal model does not look; the scores do not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IDLE = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """The last prompt, as far as it was computed, with the log-probabilities of its tokens."""
+    """The computed part of the last prompt, with the log-probabilities of its tokens."""
 
     ids: Ids = ()
     logprobs: tuple[float | None, ...] = ()
@@ -44,7 +44,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Row:
-    """A branch to be computed after a context."""
+    """A branch to compute after a context."""
 
     branch: Branch
     context: Context
@@ -60,23 +60,23 @@ class _Row:
 
 @dataclass(slots=True, eq=False)
 class PromptScorer:
-    """Scores prompts with one model. `room` bounds the tokens, cached ones included, that one pass may hold."""
+    """Scores prompts with one model. `room` bounds the tokens of one pass, cached ones included."""
 
     loaded: LoadedModel
     room: int
     shares: bool = True
-    """False: every prompt is computed from its first token, for comparison."""
+    """False: compute every prompt from its first token, for comparison."""
     keeps: bool = True
     """Whether the last prompt is remembered for the next call."""
     stopped: Callable[[], bool] = bool
     computed: int = 0
-    """The tokens computed so far, fillers left out."""
+    """Tokens computed so far, without padding."""
     _kept: _Kept = field(default_factory=_Kept)
     _last: tuple[Ids, Context] = field(default=((), Context()))
     _charged: dict[Ids, int] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Let go of the prompt that is remembered."""
+        """Forget the remembered prompt."""
         self._kept = _Kept()
 
     def score(self, prompts: Sequence[TokenPrompt]) -> list[Scored]:
@@ -97,7 +97,7 @@ class PromptScorer:
 
     def _build_scored(self, prompt: TokenPrompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
         new = self._charged.get(prompt.ids, 0)
-        self._charged[prompt.ids] = 0  # the same prompt again costs nothing
+        self._charged[prompt.ids] = 0  # repeating a prompt costs nothing
         usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
         return Scored(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage)
 
@@ -106,7 +106,7 @@ class PromptScorer:
         return _ON_CUDA if self.loaded.device.type == 'cuda' else _ON_CPU
 
     def _run(self, rows: Iterable[_Row]) -> None:
-        """Compute branches and, depth first, what grows out of them, so that few contexts are held at a time."""
+        """Compute branches depth first, so that few contexts are held at a time."""
         known = [self._reuse_kept(row) for row in rows]
         fed = [row for row in known if row.tokens]
         for row in known:
@@ -117,7 +117,7 @@ class PromptScorer:
             self._run([_Row(child, context) for row, context in pairs for child in row.branch.children])
 
     def _reuse_kept(self, row: _Row) -> _Row:
-        """The row after the last call's prompt instead, if that goes further; its last common token is fed again."""
+        """Continue from the last call's prompt instead, if it covers more; its last common token is fed again."""
         branch, kept = row.branch, self._kept
         if not self.loaded.shares or not self.shares:
             return row
@@ -130,14 +130,14 @@ class PromptScorer:
         return _Row(branch, kept.context.first(known - 1))
 
     def _charge(self, row: _Row) -> None:
-        """Put the new tokens of a branch on the bill of its first prompt."""
+        """Charge the new tokens of a branch to its first prompt."""
         branch = row.branch
         whole = not row.tokens and row.context.length > branch.start
         self._charged[branch.ids] += 0 if whole else branch.stop - row.context.length
         self.computed += len(row.tokens)
 
     def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-        """Rows of like length whose contexts lie in the same tensors, as many as there is room for."""
+        """Rows of similar length whose contexts share tensors, as many as fit."""
         by_place = sorted(rows, key=lambda row: (id(row.context.layers), -len(row.tokens)))
         for _, group in groupby(by_place, key=lambda row: id(row.context.layers)):
             batch: list[_Row] = []
@@ -152,7 +152,7 @@ class PromptScorer:
         fed = [len(row.tokens) for row in batch]
         filled = len(batch) * max(fed)
         held = filled + len(batch) * max(row.context.length for row in batch)
-        # A GPU computes fillers beside tokens for nothing; a CPU pays for them.
+        # Padding is free on a GPU but not on a CPU.
         wasteful = self.loaded.device.type == 'cpu' and filled > 1.2 * sum(fed) + _IDLE
         return held <= self.room and filled <= self._at_once and not wasteful
 
@@ -167,11 +167,11 @@ class PromptScorer:
                 raise ModelError(f'out of memory at a prompt of {batch[0].width} tokens: {error}') from error
         torch.cuda.empty_cache()
         half = len(batch) // 2
-        # The halves lie in tensors of their own, as if they had been batches from the start.
+        # The halves get their own tensors, as if they had been separate batches.
         return [*self._run_batch(batch[:half]), *self._run_batch(batch[half:])]
 
     def _forward(self, batch: Sequence[_Row]) -> list[Context]:
-        """Run the model, note the log-probabilities of what follows, and give each row's tokens as a context."""
+        """Run the model, record the log-probabilities, and return each row's tokens as a context."""
         contexts = [row.context for row in batch]
         arguments = tensors([row.tokens for row in batch], contexts, self.loaded)
         before, cache = 0, None
@@ -212,7 +212,7 @@ class PromptScorer:
 
 
 def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
-    """Where in a row's output the score of which token stands: place, token, and where it is to be noted."""
+    """For each score to read: its position in the row's output, the token, and where to record it."""
     branch, known = row.branch, row.context.length
     for place in range(known + 1, branch.stop):
         yield place - known - 1, branch.ids[place], branch, place - branch.start
@@ -223,7 +223,7 @@ def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
 def _collect_scores(
     branches: Iterable[Branch], before: tuple[float | None, ...] = ()
 ) -> Iterator[tuple[Ids, tuple[float | None, ...]]]:
-    """Every prompt of a tree (and every prefix that is a branching point) with its log-probabilities."""
+    """Every prompt of a tree (and every branching point) with its log-probabilities."""
     for branch in branches:
         logprobs = (*before, *branch.logprobs)
         yield branch.ids[: branch.stop], logprobs

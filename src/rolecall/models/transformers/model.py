@@ -1,6 +1,6 @@
-"""Causal language models run by `transformers`, on a CPU or on CUDA (extra `[hf]`).
+"""Causal language models run by `transformers`, on CPU or CUDA (extra `[hf]`).
 
-Nothing is loaded before the first request; all work of a model is done in one thread of its own.
+Nothing is loaded before the first request; each model works in its own thread.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ['TransformersModel', 'build']
 T = TypeVar('T')
 
 _LONGEST = 4096
-"""The length of prompt that a batch must have room for where nothing is said."""
+"""The prompt length a batch has room for if no limit is known."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
     """A model on this machine, by Transformers and PyTorch.
 
-    Its weights are loaded when it is first asked.
+    Its weights are loaded at the first request.
 
     >>> model = build({'type': 'HuggingFaceBaseModel', 'path': 'some/model', 'batch_size': 4}, name='some')
     >>> model.batch, model.capabilities.score, model.max_seq_len
@@ -61,7 +61,7 @@ class TransformersModel:
 
     @property
     def score_batch(self) -> int:
-        """How many requests one call of `score` can carry: what they share is computed once, tails side by side."""
+        """How many requests one call of `score` takes: shared prefixes are computed once, tails in batches."""
         return 8 * self._settings.batch_size
 
     @property
@@ -80,12 +80,12 @@ class TransformersModel:
         return await self._in_thread(lambda engine: engine.score(requests))
 
     async def forget(self) -> None:
-        """Let go of the last prompt, so that the next call computes everything anew."""
+        """Forget the last prompt; the next call computes everything."""
         await self._in_thread(lambda engine: engine.forget())
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is at hand."""
+        """The model's tokenizer, if it is on this machine."""
         return self._files.tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
     def count(self, request: Request) -> int | None:
@@ -106,7 +106,7 @@ class TransformersModel:
         if self._engine is None:
             try:
                 loaded = self._settings.source.load(self._files.tokenizer)
-            except RolecallError as error:  # what cannot be loaded now cannot be loaded for the next request either
+            except RolecallError as error:  # loading will fail for the next request too
                 self._failure = error
                 raise
             self._engine = self._build_engine(loaded)
@@ -132,7 +132,7 @@ class TransformersModel:
 
 @dataclass(slots=True, eq=False)
 class _Engine:
-    """A loaded model at work. What the other kind of work remembers is let go, so that its memory is free."""
+    """A loaded model. Scoring drops what generation remembers, and the other way round, to free memory."""
 
     encoder: PromptEncoder
     scorer: PromptScorer
@@ -156,5 +156,5 @@ class _Engine:
         prompts = [self.encoder.encode(request) for request in requests]
         longest = max((len(prompt.ids) for prompt in prompts), default=0)
         if self.limit is not None and longest > self.limit:
-            raise ModelError(f'a prompt has {longest} tokens, and the model takes {self.limit}.')
+            raise ModelError(f'a prompt has {longest} tokens; the model takes {self.limit}.')
         return self.scorer.score(prompts)

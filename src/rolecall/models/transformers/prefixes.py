@@ -1,6 +1,6 @@
-"""What prompts share: a tree of token ids, and the keys and values of prompts that were computed already.
+"""Shared prefixes: a tree of token ids, and the cached keys and values of computed prompts.
 
-Prefixes are those of whole prompts' ids. Tokenizing the parts of a prompt apart would move the border between them.
+Prefixes are taken from the ids of whole prompts: tokenizing the parts separately would move token boundaries.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Layers: TypeAlias = 'tuple[tuple[Any, Any], ...]'
 
 @dataclass(eq=False, slots=True)
 class Branch:
-    """The tokens `ids[start:stop]`, which all prompts of this branch have after the same `start` tokens."""
+    """The tokens `ids[start:stop]`, shared by all prompts of this branch."""
 
     ids: Ids
-    """The first of its prompts, whole."""
+    """Its first prompt, complete."""
     start: int
     stop: int
     children: list[Branch] = field(default_factory=list)
@@ -46,12 +46,12 @@ class Branch:
 
     @property
     def fed(self) -> int:
-        """Up to where tokens must be computed: the last token of a prompt predicts nothing that is asked for."""
+        """How far to compute: the last token of a prompt predicts nothing that is needed."""
         return self.stop if self.children else self.stop - 1
 
 
 def build_prefix_tree(prompts: Iterable[Ids], *, longest: int, start: int = 0) -> list[Branch]:
-    """The tree of different prompts, given in order; no branch is longer than `longest` tokens.
+    """The tree of distinct, sorted prompts; no branch is longer than `longest` tokens.
 
     >>> [trunk] = build_prefix_tree([(1, 2, 3), (1, 2, 4, 5)], longest=100)
     >>> trunk.ids[: trunk.stop], [branch.ids[branch.start : branch.stop] for branch in trunk.children]
@@ -66,12 +66,12 @@ def build_prefix_tree(prompts: Iterable[Ids], *, longest: int, start: int = 0) -
 
 
 def build_flat_tree(prompts: Iterable[Ids]) -> list[Branch]:
-    """Each prompt as a branch of its own: nothing is shared."""
+    """Each prompt as its own branch: nothing is shared."""
     return [Branch(ids, 0, len(ids)) for ids in prompts]
 
 
 def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two prompts begin with together.
+    """The length of two prompts' common prefix.
 
     >>> shared_length([1, 2, 3], [1, 2, 4])
     2
@@ -96,7 +96,7 @@ class Context:
         return Context(self.layers, self.row, self.left, length)
 
     def copy(self) -> Context:
-        """The same without the rows beside it, whose memory is let go."""
+        """A copy without the other rows, so that their memory is freed."""
         stop = self.left + self.length
         own = (
             tuple(tensor[self.row : self.row + 1, :, self.left : stop].clone() for tensor in pair)
@@ -106,7 +106,7 @@ class Context:
 
 
 def cache_of(contexts: Sequence[Context]) -> tuple[Any, int]:
-    """A cache with a row for each context, filled up on the left, and its length. All lie in the same tensors."""
+    """A cache with a row per context, padded on the left, and its length. All share the same tensors."""
     torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
     cache = transformers.DynamicCache()
     longest = max(context.length for context in contexts)
@@ -124,7 +124,7 @@ def cache_of(contexts: Sequence[Context]) -> tuple[Any, int]:
         return cache, longest
     rows = torch.tensor([[context.row] for context in contexts])
     ends = torch.tensor([[context.left + context.length] for context in contexts])
-    # What stands before a context's first token is masked: any column may stand there.
+    # Columns before a context's first token are masked, so any will do.
     columns = (ends - longest + torch.arange(longest)).clamp(min=0)
     for number, (keys, values) in enumerate(layers):
         rows, columns = rows.to(keys.device), columns.to(keys.device)
@@ -141,7 +141,7 @@ def layers_of(cache: Any) -> Layers:
 
 
 def tensors(rows: Sequence[Sequence[int]], contexts: Sequence[Context], loaded: LoadedModel) -> dict[str, Any]:
-    """The arguments of a forward pass: rows filled up on the right, after contexts filled up on the left."""
+    """The arguments of a forward pass: rows padded on the right, after contexts padded on the left."""
     torch = import_hf_package('torch')
     longest = max(map(len, rows))
     before = max(context.length for context in contexts)
@@ -160,5 +160,5 @@ def tensors(rows: Sequence[Sequence[int]], contexts: Sequence[Context], loaded: 
 
 
 def positions(mask: Any) -> Any:
-    """Where each token stands among those of its own row."""
+    """The position of each token within its row."""
     return (mask.cumsum(-1) - 1).clamp(min=0)

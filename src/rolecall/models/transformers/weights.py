@@ -1,4 +1,4 @@
-"""The weights of a causal language model, as `transformers` loads them, and what an engine must know about them."""
+"""Loads the weights of a causal language model with `transformers`, and inspects them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 _ATTENTION = {'full_attention', 'sliding_attention'}
 _LENGTH_DEPENDENT_ROPE = {'dynamic', 'longrope', 'su'}
 _HARMLESS = {'padding_side', 'truncation_side', 'trust_remote_code', 'use_fast', 'model_max_length'}
-"""Options of a tokenizer that change no id here."""
+"""Tokenizer options that do not change ids."""
 _WEIGHTS = ('.safetensors', '.bin', '.pt', '.pth')
 
 
@@ -38,7 +38,7 @@ def import_hf_package(name: str) -> Any:
 
 
 def release_memory() -> None:
-    """Give back memory of the GPU that nobody uses any more."""
+    """Free unused GPU memory."""
     torch = sys.modules.get('torch')
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -46,27 +46,27 @@ def release_memory() -> None:
 
 @dataclass(frozen=True, slots=True)
 class WeightsSource:
-    """Where a model comes from, and how it is to be loaded."""
+    """Where a model comes from and how to load it."""
 
     path: str
     tokenizer_path: str | None = None
     device: str | None = None
-    """'cpu', 'cuda', 'cuda:1' …; None: CUDA where there is one."""
+    """'cpu', 'cuda', 'cuda:1' …; None: CUDA if available."""
     dtype: str | None = None
-    """One of `DTYPES`; None: that of the weights on CUDA, float32 on a CPU."""
+    """One of `DTYPES`; None: the weights' own on CUDA, float32 on a CPU."""
     trust_remote_code: bool = False
     model_kwargs: Mapping[str, Any] = field(default_factory=dict)
     tokenizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def local_tokenizer(self) -> Tokenizer | None:
-        """The tokenizer, if it can be had without torch and without the network."""
+        """The tokenizer, if it can be loaded without torch and without the network."""
         slow = self.tokenizer_kwargs.get('use_fast') is False
         if slow or not self.tokenizer_kwargs.keys() <= _HARMLESS:
             return None
         return find_tokenizer({'path': self.tokenizer_path or self.path})
 
     def load(self, tokenizer: Tokenizer | None = None) -> LoadedModel:
-        """The model in memory, ready to answer."""
+        """The loaded model."""
         torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         path = os.path.expanduser(self.path)
         if not os.path.isdir(path) and (os.path.isabs(path) or path.startswith('.') or path.count('/') > 1):
@@ -82,8 +82,8 @@ class WeightsSource:
             model, about = transformers.AutoModelForCausalLM.from_pretrained(
                 path, trust_remote_code=self.trust_remote_code, output_loading_info=True, **options
             )
-            if about['missing_keys']:  # would be filled with random numbers
-                raise ValueError(f'the files lack weights: {", ".join(sorted(about["missing_keys"])[:5])}')
+            if about['missing_keys']:  # would be random numbers
+                raise ValueError(f'weights are missing: {", ".join(sorted(about["missing_keys"])[:5])}')
             if not spread:
                 model = model.to(device)
             found = tokenizer or self.local_tokenizer() or self._own_tokenizer(transformers)
@@ -104,12 +104,12 @@ class LoadedModel:
     tokenizer: Tokenizer
     eos_ids: tuple[int, ...] = ()
     shares: bool = True
-    """Whether keys and values of a prefix may be computed apart from the rest."""
+    """Whether the keys and values of a prefix can be computed separately."""
     takes_positions: bool = True
 
     @classmethod
     def of(cls, model: Any, tokenizer: Tokenizer) -> LoadedModel:
-        """Take over a model. What its files say about sampling is put aside: only what is asked for applies."""
+        """Wrap a model. The sampling defaults in its files are dropped: only requested parameters apply."""
         arguments = inspect.signature(model.forward).parameters
         defaults = getattr(model, 'generation_config', None)
         eos = [
@@ -133,7 +133,7 @@ class LoadedModel:
 
     @property
     def pad_id(self) -> int:
-        """Any id will do: what is put there is never looked at."""
+        """Any id will do: padding is masked."""
         return self.eos_ids[0] if self.eos_ids else 0
 
 
@@ -144,7 +144,7 @@ def _ids(value: object) -> list[int]:
 
 
 def _is_spread(torch: Any, device_map: object) -> bool:
-    """Whether a model is to lie on several devices; 'auto' and the like mean one device where there is only one."""
+    """Whether to spread a model over devices; 'auto' means one device where there is only one."""
     if device_map is None or (isinstance(device_map, str) and torch.cuda.device_count() <= 1):
         return False
     if importlib.util.find_spec('accelerate') is None:
@@ -153,7 +153,7 @@ def _is_spread(torch: Any, device_map: object) -> bool:
 
 
 def _has_plain_attention(model: Any) -> bool:
-    """Whether the state of a prefix is its keys and values, the same whatever follows."""
+    """Whether a prefix's state is just its keys and values, independent of what follows."""
     config = model.config.get_text_config() if hasattr(model.config, 'get_text_config') else model.config
     kinds = getattr(config, 'layer_types', None) or ()
     rope = getattr(config, 'rope_parameters', None) or getattr(config, 'rope_scaling', None) or {}
@@ -174,7 +174,7 @@ def _rope_types(rope: Mapping[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def _loading_errors(path: str) -> Iterator[None]:
-    """Turn what loading a model fails with into a `ModelError`."""
+    """Turn loading errors into a `ModelError`."""
     try:
         yield
     except (OSError, ValueError, ImportError, KeyError) as error:
@@ -196,7 +196,7 @@ def _no_progress_bar(transformers: Any) -> Iterator[None]:
 
 
 def digest_model_files(folder: Path) -> str:
-    """A digest of a model's files: all of the small ones, samples of the weights (retraining changes every block).
+    """A digest of a model's files: small files whole, samples of the weights (retraining changes every block).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:

@@ -56,9 +56,9 @@ def check_client_options(entry: Mapping[str, Any]) -> list[Problem]:
         wrong = f'concurrency must be at least 1, got {given!r:.60}.'
         reader.refuse('concurrency', wrong, 'Write a whole number, or (start, most): concurrency=(8, 128).')
     for name in ('query_per_second', 'request_rate'):
-        reader.number(name, remedy='It is in requests per second; 0 means no limit.')
-    reader.number('timeout', remedy='It is in seconds; leave it out for the default.')
-    reader.whole('retry', least=0, remedy='It is how often a request is retried; 0 means one attempt.')
+        reader.number(name, remedy='Write a number of requests per second; 0 means no limit.')
+    reader.number('timeout', remedy='Write a number of seconds, or leave it out.')
+    reader.whole('retry', least=0, remedy='Write how often to retry; 0 means one attempt.')
     price = entry.get('price')
     if price is not None and not (isinstance(price, Mapping) and all(map(is_number, price.values()))):
         wrong = f'expected prices per million tokens, got {price!r:.60}.'
