@@ -414,7 +414,9 @@ def test_a_release_with_another_interface_is_refused(monkeypatch: pytest.MonkeyP
     parameters = native.llama_context_default_params()
     llama_native._check(parameters, llama_native._CONTEXT)
     shifted = llama_native.Parameters.from_buffer_copy(bytes(parameters)[4:] + bytes(4))
-    with pytest.raises(ModelError, match='has an interface this version of rolecall does not know: its default n_ctx reads'):
+    with pytest.raises(
+        ModelError, match='has an interface this version of rolecall does not know: its default n_ctx reads'
+    ):
         llama_native._check(shifted, llama_native._CONTEXT)
 
 
