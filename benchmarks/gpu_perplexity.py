@@ -8,7 +8,8 @@ of scoring gets the same prompts and the same memory; seconds are the best of th
 
 - full: each label's whole prompt is computed, in batches.
 - by question: a question's context is computed once, its labels after it; questions side by side in a batch.
-- shared: what all prompts begin with is computed once, then questions, then labels.
+- shared: what all prompts begin with is computed once, then questions, then labels. The way of CPUs.
+- packed: what all prompts begin with once, then each question with its labels as one row. The way of CUDA.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import Scored
 from rolecall.models.transformers import logprobs as transformers_scoring
 from rolecall.models.transformers.logprobs import PromptScorer
+from rolecall.models.transformers.packed_logprobs import PackedScorer
 from rolecall.models.transformers.prefixes import Branch, build_prefix_tree
 from rolecall.models.transformers.weights import LoadedModel
 
@@ -103,7 +105,17 @@ def shared(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]
     return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
 
 
-WAYS: dict[str, Callable[..., tuple[list[Scored], int]]] = {'full': full, 'by question': by_question, 'shared': shared}
+def packed(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]]) -> tuple[list[Scored], int]:
+    scorer = PackedScorer(loaded)
+    return [one for batch in _batches(asked, 64) for one in scorer.score(batch)], scorer.computed
+
+
+WAYS: dict[str, Callable[..., tuple[list[Scored], int]]] = {
+    'full': full,
+    'by question': by_question,
+    'shared': shared,
+    'packed': packed,
+}
 
 
 def _batches(asked: Sequence[Sequence[TokenPrompt]], size: int) -> Iterator[list[TokenPrompt]]:

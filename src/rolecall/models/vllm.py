@@ -84,7 +84,7 @@ class VLLMModel:
 
     @property
     def batch(self) -> int:
-        return max(_AT_ONCE, self._settings.batch_size)
+        return max(_AT_ONCE, self._settings.batch_size or 1)
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, shared_length, tensors
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['BatchGenerator', 'RowSampler', 'build_row_sampler']
+__all__ = ['BatchGenerator', 'RowSampler', 'StopTracker', 'build_row_sampler']
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +133,7 @@ class BatchGenerator:
         rows = [ids or (self.loaded.pad_id,) for ids in prompts]
         contexts, new = self._share_prefix(rows) if decoding.beams == 1 else ([Context() for _ in rows], 0)
         cache, _ = cache_of(contexts)
-        end = _StopTracker(self.loaded, rows, decoding, self.stopped)
+        end = StopTracker(self.loaded, rows, decoding, self.stopped)
         made = self._run(rows, decoding, room, end, cache if self.loaded.shares and decoding.beams == 1 else None)
         if self.shares and self.loaded.shares and decoding.beams == 1:
             left = max(map(len, rows)) - len(rows[-1])
@@ -174,7 +174,7 @@ class BatchGenerator:
         return Context(layers_of(cache), length=before + len(ids))
 
     def _run(
-        self, rows: Sequence[Ids], decoding: TransformersDecoding, room: int, end: _StopTracker, cache: Any
+        self, rows: Sequence[Ids], decoding: TransformersDecoding, room: int, end: StopTracker, cache: Any
     ) -> list[list[int]]:
         torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         longest = max(map(len, rows))
@@ -214,7 +214,7 @@ def _generation_config(
     )
 
 
-class _StopTracker:
+class StopTracker:
     """Where answers end: at an EOS, or at the token that completes a stop string."""
 
     def __init__(
@@ -244,6 +244,21 @@ class _StopTracker:
         if self.ends:  # only then: moving a list to an accelerator makes it wait
             ended[[*self.ends]] = True
         return ended
+
+    def is_reached(self, number: int, made: Sequence[int], *, new: int) -> bool:
+        """Whether an answer has ended within its last `new` tokens. Records where a stop is complete."""
+        recent = made[-new:]
+        if any(token in self.ids for token in recent):
+            return True
+        if not self.stops or cut_at_stop(self._text(number, made[-new - self.window :]), self.stops) is None:
+            return False
+        low, high = len(made) - len(recent), len(made)
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = cut_at_stop(self._text(number, made[:middle]), self.stops) is not None
+            low, high = (low, middle) if found else (middle, high)
+        self.ends[number] = high
+        return True
 
     def _find_stopped_rows(self, tails: Sequence[Sequence[int]]) -> Iterator[int]:
         for number, tail in enumerate(tails):

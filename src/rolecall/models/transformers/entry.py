@@ -34,7 +34,8 @@ class TransformersSettings:
     source: WeightsSource
     chat: bool = False
     """Whether prompts are rendered with the model's chat template."""
-    batch_size: int = 8
+    batch_size: int | None = None
+    """None: 8 on a CPU, 256 on CUDA."""
     max_seq_len: int | None = None
     max_out_len: int = 512
     min_out_len: int = 0
@@ -96,7 +97,7 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
     settings = TransformersSettings(
         source,
         chat=part_name(entry.get('type', '')).endswith('withChatTemplate'),
-        batch_size=reader.whole('batch_size', least=1) or 8,
+        batch_size=reader.whole('batch_size', least=1),
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_out_len=reader.whole('max_out_len', least=1) or 512,
         min_out_len=0 if least == 0 else reader.whole('min_out_len', least=1) or 0,

@@ -26,7 +26,7 @@ from rolecall.models.transformers.prefixes import (
 )
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['PromptScorer']
+__all__ = ['PromptScorer', 'collect_scores']
 
 _LOGITS_AT_ONCE = 1 << 26
 _ON_CPU, _ON_CUDA = 2048, 16384
@@ -88,7 +88,7 @@ class PromptScorer:
         self._charged = dict.fromkeys(different, 0)
         with import_hf_package('torch').inference_mode():
             self._run([_Row(branch, Context()) for branch in tree])
-        found = dict(_collect_scores(tree))
+        found = dict(collect_scores(tree))
         last, context = self._last
         if context.length:
             self._kept = _Kept(last[: context.length], found[last][: context.length], context.copy())
@@ -220,11 +220,11 @@ def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
         yield branch.stop - known - 1, child.ids[branch.stop], child, 0
 
 
-def _collect_scores(
+def collect_scores(
     branches: Iterable[Branch], before: tuple[float | None, ...] = ()
 ) -> Iterator[tuple[Ids, tuple[float | None, ...]]]:
     """Every prompt of a tree (and every branching point) with its log-probabilities."""
     for branch in branches:
         logprobs = (*before, *branch.logprobs)
         yield branch.ids[: branch.stop], logprobs
-        yield from _collect_scores(branch.children, logprobs)
+        yield from collect_scores(branch.children, logprobs)

@@ -58,6 +58,11 @@ class WeightsSource:
     model_kwargs: Mapping[str, Any] = field(default_factory=dict)
     tokenizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def may_use_cuda(self) -> bool:
+        """Whether the model will probably run on CUDA, judged without importing torch."""
+        return (self.device or 'cuda').startswith('cuda') and os.path.exists('/proc/driver/nvidia/version')
+
     def local_tokenizer(self) -> Tokenizer | None:
         """The tokenizer, if it can be loaded without torch and without the network."""
         slow = self.tokenizer_kwargs.get('use_fast') is False

@@ -1,0 +1,128 @@
+"""Decoding and scoring over slots gives what Transformers' own attention gives, whatever shares a batch."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.heavy
+torch = pytest.importorskip('torch')
+transformers = pytest.importorskip('transformers')
+
+from rolecall.models.local_engine import TokenPrompt, TransformersDecoding  # noqa: E402
+from rolecall.models.transformers.decoding import BatchGenerator  # noqa: E402
+from rolecall.models.transformers.logprobs import PromptScorer  # noqa: E402
+from rolecall.models.transformers.packed_logprobs import PackedScorer  # noqa: E402
+from rolecall.models.transformers.slot_decoding import SlotGenerator  # noqa: E402
+from rolecall.models.transformers.slots import find_obstacle  # noqa: E402
+from rolecall.models.transformers.weights import LoadedModel  # noqa: E402
+
+VOCABULARY = 300
+SIZES: dict[str, Any] = dict(
+    hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=8, vocab_size=VOCABULARY,
+    max_position_embeddings=512, initializer_range=0.2, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)  # fmt: skip
+TOKENIZER: Any = SimpleNamespace(
+    eos_id=2, special_tokens={}, decode=lambda ids, **_: ''.join(chr(97 + number % 26) for number in ids)
+)
+
+
+def load(name: str) -> LoadedModel:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    made = {
+        'llama': lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(num_key_value_heads=2, **SIZES)),
+        'qwen3': lambda: transformers.Qwen3ForCausalLM(
+            transformers.Qwen3Config(num_key_value_heads=4, head_dim=16, **SIZES)
+        ),
+        'neox': lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SIZES)),
+        'gpt2': lambda: transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_embd=64, n_layer=2, n_head=8, vocab_size=VOCABULARY, eos_token_id=2)
+        ),
+        'windows': lambda: transformers.MistralForCausalLM(
+            transformers.MistralConfig(num_key_value_heads=2, sliding_window=16, **SIZES)
+        ),
+        'softcap': lambda: transformers.Gemma2ForCausalLM(
+            transformers.Gemma2Config(num_key_value_heads=4, head_dim=16, **SIZES)
+        ),
+    }
+    return LoadedModel.of(made[name]().eval(), TOKENIZER)
+
+
+def prompts(count: int, shared: int, *, least: int = 1, most: int = 24, seed: int = 0) -> list[TokenPrompt]:
+    chance = random.Random(seed)
+    before = tuple(chance.randrange(3, VOCABULARY) for _ in range(shared))
+    lengths = [chance.randint(least, most) for _ in range(count)]
+    return [TokenPrompt((*before, *(chance.randrange(3, VOCABULARY) for _ in range(size)))) for size in lengths]
+
+
+DECODINGS = {
+    'greedy': TransformersDecoding(max_new=18),
+    'sampled': TransformersDecoding(max_new=18, temperature=0.8, top_p=0.9, top_k=50, seed=3),
+    'stops': TransformersDecoding(max_new=18, stops=('ab', 'x', 'qz')),
+}
+
+
+@pytest.mark.parametrize('decoding', DECODINGS.values(), ids=DECODINGS)
+@pytest.mark.parametrize('shared', [40, 0])
+@pytest.mark.parametrize('name', ['llama', 'qwen3', 'neox', 'gpt2'])
+def test_answers_are_those_of_generate(name: str, shared: int, decoding: TransformersDecoding) -> None:
+    loaded, asked = load(name), prompts(11, shared)
+    expected = BatchGenerator(loaded, rows=4).generate(asked, decoding)
+    found = SlotGenerator(loaded, rows=4).generate(asked, decoding)
+    assert [(one.text, one.reason, one.usage.output_tokens) for one in found] == [
+        (one.text, one.reason, one.usage.output_tokens) for one in expected
+    ]
+
+
+def test_an_answer_does_not_depend_on_the_rest_of_its_batch() -> None:
+    loaded, asked = load('llama'), prompts(9, 30)
+    decoding = DECODINGS['sampled']
+    together = SlotGenerator(loaded, rows=8).generate(asked, decoding)
+    alone = [SlotGenerator(loaded, rows=1).generate([one], decoding)[0] for one in asked]
+    assert [one.text for one in together] == [one.text for one in alone]
+
+
+def test_a_generator_is_used_again_with_other_prompts_and_lengths() -> None:
+    loaded = load('llama')
+    generator = SlotGenerator(loaded, rows=4)
+    for seed, shared, new in ((0, 40, 12), (1, 40, 12), (0, 40, 30), (2, 0, 5), (0, 40, 12)):
+        asked, decoding = prompts(6, shared, seed=seed), TransformersDecoding(max_new=new)
+        expected = BatchGenerator(loaded, rows=6).generate(asked, decoding)
+        assert [one.text for one in generator.generate(asked, decoding)] == [one.text for one in expected]
+
+
+def test_a_prompt_too_long_for_the_context_is_not_asked() -> None:
+    loaded = load('llama')
+    short, long = prompts(1, 10)[0], prompts(1, 100)[0]
+    replies = SlotGenerator(loaded, rows=2, max_seq_len=64).generate([long, short], TransformersDecoding(max_new=8))
+    assert [one.outcome for one in replies] == ['too_long', 'ok']
+
+
+@pytest.mark.parametrize(('name', 'why'), [('windows', 'sliding_window'), ('softcap', 'softcap')])
+def test_an_architecture_with_other_attention_is_left_to_the_other_way(name: str, why: str) -> None:
+    assert why in str(find_obstacle(load(name)))
+
+
+def test_settings_of_generate_itself_are_left_to_the_other_way() -> None:
+    assert SlotGenerator.supports(TransformersDecoding(max_new=8))
+    assert not SlotGenerator.supports(TransformersDecoding(max_new=8, extra={'repetition_penalty': 1.2}))
+    assert not SlotGenerator.supports(TransformersDecoding(max_new=8, min_new=2))
+
+
+@pytest.mark.parametrize('shared', [40, 0])
+@pytest.mark.parametrize('name', ['llama', 'gpt2'])
+def test_packed_scores_are_those_of_separate_passes(name: str, shared: int) -> None:
+    loaded, asked = load(name), []
+    for number, context in enumerate(prompts(5, shared, least=4)):
+        answers = prompts(4, 0, most=6, seed=100 + number)
+        asked += [TokenPrompt((*context.ids, *answer.ids)) for answer in answers]
+    packed, separate = PackedScorer(loaded, room=100), PromptScorer(loaded, room=1 << 20)
+    for call in (asked[:8], asked[8:], asked[:4], asked[:1], [asked[0], asked[0]], asked):
+        for one, other in zip(packed.score(call), separate.score(call), strict=True):
+            assert one.ids == other.ids
+            assert one.logprobs[0] is None
+            assert one.logprobs[1:] == pytest.approx(other.logprobs[1:], abs=1e-4)
