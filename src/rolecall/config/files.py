@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rolecall.config.execute import Runner
 from rolecall.config.finder import read_base
+from rolecall.config.lm_eval import is_task_source
 from rolecall.config.locate import Retrace
 from rolecall.config.names import is_standard, resolve, resolve_real
 from rolecall.config.reference import Call, Resolve
@@ -77,6 +78,13 @@ def load_config(
     foreign: Literal['reference', 'real'] = 'reference',
     roots: Sequence[str | Path] = (),
     resolve: Resolve = resolve,
+    num_fewshot: int | None = None,
+    fewshot_seed: int | None = None,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    emulate: Literal['lm-eval'] | None = None,
+    hub: bool = False,
 ) -> Config:
     """Runs a config file and returns its public names.
 
@@ -91,7 +99,24 @@ def load_config(
     ...                         "datasets = [dict(abbr='gsm8k', type=GSM8KDataset)]\\n")
     ...     load_config(file)['datasets']
     [{'abbr': 'gsm8k', 'type': opencompass.datasets.GSM8KDataset}]
+
+    A task file of lm-evaluation-harness (`arc_easy.yaml`, a folder of them, or `lm_eval:arc_easy` where the package is
+    installed) is read as it is; the other options are for these, in lm-eval's words. See docs/lm-eval.md.
     """
+    options = {
+        'num_fewshot': num_fewshot,
+        'fewshot_seed': fewshot_seed,
+        'fewshot_as_multiturn': fewshot_as_multiturn,
+        'system_instruction': system_instruction,
+        'emulate': emulate,
+        'hub': hub,
+    }
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    if is_task_source(path):
+        return _load_task_files(path, given, overrides)
+    if given or overrides:
+        named = ', '.join([*given, *(['overrides'] if overrides else [])])
+        raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
     if foreign not in ('reference', 'real'):
         raise ConfigError(Problem('foreign', f'{foreign!r} is no way to treat them.', "Use 'reference' or 'real'."))
     file = os.path.abspath(path)
@@ -106,6 +131,13 @@ def load_config(
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config
+
+
+def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping[str, Any] | None) -> Config:
+    from rolecall.config.lm_eval.load import load_tasks
+    from rolecall.config.lm_eval.task import read_options
+
+    return Config(Path(path), {'datasets': load_tasks(path, read_options(given), overrides)})
 
 
 def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:

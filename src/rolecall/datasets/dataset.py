@@ -58,6 +58,10 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     """
     if not isinstance(entry, Mapping):
         raise ConfigError(Problem('', f'a dataset must be a mapping, got {type(entry).__name__}.'))
+    own = getattr(entry.get('type'), 'open_dataset', None)
+    if own is not None:  # an object that knows its splits by name, as those of another harness' tasks do
+        opened: Dataset = own(base=base, data=data)
+        return opened
     reader_cfg = entry.get('reader_cfg') or {}
     try:
         reader = Reader.from_config(reader_cfg)

@@ -22,6 +22,7 @@ INFERENCER_KINDS: dict[str, Kind] = {
     'LMMGenInferencer': 'gen',
     'SCInferencer': 'gen',
     'CLPInferencer': 'choices',
+    'LikelihoodInferencer': 'choices',
     'ToTInferencer': 'gen',
     'AgentInferencer': 'gen',
     'AttackInferencer': 'gen',

@@ -138,7 +138,7 @@ class Pair:
         self.model_entry = model_entry
         self.data = data
         self.picking = picking or Picking(task, data, keeps=False)
-        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data.train)
+        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
         self._needed = self._needed_columns()
 
     @property
@@ -225,6 +225,7 @@ class Pair:
             raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
 
     def _show(self, number: int, row: Row, picked: Picked, step: Step, replies: Sequence[str]) -> Iterator[Preview]:
+        sends = self.model_entry is not None or self._program.complete
         for label, trace, prompt in self._program.traces(row, step.shots, step.turn, replies):
             cut = step.cut
             yield Preview(
@@ -235,7 +236,7 @@ class Pair:
                 label=label,
                 turn=step.turn,
                 prompt=prompt,
-                request=(trace.request if cut is None else cut.apply(trace.request)) if self.model_entry else None,
+                request=(trace.request if cut is None else cut.apply(trace.request)) if sends else None,
                 spans=trace.spans if cut is None else tuple(cut.apply_to_spans(trace.spans)),
                 notes=(*trace.notes, *step.notes),
                 shots=step.shots,

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from rolecall.datasets import Dataset
 from rolecall.errors import RenderError
 from rolecall.pairs.fitting import Labelled
 from rolecall.pairs.tasks import Task
@@ -34,6 +35,8 @@ class RowProgram(Protocol):
     """Whether requests are scored rather than answered."""
     waits: bool
     """Whether later requests of a row depend on the replies to earlier ones."""
+    complete: bool
+    """Whether requests are whole without a model: as a text model without a meta template receives them."""
 
     def turns(self, row: Row) -> Sequence[int | None]:
         """The turns for which the model is asked; one, None, where there are no turns."""
@@ -45,9 +48,13 @@ class RowProgram(Protocol):
         """The same requests, with the origin of every character."""
 
 
-def build_program(task: Task, renderer: Renderer, train: Indexed) -> RowProgram:
-    """The program of a dataset for a model side."""
-    kind = task.inferencer.kind
+def build_program(task: Task, renderer: Renderer, data: Dataset) -> RowProgram:
+    """The program of a dataset for a model side. A template may have one of its own."""
+    own = getattr(task.wording.prompt, 'build_program', None)
+    if own is not None:
+        program: RowProgram = own(renderer, data)
+        return program
+    kind, train = task.inferencer.kind, data.train
     if kind == 'dialogue':
         return _Turns(task, renderer, train)
     if kind == 'choices':
@@ -59,6 +66,7 @@ class _Prompts:
     """One request for a row, or one for each label."""
 
     waits = False
+    complete = False
 
     def __init__(self, task: Task, renderer: Renderer, train: Indexed) -> None:
         asks = task.inferencer
@@ -133,6 +141,7 @@ class _Turns:
     """The turns of a dialogue, one request each."""
 
     weighs = False
+    complete = False
 
     def __init__(self, task: Task, renderer: Renderer, train: Indexed) -> None:
         asks = task.inferencer

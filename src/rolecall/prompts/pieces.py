@@ -60,6 +60,8 @@ class Origin:
     """The role, as written in the dataset."""
     fallback: str = ''
     """The role used instead, where the model has no such role."""
+    source: str = ''
+    """Where it is written, as `file:line`, if the template came from a file that keeps track."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,14 @@ from rolecall.render.charging import (
 )
 from rolecall.render.metering import METER, WorkExceededError, spend
 
-__all__ = ['ENVIRONMENT', 'TemplateRefusedError', 'compile_template']
+__all__ = [
+    'ENVIRONMENT',
+    'MeteredEnvironment',
+    'TemplateRefusedError',
+    'compile_template',
+    'make_environment',
+    'parse_template',
+]
 
 MAX_SOURCE = 1 << 17
 MAX_NODES = 20_000
@@ -291,12 +298,9 @@ def _times(factor: Any) -> int:
     return max(factor, 0) if isinstance(factor, int) else 0
 
 
-def _make_environment() -> MeteredEnvironment:
-    env = MeteredEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[GenerationBlock, loopcontrols],
-    )
+def make_environment(**options: Any) -> MeteredEnvironment:
+    """A sandbox whose templates pay for their work. `options` are jinja2's."""
+    env = MeteredEnvironment(**options)
     env.filters = {name: _charged_filter(name, original) for name, original in env.filters.items()}
     env.filters |= {
         TICK: _tick,
@@ -320,15 +324,20 @@ def _make_environment() -> MeteredEnvironment:
     return env
 
 
-ENVIRONMENT = _make_environment()
+ENVIRONMENT = make_environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols])
 
 
 def compile_template(source: str) -> CodeType:
-    """The code of a template, with the charges in it."""
+    """The code of a chat template, with the charges in it."""
+    return ENVIRONMENT.compile(parse_template(source, ENVIRONMENT))
+
+
+def parse_template(source: str, environment: MeteredEnvironment) -> nodes.Template:
+    """The tree of a template, with the charges in it."""
     if len(source) > MAX_SOURCE:
         raise WorkExceededError(f'it is longer than {MAX_SOURCE:,} characters')
-    tree = ENVIRONMENT.parse(source)
+    tree = environment.parse(source)
     if sum(1 for _ in everything_in([tree])) > MAX_NODES:
         raise WorkExceededError(f'it has more than {MAX_NODES:,} expressions')
     put_charges_in(tree)
-    return ENVIRONMENT.compile(tree)
+    return tree

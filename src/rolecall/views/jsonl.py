@@ -59,6 +59,7 @@ def span_as_json(span: Span) -> dict[str, Any]:
         'shot': origin.shot,
         'role': origin.role,
         'fallback': origin.fallback,
+        **({'source': origin.source} if origin.source else {}),
         'message': span.message,
         'part': span.part,
         'token': span.token,

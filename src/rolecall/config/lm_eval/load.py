@@ -1,0 +1,181 @@
+"""From a task file, a folder of them, or a name in an installed catalogue to the datasets of a config."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rolecall.config.lm_eval import CATALOGUE, SUFFIXES
+from rolecall.config.lm_eval.program import LmTemplate
+from rolecall.config.lm_eval.rows import LmRows
+from rolecall.config.lm_eval.shots import ShotSampler
+from rolecall.config.lm_eval.task import LmTask, TaskOptions
+from rolecall.config.lm_eval.task_file import TaskFile, read_task_file
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.usercode import short_path
+
+__all__ = ['load_tasks']
+
+_NAME = re.compile(r"^(task|group|tag):[ \t]*['\"]?([^\s'\"#\[\]]+)", re.MULTILINE)
+
+
+def load_tasks(
+    source: str | Path, options: TaskOptions, overrides: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The dataset entries of a source. `overrides` are laid over the keys of each task."""
+    files = list(_files(source))
+    problems: list[Problem] = []
+    entries: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            values = {**file.values, **(overrides or {})}
+            entries.append(_entry(LmTask(replace(file, values=values), options)))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return entries
+
+
+def _entry(task: LmTask) -> dict[str, Any]:
+    template = LmTemplate(task)
+    return {
+        'abbr': task.name,
+        'type': LmRows(task),
+        'infer_cfg': {
+            'prompt_template': template,
+            'ice_template': template,
+            'retriever': ShotSampler(task),
+            'inferencer': _inferencer(task),
+        },
+    }
+
+
+def _inferencer(task: LmTask) -> dict[str, Any]:
+    if task['output_type'] != 'generate_until':
+        return {'type': 'LikelihoodInferencer'}
+    given = dict(task.generation_kwargs)
+    until = given.pop('until')
+    length = given.pop('max_gen_toks', 256)
+    if not given.pop('do_sample', False):
+        given['temperature'] = 0.0
+    sampling = {key: value for key, value in given.items() if key in ('temperature', 'top_p', 'top_k', 'seed')}
+    stops = [until] if isinstance(until, str) else list(until or ())
+    others = {key: value for key, value in given.items() if key not in sampling}
+    return {
+        'type': 'GenInferencer',
+        'max_out_len': length,
+        'stopping_criteria': [stop for stop in stops if stop],
+        **sampling,
+        **({'generation_kwargs': others} if others else {}),
+    }
+
+
+def _files(source: str | Path) -> Iterator[TaskFile]:
+    text = str(source)
+    if text.startswith(CATALOGUE):
+        yield from _Catalogue.installed().find(text.removeprefix(CATALOGUE))
+        return
+    path = Path(text)
+    if path.is_dir():
+        found = sorted(one for one in path.rglob('*') if one.suffix in SUFFIXES)
+        for one in found:
+            file = read_task_file(one)
+            if isinstance(file.values.get('task'), str) and 'group' not in file.values:
+                yield file
+        return
+    file = read_task_file(path)
+    if 'group' in file.values or isinstance(file.values.get('task'), list):
+        yield from _Catalogue.around(path).expand(file)
+    else:
+        yield file
+
+
+@dataclass(frozen=True)
+class _Catalogue:
+    """Task files by the names that they give themselves: tasks, groups and tags. They are read when asked for."""
+
+    root: Path
+    by_name: Mapping[str, tuple[Path, ...]]
+
+    @classmethod
+    def installed(cls) -> _Catalogue:
+        spec = importlib.util.find_spec('lm_eval')
+        places = spec.submodule_search_locations if spec else None
+        if not places:
+            what = 'lm_eval is not installed, so its tasks have no names here.'
+            raise ConfigError(Problem('lm_eval', what, 'pip install lm-eval, or give the path of a task file.'))
+        return _index(Path(next(iter(places)), 'tasks'))
+
+    @classmethod
+    def around(cls, path: Path) -> _Catalogue:
+        """The catalogue that a file belongs to: that of the folder `tasks` around it, or of its own folder."""
+        folder = path.absolute().parent
+        return _index(next((one for one in (folder, *folder.parents) if one.name == 'tasks'), folder))
+
+    def find(self, pattern: str) -> Iterator[TaskFile]:
+        """The tasks of a name or pattern; those of a group or tag are its members."""
+        names = [name for name in self.by_name if fnmatch.fnmatchcase(name, pattern)]
+        if not names:
+            what = f'no task, group or tag is called {pattern!r}.'
+            raise ConfigError(Problem(short_path(str(self.root)), what, did_you_mean(pattern, self.by_name)[:300]))
+        seen: set[Path] = set()
+        for name in names:
+            for path in self.by_name[name]:
+                for file in self.expand(read_task_file(path)):
+                    if file.path not in seen:
+                        seen.add(file.path)
+                        yield file
+
+    def expand(self, file: TaskFile, over: Mapping[str, Any] | None = None) -> Iterator[TaskFile]:
+        """The tasks of a file: itself, or the members of a group."""
+        members = file.values.get('task')
+        if 'group' not in file.values and not isinstance(members, list):
+            yield replace(file, values={**file.values, **(over or {})})
+            return
+        for member in members if isinstance(members, list) else [members]:
+            yield from self._member(member, file, over or {})
+
+    def _member(self, member: Any, group: TaskFile, over: Mapping[str, Any]) -> Iterator[TaskFile]:
+        entry = member if isinstance(member, dict) else {'task': member}
+        name = entry.get('task') or entry.get('group')
+        more = {key: value for key, value in entry.items() if key not in ('task', 'group')}
+        if isinstance(name, list):
+            yield from self.expand(replace(group, values={'group': entry.get('group'), 'task': name}), {**over, **more})
+            return
+        if str(name) not in self.by_name:
+            if 'doc_to_text' in entry or 'dataset_path' in entry:
+                yield replace(group, values={**entry, **over})
+                return
+            what = f'{name!r} is not a task, group or tag in {short_path(str(self.root))}.'
+            raise ConfigError(Problem(group.places.get('task', ''), what, did_you_mean(name, self.by_name)[:300]))
+        for path in self.by_name[str(name)]:
+            yield from self.expand(read_task_file(path), {**over, **more})
+
+
+@lru_cache(maxsize=8)
+def _index(root: Path) -> _Catalogue:
+    """The names in a folder, found by a look at the beginning of lines; nothing is parsed."""
+    by_name: dict[str, list[Path]] = {}
+    tags: dict[str, list[Path]] = {}
+    for path in sorted(one for suffix in SUFFIXES for one in root.rglob(f'*{suffix}')):
+        text = path.read_text(encoding='utf-8', errors='replace')
+        found = dict(_NAME.findall(text))
+        name = found.get('group') or found.get('task')
+        if name and name != '-':
+            by_name.setdefault(name, []).append(path)
+        for tag in _tags(text):
+            tags.setdefault(tag, []).append(path)
+    names = {name: tuple(paths[:1]) for name, paths in by_name.items()}
+    return _Catalogue(root, {**{tag: tuple(paths) for tag, paths in tags.items()}, **names})
+
+
+def _tags(text: str) -> list[str]:
+    block = re.search(r'^tag:[ \t]*(.*(?:\n[ \t]*-.*)*)', text, re.MULTILINE)
+    return re.findall(r'[\w./:-]*\w[\w./:-]*', block.group(1)) if block else []

@@ -1,0 +1,269 @@
+"""What a task file says, with lm-eval's defaults, and what it comes to for a row: text, target and choices."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from rolecall.checking import expected, is_whole
+from rolecall.config.lm_eval.functions import call_function
+from rolecall.config.lm_eval.jinja import row_template
+from rolecall.config.lm_eval.task_file import Function, TaskFile
+from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
+from rolecall.prompts.pieces import Origin, Text
+
+__all__ = ['OUTPUT_TYPES', 'LmTask', 'Row', 'TaskOptions', 'Value', 'read_options', 'text_pieces']
+
+Row = Mapping[str, Any]
+OUTPUT_TYPES = ('generate_until', 'multiple_choice', 'loglikelihood', 'loglikelihood_rolling')
+_DEFAULTS: Mapping[str, Any] = {
+    'output_type': 'generate_until',
+    'description': '',
+    'target_delimiter': ' ',
+    'fewshot_delimiter': '\n\n',
+    'repeats': 1,
+}
+_SHOT_KEYS = ('doc_to_text', 'doc_to_target', 'doc_to_choice', 'gen_prefix', 'target_delimiter', 'fewshot_delimiter')
+_KNOWN = frozenset(
+    {
+        *('task', 'task_alias', 'tag', 'group', 'group_alias', 'task_list', 'custom_dataset', 'dataset_path'),
+        *('dataset_name', 'dataset_kwargs', 'training_split', 'validation_split', 'test_split', 'fewshot_split'),
+        *('process_docs', 'doc_to_text', 'doc_to_target', 'doc_to_image', 'doc_to_audio', 'unsafe_code'),
+        *('doc_to_choice', 'process_results', 'use_prompt', 'description', 'target_delimiter', 'fewshot_delimiter'),
+        *('fewshot_config', 'num_fewshot', 'metric_list', 'output_type', 'generation_kwargs', 'repeats'),
+        *('filter_list', 'should_decontaminate', 'doc_to_decontamination_query', 'gen_prefix', 'metadata', 'include'),
+        *('aggregate_metric_list', 'weight_by_size', 'version'),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What a user may set beside the task file, in lm-eval's words."""
+
+    num_fewshot: int | None = None
+    fewshot_seed: int = 1234
+    fewshot_as_multiturn: bool = False
+    system_instruction: str | None = None
+    hub: bool = False
+    """Whether rows may be loaded from the hub."""
+    emulate: Literal['lm-eval'] | None = None
+    """`lm-eval` reproduces its defects: shots that depend on the rows before, and may be the row itself."""
+
+
+def read_options(given: Mapping[str, Any]) -> TaskOptions:
+    """The options with their types checked; everything wrong with them is reported at once."""
+    problems = []
+    for name in ('num_fewshot', 'fewshot_seed'):
+        if name in given and not is_whole(given[name], least=0):
+            problems.append(expected(name, 'a whole number from 0', given[name]))
+    if not isinstance(given.get('system_instruction', ''), str):
+        problems.append(expected('system_instruction', 'a text', given['system_instruction']))
+    if given.get('emulate') not in (None, 'lm-eval'):
+        remedy = did_you_mean(given['emulate'], ['lm-eval'])
+        problems.append(Problem('emulate', f'unknown system {given["emulate"]!r:.60}.', remedy))
+    if problems:
+        raise ConfigError(problems)
+    return TaskOptions(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a field came to for a row; `pieces` join to it where it is a text."""
+
+    value: Any
+    pieces: tuple[Text, ...] = ()
+    rendered: bool = False
+    """Whether a template came to it, and not a column or a function: then it may be read as a number or a list."""
+
+
+@dataclass(frozen=True)
+class LmTask:
+    """One task."""
+
+    file: TaskFile
+    options: TaskOptions = field(default_factory=TaskOptions)
+
+    def __post_init__(self) -> None:
+        problems = [
+            Problem(f'{self.place(key)}: {key}', f'unknown key {key!r}.', did_you_mean(key, sorted(_KNOWN)))
+            for key in self.file.values
+            if key not in _KNOWN
+        ]
+        if self['output_type'] not in OUTPUT_TYPES:
+            what = f'unknown output_type {self["output_type"]!r}.'
+            remedy = did_you_mean(self['output_type'], OUTPUT_TYPES)
+            problems.append(Problem(f'{self.place("output_type")}: output_type', what, remedy))
+        for key in ('doc_to_image', 'doc_to_audio', 'use_prompt', 'custom_dataset'):
+            if self.get(key):
+                problems.append(Problem(f'{self.place(key)}: {key}', f'{key} is not supported here.'))
+        for key in ('doc_to_text', 'doc_to_target', 'doc_to_choice', 'gen_prefix', 'description'):
+            if not isinstance(self.get(key), str | int | list | dict | Function | None):
+                what = f'expected a column, a template, a list or a number, got {self[key]!r:.60}.'
+                problems.append(Problem(f'{self.place(key)}: {key}', what))
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def name(self) -> str:
+        """The name that the file gives the task, or the file's own."""
+        return str(self.get('task') or self.file.path.stem)
+
+    def get(self, key: str) -> Any:
+        """The value of a key, lm-eval's default, or None."""
+        value = self.file.values.get(key)
+        return _DEFAULTS.get(key) if value is None else value
+
+    def __getitem__(self, key: str) -> Any:
+        return self.get(key)
+
+    def place(self, key: str) -> str:
+        """Where a key is written, as `file:line`."""
+        return self.file.places.get(key, str(self.file.path.name))
+
+    @cached_property
+    def fewshot_config(self) -> Mapping[str, Any]:
+        """How examples are made: the task's own settings where `fewshot_config` has none."""
+        own = self.get('fewshot_config') or {}
+        inherited = {key: self.get(key) for key in (*_SHOT_KEYS, 'process_docs')}
+        return {**inherited, 'split': self.get('fewshot_split'), 'sampler': 'default', **own}
+
+    @cached_property
+    def num_fewshot(self) -> int:
+        """How many examples each row gets. A file that says 0 keeps to it, whatever the user says."""
+        written = self.get('num_fewshot')
+        if self.options.num_fewshot is None or written == 0:
+            return int(written or 0)
+        return self.options.num_fewshot
+
+    @cached_property
+    def generation_kwargs(self) -> Mapping[str, Any]:
+        """How answers are generated; greedily, and up to the delimiter of examples, where the file does not say."""
+        written = self.get('generation_kwargs')
+        if written is None:
+            until = [self['fewshot_delimiter']]
+            return {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': until}
+        given = {**written}
+        if 'temperature' in given:
+            given['temperature'] = float(given['temperature'])
+        if 'until' not in given:
+            given['until'] = [self['fewshot_delimiter']]
+        return given
+
+    @property
+    def eval_split(self) -> str | None:
+        """The split that is asked about."""
+        split: str | None = self.get('test_split') or self.get('validation_split')
+        return split
+
+    @property
+    def shot_split(self) -> str | None:
+        """The split that examples come from; None if they are written in the file."""
+        config = self.fewshot_config
+        if config['split'] is not None:
+            return str(config['split'])
+        if config.get('samples') is not None:
+            return None
+        split: str | None = self.get('training_split') or self.get('validation_split') or self.get('test_split')
+        return split
+
+    @property
+    def own_prefix(self) -> bool:
+        """Whether a `gen_prefix` is written that does not end in whitespace."""
+        written = self.get('gen_prefix')
+        return isinstance(written, str) and bool(written) and not written[-1].isspace()
+
+    def text(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> Value:
+        """`doc_to_text` for a row: a text, or the index of the choice that is the context."""
+        value = self._evaluate('doc_to_text', doc, columns, shot)
+        return _as_index(value) if self.get('doc_to_choice') is not None else value
+
+    def target(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> Value:
+        """`doc_to_target` for a row: a text, the index of a choice, or a list of either."""
+        value = self._evaluate('doc_to_target', doc, columns, shot)
+        if not value.rendered:
+            return value
+        if self.get('doc_to_choice') is not None and value.value.isdigit():
+            return _as_index(value)
+        written = value.value
+        if len(written) >= 2 and written[0] == '[' and written[-1] == ']':
+            try:
+                return Value(ast.literal_eval(written))
+            except (SyntaxError, ValueError):
+                return value
+        return value
+
+    def choices(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> list[Any]:
+        """`doc_to_choice` for a row."""
+        spec = self._spec('doc_to_choice', shot)
+        if isinstance(spec, dict):
+            return list(spec.values())
+        if isinstance(spec, list):
+            return spec
+        value = self._evaluate('doc_to_choice', doc, columns, shot)
+        try:
+            return list(ast.literal_eval(value.value) if value.rendered else value.value)
+        except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as error:
+            what = f'doc_to_choice must come to a list, got {value.value!r:.60}.'
+            raise RenderError(f'{self._place("doc_to_choice", shot)}: {what}') from error
+
+    def prefix(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> Value | None:
+        """`gen_prefix` for a row: how the answer begins."""
+        if not self._spec('gen_prefix', shot):
+            return None
+        value = self._evaluate('gen_prefix', doc, columns, shot)
+        return value if value.value else None
+
+    def description(self, doc: Row) -> Value:
+        """The text before everything else."""
+        return self._evaluate('description', doc, tuple(doc), None) if self['description'] else Value('')
+
+    def delimiter(self, key: Literal['target_delimiter', 'fewshot_delimiter'], shot: int | None = None) -> Text:
+        """What stands between question and answer, or after an example."""
+        return Text(str(self._spec(key, shot)), Origin('joint', key, shot, source=self._place(key, shot)))
+
+    def _spec(self, key: str, shot: int | None) -> Any:
+        return self.get(key) if shot is None else self.fewshot_config.get(key)
+
+    def _place(self, key: str, shot: int | None) -> str:
+        own = self.get('fewshot_config') or {}
+        return self.place('fewshot_config' if shot is not None and key in own else key)
+
+    def _evaluate(self, key: str, doc: Row, columns: Sequence[str], shot: int | None) -> Value:
+        spec, place = self._spec(key, shot), self._place(key, shot)
+        if isinstance(spec, Function):
+            value = call_function(spec, doc)
+            origin = Origin('field', f'{spec.name}()', shot, source=spec.place)
+            return Value(value, (Text(value, origin),) if isinstance(value, str) and value else ())
+        if not isinstance(spec, str):
+            return Value(spec)
+        if spec in columns:
+            if spec not in doc:
+                raise RenderError(f'{place}: {key} is the column {spec!r}, which this row does not have.')
+            value = doc[spec]
+            origin = Origin('field', spec, shot, source=place)
+            return Value(value, (Text(value, origin),) if isinstance(value, str) and value else ())
+        pieces = tuple(row_template(spec, place).pieces(doc))
+        if shot is not None:
+            pieces = text_pieces(pieces, shot=shot)
+        return Value(''.join(piece.text for piece in pieces), pieces, rendered=True)
+
+
+def _as_index(value: Value) -> Value:
+    """A text of digits as the number it is, where there are choices it can be the index of."""
+    if not value.rendered or not value.value.isdigit():
+        return value
+    try:
+        return Value(ast.literal_eval(value.value))
+    except (SyntaxError, ValueError) as error:
+        raise RenderError(f'{value.value!r:.60} stands for a choice, but is not a number.') from error
+
+
+def text_pieces(pieces: Sequence[Text], *, shot: int | None) -> tuple[Text, ...]:
+    """The pieces as part of an example."""
+    return tuple(
+        Text(one.text, Origin(one.origin.kind, one.origin.name, shot, source=one.origin.source)) for one in pieces
+    )

@@ -1,0 +1,346 @@
+"""Task files of lm-evaluation-harness: read as they are, with the same contexts, shots and continuations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rolecall import load_config, preview
+from rolecall.errors import ConfigError, RolecallError
+from rolecall.pairs.pair import Preview
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
+)
+QA = """
+task: qa
+output_type: generate_until
+training_split: train
+test_split: test
+doc_to_text: "Q: {{question}}\\nA:"
+doc_to_target: answer
+"""
+CHOICE = """
+task: pick
+output_type: multiple_choice
+training_split: train
+validation_split: val
+doc_to_text: "{{question}}?"
+doc_to_choice: options
+doc_to_target: "{{right}}"
+"""
+ROWS = [{'question': f'q{i}', 'answer': f'a{i}', 'options': [f'x{i}', f'y{i}'], 'right': i % 2} for i in range(6)]
+DATA = {'train': ROWS[1:], 'test': ROWS[:2], 'val': ROWS[:2]}
+
+
+def write(folder: Path, text: str, name: str = 'task.yaml') -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def shown(path: Path, data: Mapping[str, Any] = DATA, models: Any = None, **options: Any) -> list[Preview]:
+    config: dict[str, Any] = dict(load_config(path, **options))
+    if models:
+        config['models'] = models
+    return list(preview(config, data=data))  # type: ignore[arg-type]  # rows in place of files
+
+
+def requests(path: Path, data: Mapping[str, Any] = DATA, **options: Any) -> list[Any]:
+    found = shown(path, data, **options)
+    for one in found:
+        if isinstance(one.request, str):
+            assert ''.join(span.text for span in one.spans) == one.request
+    return [one.request for one in found]
+
+
+CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    'a generation task': (QA, {}, ['Q: q0\nA:', 'Q: q1\nA:']),
+    'a column is itself': (QA.replace('"Q: {{question}}\\nA:"', 'question'), {}, ['q0', 'q1']),
+    'a trailing newline is kept': (QA.replace('\\nA:', '\\n'), {}, ['Q: q0\n', 'Q: q1\n']),
+    'a description': (QA + 'description: "Topic {{question}}.\\n"', {}, ['Topic q0.\nQ: q0\nA:', 'Topic q1.\nQ: q1\nA:']),
+    'system and description': (
+        QA + 'description: Desc.',
+        {'system_instruction': 'Sys.'},
+        ['Sys.\n\nDesc.Q: q0\nA:', 'Sys.\n\nDesc.Q: q1\nA:'],
+    ),
+    'the answer begins': (QA + 'gen_prefix: "So:"', {}, ['Q: q0\nA: So:', 'Q: q1\nA: So:']),
+    'a regex': (QA.replace('{{question}}', "{{question|regex_replace('q', 'z')}}"), {}, ['Q: z0\nA:', 'Q: z1\nA:']),
+    'choices are continuations': (CHOICE, {}, ['q0? x0', 'q0? y0', 'q1? x1', 'q1? y1']),
+    'choices as a template': (
+        CHOICE.replace('options', '"{{[question, right|string]}}"'),
+        {},
+        ['q0? q0', 'q0? 0', 'q1? q1', 'q1? 1'],
+    ),
+    'choices as a list': (CHOICE.replace('options', '[no, "{{yes}}"]').replace('[no', '["no"'), {}, ['q0? no', 'q0? {{yes}}', 'q1? no', 'q1? {{yes}}']),
+    'choices as a dict': (CHOICE.replace('options', '{a: one, b: two}'), {}, ['q0? one', 'q0? two', 'q1? one', 'q1? two']),
+    'no delimiter': (CHOICE + 'target_delimiter: ""', {}, ['q0?x0', 'q0?y0', 'q1?x1', 'q1?y1']),
+    'a likelihood has no delimiter': (
+        QA.replace('generate_until', 'loglikelihood'), {}, ['Q: q0\nA:a0', 'Q: q1\nA:a1']
+    ),
+    'rolling is the target alone': (QA.replace('generate_until', 'loglikelihood_rolling'), {}, ['a0', 'a1']),
+    'many contexts': (
+        CHOICE.replace('"{{question}}?"', 'right').replace('"{{right}}"', 'answer'),
+        {},
+        ['x0 a0', 'y0 a0', 'x1 a1', 'y1 a1'],
+    ),
+    'mutual information': (
+        CHOICE + 'metric_list: [{metric: acc_mutual_info}]',
+        {},
+        ['q0? x0', 'q0? y0', ' x0', ' y0', 'q1? x1', 'q1? y1', ' x1', ' y1'],
+    ),
+    'the first examples': (
+        QA + 'fewshot_config: {sampler: first_n}',
+        {'num_fewshot': 1},
+        ['Q: q1\nA: a1\n\nQ: q0\nA:', 'Q: q2\nA: a2\n\nQ: q1\nA:'],
+    ),
+    'examples written in the file': (
+        QA + 'fewshot_config: {sampler: first_n, samples: [{question: X, answer: Y}]}',
+        {'num_fewshot': 1},
+        ['Q: X\nA: Y\n\nQ: q0\nA:', 'Q: X\nA: Y\n\nQ: q1\nA:'],
+    ),
+    'examples worded in their own way': (
+        QA + 'fewshot_config: {sampler: first_n, doc_to_text: "{{question}} =", target_delimiter: "_", fewshot_delimiter: "|"}',
+        {'num_fewshot': 1},
+        ['q1 =_a1|Q: q0\nA:', 'q2 =_a2|Q: q1\nA:'],
+    ),
+    'examples of choices': (
+        CHOICE + 'fewshot_config: {sampler: first_n}',
+        {'num_fewshot': 1},
+        ['q1? y1\n\nq0? x0', 'q1? y1\n\nq0? y0', 'q2? x2\n\nq1? x1', 'q2? x2\n\nq1? y1'],
+    ),
+    'a file that says 0 keeps to it': (QA + 'num_fewshot: 0', {'num_fewshot': 3}, ['Q: q0\nA:', 'Q: q1\nA:']),
+    '0 given by the user counts': (QA + 'num_fewshot: 3', {'num_fewshot': 0}, ['Q: q0\nA:', 'Q: q1\nA:']),
+    'keys laid over': (QA, {'overrides': {'doc_to_text': 'question'}}, ['q0', 'q1']),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_requests_of_a_text_model(name: str, tmp_path: Path) -> None:
+    text, options, expected = CASES[name]
+    assert requests(write(tmp_path, text), **options) == expected
+
+
+def test_a_value_that_looks_like_a_template_is_left_alone(tmp_path: Path) -> None:
+    row = {'question': '{{answer}} {% if %}', 'answer': 'secret'}
+    assert requests(write(tmp_path, QA), {'test': [row]}) == ['Q: {{answer}} {% if %}\nA:']
+
+
+def test_a_likelihood_preview_says_where_the_continuation_begins(tmp_path: Path) -> None:
+    found = shown(write(tmp_path, CHOICE))
+    places = []
+    for one in found:
+        kinds = [span.origin.kind for span in one.spans]
+        places.append(sum(len(span.text) for span in one.spans[: kinds.index('sep')]))
+    assert places == [3, 3, 3, 3]
+    assert [one.label for one in found] == [0, 1, 0, 1]
+
+
+def test_every_character_has_an_origin_with_file_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path, QA + 'fewshot_config: {sampler: first_n}')
+    [first, _] = shown(path, num_fewshot=1)
+    found = [
+        (span.text, span.origin.kind, span.origin.name, span.origin.shot, span.origin.source.rpartition(':')[2])
+        for span in first.spans
+    ]
+    assert found == [
+        ('Q: ', 'text', '', 0, '6'),
+        ('q1', 'field', 'question', 0, '6'),
+        ('\nA:', 'text', '', 0, '6'),
+        (' ', 'joint', 'target_delimiter', 0, 'task.yaml'),
+        ('a1', 'field', 'answer', 0, '7'),
+        ('\n\n', 'joint', 'fewshot_delimiter', 0, 'task.yaml'),
+        ('Q: ', 'text', '', None, '6'),
+        ('q0', 'field', 'question', None, '6'),
+        ('\nA:', 'text', '', None, '6'),
+    ]
+
+
+# -- chat --------------------------------------------------------------------------------------------------------------
+
+CHAT = [{'abbr': 'm', 'type': 'HuggingFacewithChatTemplate', 'path': 'none', 'chat_template': CHATML}]
+API = [{'abbr': 'm', 'type': 'OpenAI', 'path': 'none'}]
+FIRST = 'fewshot_config: {sampler: first_n}'
+
+
+@pytest.mark.parametrize(
+    ('text', 'options', 'expected'),
+    [
+        (QA, {}, '<|im_start|>user\nQ: q0\nA:<|im_end|>\n<|im_start|>assistant\n'),
+        (
+            QA + 'description: Desc.\n' + FIRST,
+            {'num_fewshot': 1},
+            '<|im_start|>system\nDesc.<|im_end|>\n<|im_start|>user\nQ: q1\nA: a1\n\nQ: q0\nA:<|im_end|>\n<|im_start|>assistant\n',
+        ),
+        (
+            QA + FIRST,
+            {'num_fewshot': 1, 'fewshot_as_multiturn': True, 'system_instruction': 'Sys.'},
+            '<|im_start|>system\nSys.<|im_end|>\n<|im_start|>user\nQ: q1\nA:<|im_end|>\n<|im_start|>assistant\na1<|im_end|>\n'
+            '<|im_start|>user\nQ: q0\nA:<|im_end|>\n<|im_start|>assistant\n',
+        ),
+        (QA + 'gen_prefix: "So:"', {}, '<|im_start|>user\nQ: q0\nA:<|im_end|>\n<|im_start|>assistant\nSo:'),
+        (CHOICE, {}, '<|im_start|>user\nq0?<|im_end|>\n<|im_start|>assistant\nx0'),
+    ],
+)  # fmt: skip
+def test_a_chat_template_gets_lm_evals_messages(
+    text: str, options: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    assert requests(write(tmp_path, text), models=CHAT, **options)[0] == expected
+
+
+def test_an_api_gets_messages(tmp_path: Path) -> None:
+    path = write(tmp_path, QA + 'description: Desc.\n' + FIRST)
+    assert requests(path, models=API, num_fewshot=1, fewshot_as_multiturn=True)[0] == [
+        {'role': 'system', 'content': 'Desc.'},
+        {'role': 'user', 'content': 'Q: q1\nA:'},
+        {'role': 'assistant', 'content': 'a1'},
+        {'role': 'user', 'content': 'Q: q0\nA:'},
+    ]
+
+
+def test_a_meta_template_gets_the_same_messages(tmp_path: Path) -> None:
+    models = [{'abbr': 'm', 'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': 'chatml'}]
+    assert requests(write(tmp_path, QA), models=models)[0] == (
+        '<|im_start|>user\nQ: q0\nA:<|im_end|>\n<|im_start|>assistant\n'
+    )
+
+
+# -- shots -------------------------------------------------------------------------------------------------------------
+
+
+def picks(path: Path, data: Mapping[str, Any], **options: Any) -> list[tuple[int, ...]]:
+    return [one.shots for one in shown(path, data, **options)]
+
+
+def test_with_emulate_shots_are_drawn_by_one_generator_for_all_rows(tmp_path: Path) -> None:
+    data = {'train': ROWS, 'test': [{'question': 'n', 'answer': 'n'}] * 3}
+    drawn = Random(7)
+    expected = [tuple(drawn.sample(range(6), 2)) for _ in range(3)]
+    assert (
+        picks(write(tmp_path, QA + 'fewshot_split: train'), data, num_fewshot=2, fewshot_seed=7, emulate='lm-eval')
+        == expected
+    )
+
+
+def test_with_emulate_one_more_is_drawn_where_the_splits_have_one_name(tmp_path: Path) -> None:
+    path = write(tmp_path, QA.replace('training_split: train\n', 'fewshot_split: test\n'))
+    drawn = Random(1234)
+    expected = []
+    for row in range(6):
+        expected.append(tuple([i for i in drawn.sample(range(6), 3) if i != row][:2]))
+    assert picks(path, {'test': ROWS}, num_fewshot=2, emulate='lm-eval') == expected
+
+
+def test_by_default_shots_do_not_depend_on_the_rows_before_and_are_never_the_row(tmp_path: Path) -> None:
+    path = write(tmp_path, QA.replace('training_split: train\n', 'fewshot_split: test\n'))
+    first = picks(path, {'test': ROWS}, num_fewshot=3)
+    assert all(row not in shots for row, shots in enumerate(first))
+    assert [one.skipped for one in shown(path, {'test': ROWS}, num_fewshot=3)] == [(i,) for i in range(6)]
+    data = {'train': ROWS, 'test': [{'question': 'n', 'answer': 'n'}, {'question': 'm', 'answer': 'm'}]}
+    plain = write(tmp_path, QA, 'plain.yaml')
+    forwards = picks(plain, data, num_fewshot=3)
+    assert forwards == picks(plain, {**data, 'test': data['test'][::-1]}, num_fewshot=3)[::-1]
+    assert forwards != picks(plain, data, num_fewshot=3, fewshot_seed=1)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_includes_are_merged_and_functions_belong_to_the_file_that_names_them(tmp_path: Path) -> None:
+    inner = tmp_path / 'inner'
+    inner.mkdir()
+    write(inner, QA + 'process_docs: !function utils.double\ndescription: Inner.\n', '_base.yaml')
+    (inner / 'utils.py').write_text(
+        'import datasets\nfrom helper import twice\n'
+        'def double(docs: datasets.Dataset) -> datasets.Dataset:\n'
+        "    return docs.map(lambda doc: {'question': twice(doc['question'])}).filter(lambda doc: doc['answer'] != 'a1')\n"
+    )
+    (inner / 'helper.py').write_text('def twice(text): return text + text\n')
+    path = write(tmp_path, 'include: inner/_base.yaml\ntask: outer\ndescription: "Outer. "\n')
+    assert requests(path) == ['Outer. Q: q0q0\nA:']
+
+
+def test_text_target_and_choices_by_function(tmp_path: Path) -> None:
+    (tmp_path / 'fn.py').write_text(
+        "def text(doc): return 'T ' + doc['question']\n"
+        "def choices(doc): return [o.upper() for o in doc['options']]\n"
+        "def target(doc): return doc['right']\n"
+    )
+    text = CHOICE.replace('"{{question}}?"', '!function fn.text').replace('options', '!function fn.choices')
+    text = text.replace('"{{right}}"', '!function fn.target') + FIRST
+    assert requests(write(tmp_path, text), num_fewshot=1)[:2] == ['T q1 Y1\n\nT q0 X0', 'T q1 Y1\n\nT q0 Y0']
+
+
+def test_groups_tags_and_folders(tmp_path: Path) -> None:
+    tasks = tmp_path / 'tasks'
+    tasks.mkdir()
+    for name in ('one', 'two'):
+        write(tasks, QA.replace('task: qa', f'task: {name}\ntag: pair'), f'{name}.yaml')
+    group = write(tasks, 'group: all\ntask:\n  - one\n  - task: two\n    description: "Other. "\n', '_group.yaml')
+    assert [entry['abbr'] for entry in load_config(group)['datasets']] == ['one', 'two']
+    assert requests(group)[2] == 'Other. Q: q0\nA:'
+    tagged = write(tasks, 'group: by_tag\ntask: [pair]\n', '_tagged.yaml')
+    assert [entry['abbr'] for entry in load_config(tagged)['datasets']] == ['one', 'two']
+    assert [entry['abbr'] for entry in load_config(tasks)['datasets']] == ['one', 'two']
+
+
+def test_rows_come_from_files_and_local_folders(tmp_path: Path) -> None:
+    file = tmp_path / 'rows.jsonl'
+    file.write_text('\n'.join(map(json.dumps, ROWS)))
+    path = write(tmp_path, QA)
+    assert [one.request for one in preview(load_config(path), data={'test': str(file)})][:1] == ['Q: q0\nA:']
+    local = write(
+        tmp_path, QA + f'dataset_path: json\ndataset_kwargs: {{data_files: {{test: {file.name}}}}}\n', 'local.yaml'
+    )
+    assert next(preview(load_config(local))).request == 'Q: q0\nA:'
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('task: [', r'task.yaml:1: is not YAML|is not YAML'),
+        ('- a\n- b', 'expected keys and values, found list'),
+        ('include: nowhere.yaml', 'nowhere.yaml\n  cannot be read'),
+        ('include: task.yaml', 'circular include'),
+        (QA + 'descripton: x', "unknown key 'descripton'.\n  Did you mean 'description'?"),
+        (QA.replace('generate_until', 'generate'), "unknown output_type 'generate'.\n  Did you mean 'generate_until'?"),
+        (QA + 'fewshot_config: {sampler: balanced}', "unknown sampler 'balanced'"),
+        (QA + 'process_docs: !function nowhere.f', 'there is no nowhere.py beside the file'),
+        (QA + 'process_docs: !function raises.f', r'!function raises.f raised ZeroDivisionError'),
+        (QA + 'process_docs: !function raises.g', "'raises' has no 'g'"),
+        (QA + 'process_docs: !function needs.f', 'imports no_such_package, which is not installed.\n  pip install no_such_package'),
+        (QA.replace('{{question}}', '{{questoin}}'), "raised UndefinedError: 'questoin' is undefined"),
+        (QA.replace('{{question}}', '{{question'), 'task.yaml:6: the template raised TemplateSyntaxError'),
+        (QA.replace('{{question}}', '{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}'), 'the template was stopped'),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(text: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / 'raises.py').write_text('def f(docs): return 1 / 0\n')
+    (tmp_path / 'needs.py').write_text('import no_such_package\ndef f(docs): return docs\n')
+    path = write(tmp_path, text)
+    with pytest.raises(RolecallError) as refused:
+        requests(path)
+    assert any(part in str(refused.value) for part in expected.split('|'))
+
+
+def test_rows_that_are_not_here_are_named_by_their_split(tmp_path: Path) -> None:
+    path = write(tmp_path, QA + 'dataset_path: acme/qa\n')
+    with pytest.raises(
+        RolecallError, match=r"no rows of the split 'test'.*nothing is downloaded unasked.*--data test=FILE"
+    ):
+        list(preview(load_config(path)))
+    with pytest.raises(RolecallError, match=r"no rows of the split 'train': given are 'test'"):
+        list(preview(load_config(path, num_fewshot=2), data={'test': 'x.jsonl'}))
+
+
+def test_options_of_tasks_are_refused_for_other_configs(tmp_path: Path) -> None:
+    path = write(tmp_path, 'datasets = []', 'config.py')
+    with pytest.raises(ConfigError, match='num_fewshot: only for task files'):
+        load_config(path, num_fewshot=1)
+    with pytest.raises(ConfigError, match='num_fewshot\n  expected a whole number from 0'):
+        load_config(write(tmp_path, QA), num_fewshot=-1)
