@@ -5,7 +5,9 @@ import contextlib
 import gzip
 import http.client
 import json
+import sqlite3
 import threading
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -14,8 +16,14 @@ import pytest
 pytest.importorskip('aiohttp')
 from aiohttp import web
 
+from report_runs import made_up_run
 from rolecall.cli.main import main
 from rolecall.report.page import read_asset
+from rolecall.runs.store.codec import encode_result
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.scorecard import Scorecard
 from rolecall.web.security import AccessRules
 from rolecall.web.serve import _listen
 from rolecall.web.server import make_app
@@ -257,3 +265,111 @@ def test_the_vendored_libraries_carry_their_licences():
     vendor = ROOT / 'src/rolecall/web/assets/vendor'
     assert 'MIT' in (vendor / 'preact.LICENSE').read_text()
     assert 'Apache License' in (vendor / 'htm.LICENSE').read_text()
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module')
+def stored_run(tmp_path_factory):
+    """A run of the sums by two models, half of the answers right, one failed."""
+    folder = tmp_path_factory.mktemp('runs') / 'friday'
+    made, _ = made_up_run(rows=120)
+    store = Store(folder)
+    store.record_scores(made.cards, [*made.rows, Result('sums', 'api', 500, 'failed', reason='HTTP 500')])
+    store.close()
+    return folder
+
+
+@pytest.fixture(scope='module')
+def run_client(stored_run):
+    with serve_page(stored_run, stored_run) as (port, rules):
+        yield Client(port, rules)
+
+
+def test_a_run_shows_its_scores(run_client):
+    found = run_client.get('run')
+    assert found['name'] == 'friday'
+    assert (found['datasets'], found['models']) == (['sums'], ['api', 'chatml'])
+    [line] = found['scores']['lines']
+    assert line['dataset'] == 'sums'
+    assert all(cell['interval'] for cell in line['cells'])
+
+
+def test_rows_of_a_run_come_by_key_in_pages(run_client):
+    keys, after = [], ''
+    while after is not None:
+        page = run_client.get('run_rows', after=after)
+        keys += [(one['dataset'], one['model'], one['row']) for one in page['rows']]
+        after = page['after']
+    assert keys == sorted(keys)
+    assert len(keys) == len(set(keys)) == 241
+
+
+@pytest.mark.parametrize(
+    ('query', 'count'),
+    [
+        ({'model': 'chatml'}, 120),
+        ({'verdict': 'wrong', 'model': 'api'}, 60),
+        ({'outcome': 'failed'}, 1),
+        ({'q': 'http 500'}, 1),
+        ({'q': 'nowhere'}, 0),
+    ],
+)
+def test_rows_of_a_run_are_filtered(run_client, query, count):
+    found, after = [], ''
+    while after is not None:
+        page = run_client.get('run_rows', after=after, **query)
+        found += page['rows']
+        after = page['after']
+    assert len(found) == count
+
+
+def test_a_row_of_a_run_has_everything_known_about_it(run_client):
+    found = run_client.get('run_row', dataset='sums', model='chatml', row=3)
+    assert found['gold'] == '6'
+    assert found['replies']
+    assert [other['model'] for other in found['others']] == ['api']
+    assert run_client.send('/api/run_row?dataset=sums&model=chatml&row=999')[0].status == 422
+
+
+def test_two_models_of_one_run_are_compared(run_client):
+    found = run_client.get('run_compare', left_model='chatml', right_model='api')
+    [difference] = found['differences']
+    assert difference['rows'] == 120
+    assert run_client.get('run_compare', left_run=0, right_run=1)['differences'][0]['difference'] == 0
+
+
+@pytest.mark.parametrize('after', ['x', '[]', '["a", "b", "c"]', '7'])
+def test_a_key_that_is_none_is_refused(run_client, after):
+    answer, text = run_client.send(f'/api/run_rows?{urllib.parse.urlencode({"after": after})}')
+    assert answer.status == 422
+    assert 'not a key of a row' in text
+
+
+@pytest.mark.heavy
+def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
+    folder = tmp_path / 'large'
+    store = Store(folder)
+    store.record_scores(
+        [Scorecard('big', 'm', 'accuracy', 50.0, scored=1_000_000, total=1_000_000, outcomes={'ok': 1_000_000})], []
+    )
+    store.close()
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
+        row = encode_result(Result('big', 'm', 7654321, 'ok', replies=('yes',), correct=True))
+        numbers = 'WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999999)'
+        db.execute(f"INSERT INTO rows {numbers} SELECT 'big', 'm', i, 'ok', replace(?, '7654321', i) FROM n", (row,))
+        db.commit()
+    with serve_page(folder) as address:
+        client = Client(*address)
+        times = []
+        for name, query in [
+            ('run', {}),
+            ('run_rows', {}),
+            ('run_rows', {'after': '["big", "m", 999800]'}),
+            ('run_row', {'dataset': 'big', 'model': 'm', 'row': 999_999}),
+        ]:
+            began = time.monotonic()
+            client.get(name, **query)
+            times.append(time.monotonic() - began)
+    assert max(times) < 1.0, times

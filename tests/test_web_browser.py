@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip('aiohttp')
 from browser import needs_browser, open_browser
-from report_runs import HOSTILE
+from report_runs import HOSTILE, made_up_run
+from rolecall.runs.store.writer import Store
 from test_web import CONFIG, serve_page
 
 pytestmark = [pytest.mark.heavy, needs_browser]
@@ -142,12 +143,65 @@ def test_a_prompt_of_a_million_characters_does_not_freeze_the_page(browser, tmp_
 def test_axe_finds_nothing_serious(browser, page, axe, address):
     page(address)
     browser.wait_for('return !document.querySelector("main").innerText.includes("Loading")')
-    found = browser.tell(
-        '/execute/async',
-        {
-            'script': f'{axe}; const done = arguments[arguments.length - 1];'
-            'axe.run().then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html)])));',
-            'args': [],
-        },
+    assert serious_findings(browser, axe) == []
+
+
+def serious_findings(browser, axe):
+    """What axe calls serious or critical on the page as it is."""
+    script = 'const done = arguments[arguments.length - 1]; axe.run().then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html)])));'
+    found = browser.tell('/execute/async', {'script': f'{axe}; {script}', 'args': []})
+    return [one for one in found if one[0] in ('serious', 'critical')]
+
+
+@pytest.fixture(scope='module')
+def run_page(tmp_path_factory, browser):
+    folder = tmp_path_factory.mktemp('runs') / 'friday'
+    made, _ = made_up_run(rows=120)
+    store = Store(folder)
+    store.record_scores(made.cards, made.rows)
+    store.close()
+    with serve_page(folder) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+
+        def show(address='#runs'):
+            browser.go(f'http://127.0.0.1:{port}/{address}')
+            browser.wait_for('return document.querySelectorAll(".rows .item, .compare table").length > 0')
+
+        yield show
+
+
+def test_a_run_shows_scores_and_rows_and_opens_one(browser, run_page):
+    run_page()
+    browser.wait_for('return Boolean(document.querySelector(".outcome"))')
+    assert 'sums' in browser.texts('table.scores')[0]
+    browser.press('j')
+    browser.wait_for('return location.hash.includes("at=")')
+    assert browser.complaints() == []
+
+
+def test_rows_load_on_as_the_list_is_scrolled(browser, run_page):
+    run_page()
+    before = len(browser.texts('.rows .item'))
+    browser.run('const list = document.querySelector(".rows .list"); list.scrollTop = list.scrollHeight')
+    browser.wait_for(f'return document.querySelectorAll(".rows .item").length > {before}')
+
+
+def test_a_score_leads_to_its_rows(browser, run_page):
+    run_page()
+    browser.click('table.scores button')
+    browser.wait_for('return new URLSearchParams(location.hash.split("?")[1]).get("model") !== null')
+    browser.wait_for(
+        'return [...document.querySelectorAll(".rows .item")].every((one) => one.textContent.includes(new URLSearchParams(location.hash.split("?")[1]).get("model")))'
     )
-    assert [one for one in found if one[0] in ('serious', 'critical')] == []
+
+
+def test_two_models_of_a_run_are_compared_with_changed_rows(browser, run_page):
+    run_page('#runs?show=compare')
+    browser.wait_for('return document.querySelectorAll(".compare table tbody tr").length === 1')
+    assert 'Changed rows' in browser.texts('.compare')[0]
+
+
+@pytest.mark.parametrize('address', ['#runs', '#runs?show=compare'])
+def test_axe_finds_nothing_serious_in_a_run(browser, run_page, axe, address):
+    run_page(address)
+    assert serious_findings(browser, axe) == []

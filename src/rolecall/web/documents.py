@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class ConfigDocument:
     def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
         """Every request of one row, with origins and explanations."""
         rows = self._rows_of(dataset, model)
-        previews = self._previews(dataset, model, row)
+        previews = self.previews(dataset, model, row)
         return {
             'prompts': [preview_as_json(rows.pair, preview, self.config) for preview in previews],
             'values': row_as_json(previews[0].values) if previews else {},
@@ -99,7 +99,7 @@ class ConfigDocument:
 
     def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> Preview:
         """One request of a row."""
-        previews = self._previews(dataset, model, row)
+        previews = self.previews(dataset, model, row)
         if not 0 <= number < len(previews):
             raise DataError(f'row {row} of {dataset} has no request {number}.')
         return previews[number]
@@ -134,11 +134,14 @@ class ConfigDocument:
         """One dataset × model."""
         return self._rows_of(dataset, model).pair
 
-    def _previews(self, dataset: str, model: str | None, row: int) -> list[Preview]:
+    def previews(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[Preview]:
+        """Every request of one row."""
         rows = self._rows_of(dataset, model)
         if rows.find(row) is None:
             raise DataError(f'{dataset} has no row {row}.')
-        return rows.previews(row)
+        return rows.previews(row, replies=replies)
 
     def _rows_of(self, dataset: str, model: str | None) -> PairRows:
         key = (dataset, model)

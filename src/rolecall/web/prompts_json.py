@@ -16,7 +16,7 @@ from rolecall.views.looks import ALL_STYLES, LOOKS, group_of, groups_in, label_o
 from rolecall.views.plain import span_text
 from rolecall.views.tokens import Counted
 
-__all__ = ['LEGEND', 'cut_text', 'preview_as_json', 'row_as_json', 'tokens_as_json']
+__all__ = ['LEGEND', 'cut_text', 'preview_as_json', 'row_as_json', 'sent_as_json', 'tokens_as_json']
 
 _NUMBERS = {style: number for number, style in enumerate(ALL_STYLES)}
 LEGEND = [[group, look.meaning, _NUMBERS[look.style]] for group, look in LOOKS.items()]
@@ -49,6 +49,31 @@ def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> 
         'request': preview.request if preview.request is not None else preview.prompt,
         'fingerprint': None if preview.request is None else fingerprint(preview.request),
         'shots': list(preview.shots),
+    }
+
+
+def sent_as_json(preview: Preview, *, changed: bool) -> dict[str, Any]:
+    """A stored request without origins: what was sent, and why its origins are not known."""
+    note = 'The config now produces a different prompt; this is what was sent, without origins.'
+    return {
+        'title': title_of(preview),
+        'dataset': preview.dataset,
+        'model': preview.model,
+        'row': preview.row,
+        'label': None,
+        'turn': None,
+        'note': note if changed else 'Open the config of this run with the page to see origins; this is what was sent.',
+        'blocks': [
+            {
+                'heading': block.heading if is_messages(preview) else '',
+                'extra': block.extra,
+                'spans': [{**_span_as_json(span), 'label': 'as sent', 'group': ''} for span in block.spans],
+            }
+            for block in blocks_of(preview)
+        ],
+        'explanations': {},
+        'facts': [],
+        'request': preview.request,
     }
 
 

@@ -18,6 +18,7 @@ from rolecall.views.jsonl import ascii_json
 from rolecall.views.looks import ALL_STYLES
 from rolecall.web.documents import ConfigDocument, diff_as_json
 from rolecall.web.prompts_json import LEGEND
+from rolecall.web.run_documents import RowFilter, compare_as_json
 from rolecall.web.security import AccessRules, make_guard
 from rolecall.web.workspace import Workspace
 
@@ -33,7 +34,7 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     pages = _Pages(workspace)
     app.router.add_get('/', pages.index)
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
-    for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff'):
+    for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff', 'run', 'run_rows', 'run_row', 'run_compare'):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
     app.on_cleanup.append(pages.close)
     return app
@@ -102,6 +103,39 @@ class _Pages:
                 for side in ('left', 'right')
             )
             return diff_as_json(left, right)
+
+        return await self._answer(compare)
+
+    async def run(self, request: web.Request) -> web.Response:
+        return await self._answer(lambda: self._workspace.run(_number(request.query, 'run', 0)).overview())
+
+    async def run_rows(self, request: web.Request) -> web.Response:
+        query = request.query
+        wanted = RowFilter(*(query.get(name, '') for name in ('dataset', 'model', 'outcome', 'verdict', 'q')))
+        return await self._answer(
+            lambda: self._workspace.run(_number(query, 'run', 0)).rows(wanted, query.get('after', ''))
+        )
+
+    async def run_row(self, request: web.Request) -> web.Response:
+        query = request.query
+        dataset, model = query.get('dataset', ''), query.get('model', '')
+
+        def find() -> dict[str, Any]:
+            config = self._workspace.config_for(dataset, model)
+            return self._workspace.run(_number(query, 'run', 0)).row(dataset, model, _number(query, 'row', 0), config)
+
+        return await self._answer(find)
+
+    async def run_compare(self, request: web.Request) -> web.Response:
+        query = request.query
+
+        def compare() -> dict[str, Any]:
+            left, right = (
+                (document.only_model(query[f'{side}_model']) if query.get(f'{side}_model') else document.run)
+                for side in ('left', 'right')
+                for document in [self._workspace.run(_number(query, f'{side}_run', 0))]
+            )
+            return compare_as_json(left, right)
 
         return await self._answer(compare)
 

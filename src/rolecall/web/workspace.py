@@ -9,6 +9,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.runs.store.run_reader import FILE
 from rolecall.web.documents import ConfigDocument
+from rolecall.web.run_documents import RunDocument
 
 __all__ = ['Workspace']
 
@@ -17,13 +18,14 @@ class Workspace:
     """The configs and runs of one page. Configs are executed when the page first asks for them."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self.runs = [path for path in paths if path.is_dir()]
+        self._runs = [path for path in paths if path.is_dir()]
         self._configs = [path for path in paths if not path.is_dir()]
         self._documents: dict[int, ConfigDocument] = {}
+        self._run_documents: dict[int, RunDocument] = {}
         for path in self._configs:
             if not path.is_file():
                 raise ConfigError(Problem(str(path), 'no such file or directory.'))
-        for path in self.runs:
+        for path in self._runs:
             if not (path / FILE).is_file():
                 raise ConfigError(Problem(str(path), f'not a run directory: it has no {FILE}.'))
 
@@ -35,11 +37,31 @@ class Workspace:
             self._documents[number] = ConfigDocument(self._configs[number])
         return self._documents[number]
 
+    def run(self, number: int) -> RunDocument:
+        """A run by its number, opened when first needed."""
+        if not 0 <= number < len(self._runs):
+            raise ConfigError(Problem('run', f'there is no run number {number}.'))
+        if number not in self._run_documents:
+            self._run_documents[number] = RunDocument(self._runs[number])
+        return self._run_documents[number]
+
+    def config_for(self, dataset: str, model: str) -> ConfigDocument | None:
+        """A config of the page that has this dataset and this model."""
+        for number in range(len(self._configs)):
+            try:
+                document = self.document(number)
+                document.task(dataset)
+                document.model_entry(model)
+            except RolecallError:
+                continue
+            return document
+        return None
+
     def overview(self) -> dict[str, Any]:
         """Every config with its datasets and models, or why it cannot be opened; and every run."""
         return {
             'configs': [self._describe(number) for number in range(len(self._configs))],
-            'runs': [{'path': str(path), 'name': path.resolve().name} for path in self.runs],
+            'runs': [{'path': str(path), 'name': path.resolve().name} for path in self._runs],
         }
 
     def _describe(self, number: int) -> dict[str, Any]:

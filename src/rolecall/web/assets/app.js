@@ -3,8 +3,9 @@ import { html, render, t, useAddress, useAsk, go, addressOf, useKeys, useState, 
 import { Explore } from './explore.js';
 import { Compare } from './compare.js';
 import { Lint } from './lint.js';
+import { Runs } from './runs.js';
 
-const VIEWS = [['explore', t('Explore'), Explore], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint]];
+const VIEWS = [['explore', t('Explore'), Explore], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs]];
 const KEYS = [['1 – 9', 'open a view'], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', 'show whitespace'], ['f', 'fold examples'], ['Esc', 'leave a field'], ['?', 'this list']];
 
 const App = () => {
@@ -14,7 +15,7 @@ const App = () => {
   const change = (wanted, options) => go(wanted, options);
   useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(VIEWS.map(([name], at) => [String(at + 1), () => change({ view: name })])) });
   if (!session) return html`<main><${Problem} error=${error} />${error ? null : html`<p class="note">${t('Loading …')}</p>`}</main>`;
-  const shown = VIEWS.filter(([name]) => session.configs.length || name === 'runs');
+  const shown = VIEWS.filter(([name]) => (name === 'runs' ? session.runs.length : session.configs.length));
   const [, , View] = shown.find(([name]) => name === address.view) || shown[0];
   const config = Number(address.config || 0);
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>Skip to content</a>

@@ -44,23 +44,24 @@ const Explanation = ({ span, prompt }) => {
     ${why.shot ? Object.entries(why.shot.values).map(([name, text]) => html`<h4>${name}</h4><${Text} text=${text} />`) : null}</div>`;
 };
 
-export const PromptView = ({ prompts, values, legend, address, change, query = '', beside = null }) => {
+export const PromptView = ({ prompts, values = {}, legend, address, change, query = '', beside = null, above = null, views = VIEWS }) => {
   const [span, setSpan] = useState(null);
   const number = Math.min(Number(address.n || 0), prompts.length - 1);
   const prompt = prompts[Math.max(0, number)];
   useEffect(() => setSpan(null), [prompt]);
   if (!prompt) return html`<p class="note">${t('Loading …')}</p>`;
-  const view = address.as || 'text';
+  const view = views.some(([name]) => name === address.as) ? address.as : 'text';
   const which = (one, at) => (one.turn != null ? `turn ${one.turn}` : one.label != null ? `label ${one.label}` : `request ${at + 1}`);
   return html`<div class="workbench">
     <section class="main" aria-label=${t('Prompt')}>
       <div class="bar">
-        <${Tabs} label="How the request is shown" tabs=${VIEWS} value=${view} onchange=${(as) => change({ as })} />
+        <${Tabs} label="How the request is shown" tabs=${views} value=${view} onchange=${(as) => change({ as })} />
         <${Check} label=${t('Fold examples')} checked=${address.fold === '1'} onchange=${(on) => change({ fold: on ? '1' : '' })} />
         <${Check} label=${t('Show whitespace')} checked=${address.blanks === '1'} onchange=${(on) => change({ blanks: on ? '1' : '' })} />
       </div>
       ${prompts.length > 1 ? html`<${Tabs} label="Requests of this row" tabs=${prompts.map((one, at) => [String(at), which(one, at)])} value=${String(number)} onchange=${(n) => change({ n })} />` : null}
       <h2 class="title"><bdi>${prompt.title}</bdi></h2>
+      ${above}
       <${Media} prompt=${prompt} address=${address} />
       ${view === 'text' ? html`<${Drawn} deps=${[prompt, address.fold, address.blanks, query]} make=${() => Draw.drawPrompt(prompt, legend, {
         query: query.toLowerCase(), blanks: address.blanks === '1', fold: address.fold === '1',
@@ -70,9 +71,9 @@ export const PromptView = ({ prompts, values, legend, address, change, query = '
     </section>
     <aside class="inspector" aria-label="Details">
       <h3>${t('Where it comes from')}</h3><div aria-live="polite"><${Explanation} span=${span} prompt=${prompt} /></div>
-      <h3>${t('About this request')}</h3><${Facts} facts=${prompt.facts} />
+      ${prompt.facts.length ? html`<h3>${t('About this request')}</h3><${Facts} facts=${prompt.facts} />` : null}
       ${beside}
-      <h3>${t('The row')}</h3>
+      ${Object.keys(values).length ? html`<h3>${t('The row')}</h3>` : null}
       ${Object.entries(values).map(([name, text]) => html`<h4>${name}</h4><${Text} text=${text} query=${query} />`)}
     </aside></div>`;
 };
