@@ -24,8 +24,8 @@ from typing import Any
 from rolecall.config.files import load_config
 from rolecall.datasets import open_dataset
 from rolecall.errors import RolecallError
-from rolecall.pairs.build import build
-from rolecall.pairs.kinds import INFERENCER_KINDS
+from rolecall.pairs.entries import build_entries
+from rolecall.pairs.inferencer_entries import INFERENCER_KINDS
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.template import TEMPLATES
 from rolecall.registry import part_name
@@ -191,7 +191,7 @@ def ours(case: dict[str, Any]) -> list[Any]:
             }
         ],
     }
-    plan = build(config)
+    plan = build_entries(config)
     pair = Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
     return [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
 

@@ -6,8 +6,8 @@ import pytest
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.build import build_inferencer
-from rolecall.pairs.build import build
-from rolecall.pairs.kinds import INFERENCER_OPTIONS, Inferencer
+from rolecall.pairs.entries import build_entries
+from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 
 
 def inferring(**inferencer: object) -> dict[str, object]:
@@ -27,7 +27,7 @@ def inferring(**inferencer: object) -> dict[str, object]:
 )
 def test_a_misspelt_option_of_an_inferencer_is_an_error_with_a_suggestion(misspelt: str, meant: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build(inferring(**{misspelt: 1}))
+        build_entries(inferring(**{misspelt: 1}))
     assert caught.value.problems == (
         Problem('datasets[0].infer_cfg.inferencer', f'unknown key {misspelt!r}.', f"Did you mean '{meant}'?"),
     )
@@ -38,7 +38,7 @@ def test_a_misspelt_option_of_an_inferencer_is_an_error_with_a_suggestion(misspe
     ['save_every', 'output_json_filepath', 'max_infer_workers', 'min_new_tokens', 'original_prompt_list', 'example'],
 )
 def test_options_that_other_systems_know_are_left_alone(option: str) -> None:
-    assert build(inferring(**{option: 1})).tasks[0].inferencer.options == {option: 1}
+    assert build_entries(inferring(**{option: 1})).tasks[0].inferencer.options == {option: 1}
 
 
 class Noting(dict[str, object]):
@@ -56,6 +56,6 @@ class Noting(dict[str, object]):
 @pytest.mark.parametrize('name', ['GenInferencer', 'SCInferencer', 'PPLInferencer', 'CLPInferencer', 'ChatInferencer'])
 def test_every_option_that_an_inferencer_asks_for_is_a_known_one(name: str) -> None:
     options = Noting()
-    Inferencer.read(name, options)
+    InferencerEntry.read(name, options)
     build_inferencer(name, options, entry={})
     assert {'labels', 'stop_words', 'tool_choice', 'max_seq_len'} <= options.asked_for <= set(INFERENCER_OPTIONS)

@@ -16,7 +16,7 @@ from rolecall import (
     TextRenderer,
     Wording,
 )
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, preview
 from rolecall.program import VaryingProgram, compile
 from rolecall.prompts.shots import Joints
@@ -112,7 +112,7 @@ def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:
         output='a',
         retriever={'type': 'RandomRetriever', 'ice_num': 1},
     )
-    plan = build(whole)
+    plan = build_entries(whole)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     sent = [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
     assert sent == [one.request for one in preview(whole)] == [[1, '<H>s1', 2, 3, 'A', 4, 1, '<H>2', 2, 3]]

@@ -386,13 +386,13 @@ def test_messages_are_shared_but_cannot_be_changed() -> None:
 
 
 def test_the_sep_token_says_where_the_answer_begins() -> None:
-    from rolecall.pairs.build import build
+    from rolecall.pairs.entries import build_entries
     from rolecall.pairs.pair import Pair
     from rolecall.retrievers import Picked
 
     prompt = template({'x': '{question}: <SEP>x', 'yy': 'Q {question}: <SEP>yy'}, sep_token='<SEP>')
     whole = config(QA, prompt, inferencer={'type': 'PPLInferencer'}, meta=LM)
-    plan = build(whole)
+    plan = build_entries(whole)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     step = pair.step(QA[0], Picked(()))
     assert dict(step.requests) == {'x': 'q: x', 'yy': 'Q q: yy'}

@@ -110,7 +110,7 @@ def test_a_judge_that_failed_is_asked_again_where_that_is_wished(tmp_path: Path)
         written = config({'abbr': 'f', 'type': echo}, scored(judged_by(judge)))
         summary = run_config(written, out=tmp_path, progress=Ear())
         assert (summary.unjudged, summary.broken, summary.exit_code) == (1, {}, 1)
-        assert 'demo × f: 1 answers were not judged: ' in heard[0]
+        assert 'demo × f: 1 answer not judged: ' in heard[0]
         assert 'not this one' in heard[0]
         server.answer = lambda body: 'A'
         assert run_config(written, out=tmp_path).unjudged == 1

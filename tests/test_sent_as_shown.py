@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rolecall import preview, run_config
 from rolecall.cli.main import main
 from rolecall.errors import RunError
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.sft.examples import UntrainableError
@@ -221,12 +221,12 @@ def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: P
 
 
 def test_training_examples_have_the_shots_that_are_sent(tokenizer: Path) -> None:
-    plan = build(four_shots('http://localhost', tokenizer))
+    plan = build_entries(four_shots('http://localhost', tokenizer))
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     (shown,) = preview(four_shots('http://localhost', tokenizer))
     ((_, teach),) = pair_examples(pair, form='text')
     assert teach().asked == shown.request
-    plan = build(four_shots('http://localhost', tokenizer, max_seq_len=20))
+    plan = build_entries(four_shots('http://localhost', tokenizer, max_seq_len=20))
     ((_, refuse),) = pair_examples(Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open()), form='text')
     with pytest.raises(UntrainableError, match='does not fit the context'):
         refuse()

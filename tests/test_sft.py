@@ -27,7 +27,7 @@ from chat_template_corpus import (
 from helpers import API, LM, bot, config, human, system, template
 from rolecall import MetaTemplate, PromptTemplate, TextRenderer, Wording
 from rolecall.errors import ConfigError, RenderError
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview, preview
 from rolecall.render.families import META_TEMPLATES, meta_template
 from rolecall.sft.examples import MessagesExample, TextExample, UntrainableError
@@ -101,7 +101,7 @@ CANNOT = {
 
 
 def pair_of(written: dict[str, Any]) -> Pair:
-    plan = build(written)
+    plan = build_entries(written)
     return Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
 
 

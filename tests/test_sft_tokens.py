@@ -14,7 +14,7 @@ from chat_template_corpus import CHATML, LLAMA3
 from helpers import LM, bot, config, human, template
 from rolecall import ChatPrompter
 from rolecall.models.local_engine import PromptEncoder
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, preview
 from rolecall.sft.training_file import (
     Columns,
@@ -56,7 +56,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple[list[dict[str, Any]], SftReport]:
-    plan = build(written)
+    plan = build_entries(written)
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     report = SftReport()
     given_rows = pair_examples(pair, form='tokens', aim=Aim(**aim))

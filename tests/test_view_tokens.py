@@ -8,7 +8,7 @@ import pytest
 
 from rolecall.cli.selection import find_previews
 from rolecall.datasets import open_dataset
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair
 from rolecall.views.terminal import make_console, show_preview
 from rolecall.views.tokens import count_tokens, tokens_of
@@ -54,7 +54,7 @@ def pair(model, *, shots=0, template='</E>Q: {q}'):
             }
         ],
     }
-    plan = build(config)
+    plan = build_entries(config)
     return Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
 
 

@@ -13,7 +13,7 @@ from rolecall.config.files import load_config
 from rolecall.config.trouble import syntax_problem, user_problem
 from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, DataError, Problem, PrompterError, did_you_mean
-from rolecall.pairs.build import Plan, build
+from rolecall.pairs.entries import Entries, build_entries
 from rolecall.usercode import neighbours_of, printing_to_stderr
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class OpenedConfig:
     """A config, the plan read from it, and the folder its relative paths start from."""
 
     config: Mapping[str, Any]
-    plan: Plan
+    plan: Entries
     base: Path | None = None
 
 
@@ -46,7 +46,7 @@ def open_config(
             what = 'this is a file of rows, not a config.'
             raise ConfigError(Problem(path, what, "Give a template for the rows: --template 'Q: {question}\\nA:'"))
         config = config_for_rows(file, template, output_column=output_column, meta_template=meta_template, api=api)
-        return OpenedConfig(config, build(config))
+        return OpenedConfig(config, build_entries(config))
     options = {
         '--template': template is not None,
         '--output-column': output_column is not None,
@@ -59,7 +59,7 @@ def open_config(
             remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
         raise ConfigError(Problem(path, what, remedy))
     loaded = load_config(file)
-    return OpenedConfig(loaded, build(loaded), file.parent)
+    return OpenedConfig(loaded, build_entries(loaded), file.parent)
 
 
 def config_for_rows(

@@ -21,7 +21,7 @@ KINDS = {
     'templates': 'rolecall.prompts.template:TEMPLATES',
     'retrievers': 'rolecall.retrievers.build:RETRIEVERS',
     'models': 'rolecall.models.backends:MODELS',
-    'inferencers': 'rolecall.pairs.kinds:INFERENCERS',
+    'inferencers': 'rolecall.pairs.inferencer_entries:INFERENCERS',
     'metrics': 'rolecall.scoring.evaluators:METRICS',
     'postprocessors': 'rolecall.scoring.postprocessors:POSTPROCESSORS',
     'datasets': 'rolecall.datasets.dataset:DATASETS',

@@ -11,7 +11,7 @@ from typing import TypeVar
 from rolecall.cli.options import print_note
 from rolecall.datasets.rows import count_skipped
 from rolecall.errors import DataError, RolecallError
-from rolecall.pairs.build import Plan
+from rolecall.pairs.entries import Entries
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, Preview, match_abbr
 from rolecall.pairs.tasks import Task
@@ -41,7 +41,7 @@ class Selection:
         return len(self.tasks) * len(self.model_entries)
 
 
-def select(plan: Plan, *, dataset: str | None = None, model: str | None = None) -> Selection:
+def select(plan: Entries, *, dataset: str | None = None, model: str | None = None) -> Selection:
     """The datasets and models whose abbr matches. Without models, prompts are shown as the dataset words them."""
     tasks = match_abbr(plan.tasks, dataset, 'dataset')
     model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model')

@@ -10,7 +10,7 @@ from rolecall.checking import OptionReader, argument_problems
 from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.inferencers.losses import DECIDE_BY
-from rolecall.pairs.kinds import INFERENCERS
+from rolecall.pairs.inferencer_entries import INFERENCERS
 from rolecall.pairs.sampling import check_sampling, check_stops, sampling_of, stated
 from rolecall.usercode import user_code
 

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset
@@ -14,9 +14,9 @@ from rolecall.datasets.rows import count_skipped
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES, collect_rules
-from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject, Tokenizer
-from rolecall.lint.tally import Tally, worst_first
-from rolecall.pairs.build import Plan, build
+from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject
+from rolecall.lint.tally import FindingTally, worst_first
+from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
@@ -25,6 +25,9 @@ from rolecall.pairs.tasks import Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
+
+if TYPE_CHECKING:
+    from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config', 'lint_plan']
 
@@ -60,8 +63,8 @@ def lint_config(
     error unfilled-field demo Did you mean {question}? Nam
     """
     config = load_config(config) if isinstance(config, (str, Path)) else config
-    plan = build(config)
-    picked = Plan(
+    plan = build_entries(config)
+    picked = Entries(
         tuple(match_abbr(plan.tasks, dataset, 'dataset')), tuple(match_abbr(plan.model_entries, model, 'model'))
     )
     base = config.path.parent if isinstance(config, Config) else None
@@ -78,8 +81,8 @@ def lint_config(
 
 def lint_plan(
     config: Mapping[str, Any],
-    plan: Plan,
-    picked: Plan,
+    plan: Entries,
+    picked: Entries,
     *,
     open_task: Callable[[Task], Dataset | str],
     build_pair: Callable[[Task, ModelEntry | None, Dataset], Pair] = Pair,
@@ -97,15 +100,15 @@ def lint_plan(
     models = [_model_subject(model_entry, _namesakes(model_entry, plan.model_entries)) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
-        findings += _without_rows(Tally.of(subject, rules.values(), silence=silenced.of(model_entry)))
+        findings += _without_rows(FindingTally.of(subject, rules.values(), silence=silenced.of(model_entry)))
     count = _Count(progress)
     for task in tasks:
         opened = open_task(task)
         judge, missing = _find_judge(task, plan.model_entries)
         subject = replace(_dataset_subject(task, opened, _namesakes(task, plan.tasks)), judge_missing=missing)
-        tally = Tally.of(subject, rules.values(), silence=silenced.of(task))
+        tally = FindingTally.of(subject, rules.values(), silence=silenced.of(task))
         pairs = [
-            Tally.of(
+            FindingTally.of(
                 _pair_subject(subject, on, task, model_entry), rules.values(), silence=silenced.of(task, model_entry)
             )
             for model_entry, on in zip(model_entries, models, strict=True)
@@ -123,14 +126,14 @@ def lint_plan(
     return worst_first(findings)
 
 
-def _without_rows(tally: Tally) -> Iterator[Finding]:
+def _without_rows(tally: FindingTally) -> Iterator[Finding]:
     tally.look()
     return tally.findings()
 
 
 def _look_at_rows(
-    tally: Tally,
-    pairs: Sequence[Tally],
+    tally: FindingTally,
+    pairs: Sequence[FindingTally],
     spoken: Pair,
     judged: JudgePair | None,
     sent: Sequence[Pair],

@@ -9,7 +9,7 @@ import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.prompts.pieces import Pieces, Row, Text
 from rolecall.prompts.script import Expand, Script
@@ -19,7 +19,10 @@ from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate, Role
 from rolecall.render.spans import Request, Span, join_spans, texts_of
 
-__all__ = ['Asked', 'Level', 'Looked', 'Postprocessor', 'Prompt', 'Subject', 'Tokenizer']
+if TYPE_CHECKING:
+    from rolecall.tokenizers.tokenizer import Tokenizer
+
+__all__ = ['Asked', 'Level', 'Looked', 'Postprocessor', 'Prompt', 'Subject']
 
 _CONTROL = re.compile(
     r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
@@ -30,22 +33,6 @@ _CONTROL = re.compile(
 
 Level = Literal['dataset', 'model', 'pair']
 """What a rule depends on: the dataset alone, the model alone, or how the two go together."""
-
-
-class Tokenizer(Protocol):
-    """A model's tokenizer, as far as rules need it. `adds_bos`: where it is used, it puts a BOS token first."""
-
-    @property
-    def bos_id(self) -> int | None: ...
-
-    @property
-    def adds_bos(self) -> bool: ...
-
-    @property
-    def special_tokens(self) -> Mapping[str, int]: ...
-
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """The ids of a text; nothing is added. With `special`, control tokens written in it are those tokens."""
 
 
 @dataclass(frozen=True, slots=True)

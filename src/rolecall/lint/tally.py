@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rolecall.lint.finding import SEVERITIES, Finding, Hit, Rule
 from rolecall.lint.subject import Asked, Looked, Subject
 
-__all__ = ['Tally', 'worst_first']
+__all__ = ['FindingTally', 'worst_first']
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class Tally:
+class FindingTally:
     """What the rules have found about one subject so far."""
 
     subject: Subject
@@ -35,7 +35,7 @@ class Tally:
     _entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, subject: Subject, rules: Iterable[Rule], *, silence: Collection[str] = ()) -> Tally:
+    def of(cls, subject: Subject, rules: Iterable[Rule], *, silence: Collection[str] = ()) -> FindingTally:
         """A tally with those rules that concern the subject and are not silenced."""
         return cls(subject, tuple(rule for rule in rules if subject.level in rule.levels and rule.name not in silence))
 

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.fitting import Step, TokenBudget, fit
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.programs import build_program
 from rolecall.pairs.sampling import sampling_of
-from rolecall.pairs.tasks import Task, placed
+from rolecall.pairs.tasks import Task, locate_problems
 from rolecall.prompts.script import PromptList
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Note
@@ -86,9 +86,9 @@ def preview(
     >>> next(preview(config)).request
     '<H>1+1=?</H><B>'
     """
-    loaded = _loaded(config)
+    loaded = _load(config)
     base = loaded.path.parent if isinstance(loaded, Config) else None
-    plan = build(loaded)
+    plan = build_entries(loaded)
     model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model') or [None]
     for task in match_abbr(plan.tasks, dataset, 'dataset'):
         rows = task.open(base=base, data=data)
@@ -112,12 +112,12 @@ class Picking:
         """The rows being asked about, each with its examples."""
         if limit in self._kept:
             return zip(first(self._data.test, limit), self._kept[limit], strict=True)
-        return self._picked(limit)
+        return self._pick(limit)
 
-    def _picked(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
+    def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         task, data = self._task, self._data
         asked, seen = tee(first(data.test, limit))
-        with placed(f'{task.where}.infer_cfg.retriever'):
+        with locate_problems(f'{task.where}.infer_cfg.retriever'):
             picks = task.retriever.retrieve(data.train, seen, reader=task.reader, same_split=data.train is data.test)
         kept: list[Picked] = []
         for row, picked in zip(asked, picks, strict=True):
@@ -280,7 +280,7 @@ def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:
     return replies[turn] if replies is not None and turn < len(replies) else f'answer{turn + 1}'
 
 
-def _loaded(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
+def _load(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     return load_config(config) if isinstance(config, (str, Path)) else config
 
 

@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 from rolecall.checking import Problems
 from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, did_you_mean
-from rolecall.pairs.kinds import INFERENCER_OPTIONS, Inferencer
+from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
-__all__ = ['Task', 'build_task', 'collect', 'placed']
+__all__ = ['Task', 'build_task', 'collect', 'locate_problems']
 
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
 T = TypeVar('T')
 
 
 @contextmanager
-def placed(where: str) -> Iterator[None]:
+def locate_problems(where: str) -> Iterator[None]:
     """Put a place in front of the problems that come up inside."""
     try:
         yield
@@ -43,7 +43,7 @@ class Task:
     reader: Reader
     wording: Wording
     retriever: Retriever
-    inferencer: Inferencer
+    inferencer: InferencerEntry
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
@@ -52,7 +52,7 @@ class Task:
 
     def open(self, *, base: Path | None = None, data: Mapping[str, str] | None = None) -> Dataset:
         """The dataset's rows: those of the entry, or of the files given in `data`. Problems come with their place."""
-        with placed(self.where):
+        with locate_problems(self.where):
             return open_dataset(self.entry, base=base, data=data)
 
     @property
@@ -117,11 +117,11 @@ def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Probl
     return None
 
 
-def _build_inferencer(written: object, where: str, problems: Problems) -> Inferencer | None:
+def _build_inferencer(written: object, where: str, problems: Problems) -> InferencerEntry | None:
     options = dict(written) if isinstance(written, Mapping) else {'type': written}
     problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
     with problems.inside(where):
-        return Inferencer.read(options.pop('type', 'GenInferencer'), options)
+        return InferencerEntry.read(options.pop('type', 'GenInferencer'), options)
     return None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, open_dataset
 from rolecall.errors import RolecallError
-from rolecall.pairs.build import build
+from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Request, Span, texts_of
@@ -157,7 +157,7 @@ class ConfigPreviews:
         self, config: Mapping[str, Any] | str | Path, *, data: Mapping[str, str] | None = None, limit: int | None = None
     ) -> None:
         loaded = load_config(config) if isinstance(config, (str, Path)) else config
-        plan = build(loaded)
+        plan = build_entries(loaded)
         self._base = loaded.path.parent if isinstance(loaded, Config) else None
         self._data = data
         self._limit = limit

@@ -14,7 +14,7 @@ from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, 
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.protocol import Capabilities, Model
-from rolecall.pairs.build import Plan, build
+from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
@@ -66,8 +66,8 @@ class Prepared:
     """A config, prepared: every dataset × model that was picked."""
 
     config: Mapping[str, Any]
-    plan: Plan
-    picked: Plan
+    plan: Entries
+    picked: Entries
     """The tasks and models of the plan that were picked."""
     pairs: tuple[PreparedPair, ...]
     limit: int | None
@@ -87,7 +87,7 @@ def prepare(
 ) -> Prepared:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together."""
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
-    plan = build(loaded)
+    plan = build_entries(loaded)
     problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
     if not plan.model_entries:
         problems.append(Problem('models', 'the config has no models, so nobody can be asked.', 'Add models=[dict(…)].'))
@@ -106,7 +106,7 @@ def prepare(
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
     if problems:
         raise ConfigError(problems)
-    return Prepared(loaded, plan, Plan(tuple(tasks), tuple(model_entries)), tuple(pairs), limit)
+    return Prepared(loaded, plan, Entries(tuple(tasks), tuple(model_entries)), tuple(pairs), limit)
 
 
 def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:

@@ -36,6 +36,7 @@ from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
 __all__ = ['RunSummary', 'run_config']
 
@@ -90,17 +91,20 @@ def run_config(
     data: Mapping[str, str] | None = None,
     lint: bool = True,
 ) -> RunSummary:
-    """Run a config in a directory, or go on with the run that is there.
+    """Run a config in a directory, or resume the run that is there.
+
+    The config is prepared (models built, datasets opened, everything wrong refused at once), linted and planned. Then
+    every model is asked about the rows of every dataset, and each pair is scored when its rows are stored.
 
     `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows of each dataset, `rerun` names outcomes
-    whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Everything
-    that is known from before is not asked again.
+    whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Requests that
+    were answered before are not sent again.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
     listener = progress or NullListener()
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
-    findings = tuple(_find_errors(prepared)) if lint else ()
+    findings = tuple(_lint(prepared)) if lint else ()
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun)
         listener.on_plan(plan, findings)
@@ -109,28 +113,18 @@ def run_config(
     with closing(Store(out)) as store:
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, findings)
-        store.record_start(_manifest(prepared), format_config(hide_secrets(prepared.config), style='json'))
+        store.record_start(_describe(prepared), format_config(hide_secrets(prepared.config), style='json'))
         run = _Run(prepared, store, listener, rerun)
         began = time.monotonic()
         try:
-            run_blocking(run.main())
+            run_blocking(run.ask_and_score())
         finally:
             listener.on_end()
-        return RunSummary(
-            Path(out),
-            plan,
-            tuple(run.cards),
-            run.outcomes,
-            findings,
-            {**run.broken_judges, **run.engine.broken},
-            run.unjudged,
-            run.engine.stopped,
-            seconds=time.monotonic() - began,
-        )
+        return run.summarise(plan, findings, seconds=time.monotonic() - began)
 
 
 class _Run:
-    """What one run has at hand while it goes on."""
+    """One run under way: every pair is asked about its rows, then scored."""
 
     def __init__(self, prepared: Prepared, store: Store, listener: RunListener, rerun: Collection[str]) -> None:
         self._prepared = prepared
@@ -138,38 +132,55 @@ class _Run:
         self._listener = listener
         self._rerun = rerun
         self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
-        self.outcomes: Counter[str] = Counter()
-        self.cards: list[Scorecard] = []
-        self.broken_judges: dict[str, str] = {}
-        self.unjudged = 0
-        self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score)
+        self._outcomes: Counter[str] = Counter()
+        self._cards: list[Scorecard] = []
+        self._broken_judges: dict[str, str] = {}
+        self._unjudged = 0
+        self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
 
-    async def main(self) -> None:
+    async def ask_and_score(self) -> None:
+        """Connect to the models and judges, ask about all rows, and close what was opened."""
         entries = {one.model.name: one.model_entry.entry for one in self._prepared.pairs}
-        clients = {name: _client(model, entries[name]) for name, model in self._prepared.models.items()}
-        judges = self._seat_judges(clients)
+        clients = {name: _connect(model, entries[name]) for name, model in self._prepared.models.items()}
+        judges = self._connect_judges(clients)
+        jobs = [self._make_job(one, clients[one.model.name]) for one in self._prepared.pairs]
         try:
-            with _stopped_by_signal(self.engine):
-                await self.engine.run([self._job(one, clients[one.model.name]) for one in self._prepared.pairs])
+            with _stop_on_signal(self.engine):
+                await self.engine.run(jobs)
         finally:
             for client in judges:
                 await client.close()
-            for who in {id(one): one for one in (*self._prepared.models.values(), *(j.model for j in judges))}.values():
-                await who.close()
+            models = (*self._prepared.models.values(), *(client.model for client in judges))
+            for model in {id(model): model for model in models}.values():
+                await model.close()
 
-    def _seat_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
-        """Give every judge its way to its model: that of the run, where the model is one of the run's."""
+    def summarise(self, plan: RunPlan, findings: tuple[Finding, ...], *, seconds: float) -> RunSummary:
+        """What the run came to."""
+        return RunSummary(
+            self._store.directory,
+            plan,
+            tuple(self._cards),
+            self._outcomes,
+            findings,
+            {**self._broken_judges, **self.engine.broken},
+            self._unjudged,
+            self.engine.stopped,
+            seconds=seconds,
+        )
+
+    def _connect_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
+        """Give every judge a client: that of the run, where its model is one of the run's."""
         own: dict[str, ModelClient] = {}
         for judge in (one.scores.judge for one in self._prepared.pairs):
             if judge is None:
                 continue
             client = next((client for client in clients.values() if client.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
-            client = client or own.setdefault(key, _client(judge.model, judge.entry))
+            client = client or own.setdefault(key, _connect(judge.model, judge.entry))
             judge.client, judge.rerun = CachedClient(client, self._store), self._rerun
         return list(own.values())
 
-    def _job(self, one: PreparedPair, client: ModelClient) -> Job:
+    def _make_job(self, one: PreparedPair, client: ModelClient) -> Job:
         total = len(one.pair.data.test)
         limit = self._prepared.limit
         return Job(
@@ -183,7 +194,7 @@ class _Run:
             total=total if limit is None else min(total, limit),
         )
 
-    async def _score(self, job: Job) -> None:
+    async def _score_pair(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
         results = list(self._store.results(job.dataset, job.model))
         one = self._pairs[job.dataset, job.model]
@@ -192,35 +203,36 @@ class _Run:
             scored, card = await one.scores.of(results, one.pair.data.test)
         else:
             scored, card = [], one.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
-        card = self._with_silences(card, one.scores.judge)
+        card = self._note_unjudged(card, one.scores.judge)
         await self._store.wait_until_saved()
         self._store.record_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
-        self.outcomes.update(result.outcome for result in scored)
-        self.cards.append(card)
+        self._outcomes.update(result.outcome for result in scored)
+        self._cards.append(card)
         if card.error:
             self._listener.on_message(card.error)
         self._listener.on_scores(job.dataset, job.model, [card])
 
-    def _with_silences(self, card: Scorecard, judge: Judge | None) -> Scorecard:
-        """The score with what its judge did not say, and why; that is told, too."""
+    def _note_unjudged(self, card: Scorecard, judge: Judge | None) -> Scorecard:
+        """The scorecard with the answers that have no verdict, and why. The listener hears of them."""
         if judge is None or not judge.failures:
             return card
         count = judge.failures.total()
-        self.unjudged += count
+        self._unjudged += count
         if judge.broken is not None:
-            self.broken_judges[judge.model.name] = judge.broken
+            self._broken_judges[judge.model.name] = judge.broken
         [(why, _), *others] = judge.failures.most_common()
-        more = f' (and {len(others)} other reasons)' if others else ''
-        self._listener.on_message(f'{card.dataset} × {card.model}: {count:,} answers were not judged: {why}{more}')
-        silences = {'model': judge.model.name, 'reasons': dict(judge.failures.most_common(_REASONS))}
-        return replace(card, details={**card.details, 'not_judged': silences})
+        more = f' (and {count_noun(len(others), "other reason")})' if others else ''
+        what = f'{count_noun(count, "answer")} not judged: {why}{more}'
+        self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
+        unjudged = {'model': judge.model.name, 'reasons': dict(judge.failures.most_common(_REASONS))}
+        return replace(card, details={**card.details, 'not_judged': unjudged})
 
 
-def _client(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+def _connect(model: Model, entry: Mapping[str, Any]) -> ModelClient:
     return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
 
 
-def _manifest(prepared: Prepared) -> dict[str, Any]:
+def _describe(prepared: Prepared) -> dict[str, Any]:
     models = {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()}
     pairs = [
         {
@@ -233,7 +245,7 @@ def _manifest(prepared: Prepared) -> dict[str, Any]:
     return describe_run(models, pairs)
 
 
-def _find_errors(prepared: Prepared) -> Iterator[Finding]:
+def _lint(prepared: Prepared) -> Iterator[Finding]:
     """What the linter calls an error, found on the pairs that the run is about to ask."""
     pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
     datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
@@ -263,7 +275,7 @@ def _check_outcomes(rerun: Collection[str]) -> None:
 
 
 @contextmanager
-def _stopped_by_signal(engine: Engine) -> Iterator[None]:
+def _stop_on_signal(engine: Engine) -> Iterator[None]:
     """Ctrl-C stops the engine cleanly; a second one stops the process."""
     loop = asyncio.get_running_loop()
     ours = threading.current_thread() is threading.main_thread()

@@ -16,7 +16,7 @@ from rolecall.errors import ConfigError, Problem, PrompterError, RenderError, di
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
-from rolecall.pairs.tasks import placed
+from rolecall.pairs.tasks import locate_problems
 from rolecall.program.answer_turn import MessagesRenderer
 from rolecall.prompters import Prompter
 from rolecall.prompts.values import text_of
@@ -240,7 +240,7 @@ def _build_program(
     task, asks = pair.task, pair.task.inferencer
 
     def make(shots: Sequence[Row]) -> Callable[[Row], TrainingExample]:
-        with placed(task.where):
+        with locate_problems(task.where):
             if asks.asks_turns:
                 return DialogueTrainingProgram(
                     task.wording, renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim

@@ -13,7 +13,7 @@ from rolecall.config.files import load_config
 from rolecall.datasets import Dataset, Row
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.lint.linter import lint_config
-from rolecall.pairs.build import Plan, build
+from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
@@ -39,7 +39,7 @@ class ConfigDocument:
     def __init__(self, path: Path, config: Mapping[str, Any] | None = None) -> None:
         self.path = path
         self.config: Mapping[str, Any] = load_config(path) if config is None else config
-        self.plan: Plan = build(self.config)
+        self.plan: Entries = build_entries(self.config)
         self._tasks = {task.abbr: task for task in self.plan.tasks}
         self._model_entries = {model_entry.abbr: model_entry for model_entry in self.plan.model_entries}
         self._datasets: dict[str, Dataset] = {}

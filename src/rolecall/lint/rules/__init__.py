@@ -13,8 +13,8 @@ from rolecall.lint.rules.leaks import LEAK_RULES
 from rolecall.lint.rules.scoring import SCORING_RULES
 from rolecall.lint.rules.sending import SENDING_RULES
 from rolecall.lint.rules.state import STATE_RULES
-from rolecall.lint.rules.tokens import TOKEN_RULES
-from rolecall.lint.rules.wording import WORDING_RULES
+from rolecall.lint.rules.templates import WORDING_RULES
+from rolecall.lint.rules.tokenization import TOKEN_RULES
 from rolecall.registry import Part, Registry
 from rolecall.usercode import user_code
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rolecall.lint.compare import bag, likeness, nearest_name, plain, readable
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Looked, Prompt, Subject
+from rolecall.lint.text_matching import bag, likeness, nearest_name, plain, readable
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Span
 

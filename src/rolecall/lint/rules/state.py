@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolecall.lint.compare import worded
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Looked, Subject
+from rolecall.lint.text_matching import worded
 
 __all__ = ['STATE_RULES']
 

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from rolecall.lint.compare import nearest_name, worded
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
+from rolecall.lint.text_matching import nearest_name, worded
 from rolecall.render.spans import Span
 
 __all__ = ['WORDING_RULES']

@@ -11,7 +11,7 @@ from rolecall.pairs.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
 from rolecall.registry import Registry, bare_name, part_name
 
-__all__ = ['INFERENCERS', 'INFERENCER_KINDS', 'INFERENCER_OPTIONS', 'Inferencer']
+__all__ = ['INFERENCERS', 'INFERENCER_KINDS', 'INFERENCER_OPTIONS', 'InferencerEntry']
 
 Kind = Literal['gen', 'choices', 'label', 'whole', 'dialogue']
 """How rows are asked: generate, weigh choices, weigh labels, weigh the whole text, or turn by turn."""
@@ -78,7 +78,7 @@ _INFER_MODES: tuple[InferMode, ...] = ('every', 'every_with_gt', 'last')
 
 
 @dataclass(frozen=True, slots=True)
-class Inferencer:
+class InferencerEntry:
     """How a dataset is asked: what matters for its prompts, and the other options as they were given."""
 
     name: str
@@ -117,7 +117,7 @@ class Inferencer:
         return self.kind == 'whole'
 
     @classmethod
-    def read(cls, type_: object, options: Mapping[str, Any]) -> Inferencer:
+    def read(cls, type_: object, options: Mapping[str, Any]) -> InferencerEntry:
         """Understand an inferencer's type and options."""
         problems: list[Problem] = []
         name, kind, own = _find(type_)

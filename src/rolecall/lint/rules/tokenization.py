@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from rolecall.lint.finding import Hit, Rule, excerpt
-from rolecall.lint.subject import Asked, Prompt, Subject, Tokenizer
+from rolecall.lint.subject import Asked, Prompt, Subject
+
+if TYPE_CHECKING:
+    from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['TOKEN_RULES']
 

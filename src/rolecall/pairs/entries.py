@@ -13,21 +13,21 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
-__all__ = ['Plan', 'build']
+__all__ = ['Entries', 'build_entries']
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Entries:
     """Every dataset and every model of a config."""
 
     tasks: tuple[Task, ...]
     model_entries: tuple[ModelEntry, ...]
 
 
-def build(config: Mapping[str, Any]) -> Plan:
+def build_entries(config: Mapping[str, Any]) -> Entries:
     """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
 
-    >>> plan = build(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    >>> plan = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
     >>> [task.abbr for task in plan.tasks]
     ['demo']
@@ -47,7 +47,7 @@ def build(config: Mapping[str, Any]) -> Plan:
     if isinstance(config, Config):
         problems.found = [_with_line(problem, config) for problem in problems.found]
     problems.raise_all()
-    return Plan(tuple(tasks), tuple(model_entries))
+    return Entries(tuple(tasks), tuple(model_entries))
 
 
 def _with_line(problem: Problem, config: Config) -> Problem:
