@@ -506,7 +506,7 @@ def test_a_row_that_cannot_be_worded_fails_alone(tmp_path: Path) -> None:
         summary = run_config(config(api(server.url), written), out=tmp_path)
     assert summary.outcomes == {'ok': 2, 'failed': 1}
     failed = next(row for row in rows_of(tmp_path) if row.outcome == 'failed')
-    assert 'equally long' in failed.reason
+    assert 'same length' in failed.reason
 
 
 def test_a_function_is_a_model_and_gold_stays_gold(tmp_path: Path) -> None:
@@ -578,7 +578,7 @@ def test_scoring_otherwise_asks_nothing_again(tmp_path: Path) -> None:
 
 
 def test_a_wrong_eval_cfg_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"eval_cfg.evaluator\n.*'AccEvalutor' is not known"):
+    with pytest.raises(ConfigError, match=r"eval_cfg.evaluator\n.*unknown metric 'AccEvalutor'"):
         run_config(config({'abbr': 'f', 'type': _sum}, scored({'evaluator': {'type': 'AccEvalutor'}})), out=tmp_path)
 
 
