@@ -6,6 +6,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile('steady', derandomize=True)
+settings.register_profile('steady', derandomize=True, deadline=None)
 settings.register_profile('explore', max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'steady'))

@@ -265,7 +265,7 @@ VALUES = st.none() | st.lists(
 ).map(''.join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys(('q', 'a', 'image', 'sound', 'more'), VALUES)),
     st.permutations(['text', 'image', 'audio']),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from rolecall import (
 from rolecall.program.compiled import Program, render_with
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template
+from rolecall.prompts.wording import Mode
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.renderers import Renderer
@@ -178,37 +180,37 @@ sides: st.SearchStrategy[Renderer] = (
     | st.just(ApiRenderer())
     | st.just(ChatRenderer(CHATML))
 )
-modes = st.sampled_from(['gen', 'ppl'])
 
 
-@settings(max_examples=300, deadline=None)
+MODES: list[tuple[Mode, bool]] = [('gen', False), ('gen', True), ('ppl', False)]
+"""The modes, each with its prefill."""
+
+
+@settings(max_examples=100)
 @given(st.data())
 def test_spans_join_to_exactly_the_request(data: st.DataObject) -> None:
-    written = data.draw(dialogues() | wordings)
-    program = compile(
-        Wording(PromptTemplate(written), output_column='answer'),
-        data.draw(sides),
-        mode=data.draw(modes),
-        prefill=data.draw(st.booleans()),
-    )
-    row = data.draw(rows)
-    trace = program.trace(row)
-    assert trace.request == program(row)
-    assert join_spans(trace.spans) == texts_of(trace.request)
+    wording = Wording(PromptTemplate(data.draw(dialogues() | wordings)), output_column='answer')
+    side, row = data.draw(sides), data.draw(rows)
+    for mode, prefill in MODES:
+        program = compile(wording, side, mode=mode, prefill=prefill)
+        trace = program.trace(row)
+        assert trace.request == program(row)
+        assert join_spans(trace.spans) == texts_of(trace.request)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_compiling_changes_nothing(data: st.DataObject) -> None:
     """Filling the compiled prompt equals rendering the prompt of a row that was filled first."""
     wording = Wording(PromptTemplate(data.draw(dialogues() | wordings)), output_column='answer')
-    side, mode, row = data.draw(sides), data.draw(modes), data.draw(rows)
-    program = compile(wording, side, mode=mode)
-    filled_first = Program(program.script.bind(row), render_with(side, mode))
-    assert program(row) == filled_first(row)
+    side, row = data.draw(sides), data.draw(rows)
+    for mode, prefill in MODES:
+        program = compile(wording, side, mode=mode, prefill=prefill)
+        filled_first = Program(program.script.bind(row), render_with(side, mode, prefill=prefill))
+        assert program(row) == filled_first(row)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=120)
 @given(st.data())
 def test_examples_that_vary_give_what_fixed_examples_give(data: st.DataObject) -> None:
     wording = Wording(
@@ -217,17 +219,28 @@ def test_examples_that_vary_give_what_fixed_examples_give(data: st.DataObject) -
         output_column='answer',
         joints=Joints(data.draw(st.sampled_from(['\n', '', '--'])), data.draw(st.sampled_from(['\n', '']))),
     )
-    train = [{**data.draw(rows), 'answer': data.draw(st.sampled_from('xy'))} for _ in range(3)]
-    side, mode, row = data.draw(sides), data.draw(modes), data.draw(rows)
-    options: dict[str, Any] = {'mode': mode, 'prefill': data.draw(st.booleans())}
-    ids = data.draw(st.lists(st.integers(0, 2), max_size=4))
-    fixed = outcome(lambda: compile(wording, side, shots=[train[i] for i in ids], **options)(row))
-    varying = outcome(lambda: VaryingProgram(wording, side, train=train, **options))
-    if isinstance(varying, VaryingProgram):
-        assert outcome(lambda: varying(row, ids)) == outcome(lambda: varying(row, ids)) == fixed
-        assert outcome(lambda: varying.trace(row, ids).request) == fixed
-    elif ids:
-        assert varying == fixed == TemplateError
+    row, one = data.draw(rows), data.draw(rows)
+    train = [{**one, 'answer': 'x'}, {**row, 'answer': 'y'}, {**one, 'question': '', 'answer': 'x'}]
+    side = data.draw(sides)
+    varied = data.draw(st.lists(st.integers(0, 2), max_size=4))
+    for (mode, prefill), ids in zip(MODES, (varied, varied[::-1], [0, 2]), strict=True):
+        options: dict[str, Any] = {'mode': mode, 'prefill': prefill}
+        fixed = outcome(partial(run_fixed, wording, side, row, [train[i] for i in ids], options))
+        varying = outcome(partial(VaryingProgram, wording, side, train=train, **options))
+        if isinstance(varying, VaryingProgram):
+            first, again = (outcome(partial(varying, row, ids)) for _ in range(2))
+            assert first == again == fixed
+            assert outcome(partial(run_trace, varying, row, ids)) == fixed
+        elif ids:
+            assert varying == fixed == TemplateError
+
+
+def run_fixed(wording: Wording, side: Renderer, row: Any, shots: Any, options: dict[str, Any]) -> Any:
+    return compile(wording, side, shots=shots, **options)(row)
+
+
+def run_trace(program: VaryingProgram, row: Any, ids: list[int]) -> Any:
+    return program.trace(row, ids).request
 
 
 def outcome(ask: Callable[[], Any]) -> Any:
@@ -246,7 +259,7 @@ def test_filling_is_a_single_pass(parts: list[tuple[str, str]], row: dict[str, A
     assert compile(PromptTemplate(template))(asked) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_request_begins_with_the_prefix(data: st.DataObject) -> None:
     program = compile(
