@@ -1,5 +1,5 @@
-"""Rewrites a parsed template so that it pays for what it does: a charge in each body that may run again, and around
-each value that may grow without an operator the sandbox could watch.
+"""Rewrites a parsed chat template so that its work is charged: in each body that may run again, and around each value
+that can grow without an operator that the sandbox intercepts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     'put_charges_in',
 ]
 
-# Filters with names that no template can write. Reached as text (through `map`, say) they only charge.
+# Filters with names that no template can write. Reached by name (through `map`, say) they only charge.
 TICK = ' tick'
 TEXT = ' text'
 COPY = ' copy'
@@ -33,23 +33,27 @@ SUM_TO_READ = ' sum to read'
 
 STEPS_PER_CALL = 8
 _OPERATIONS_PER_STEP = 8
+_ESCAPED = 6
 
 _SMALL = (nodes.Const, nodes.TemplateData, nodes.Compare, nodes.Test, nodes.Not)
 
 
 def put_charges_in(tree: nodes.Template) -> None:
-    """Add a charge wherever a template repeats itself or makes a value grow without an operator."""
+    """Add a charge wherever a template repeats work or makes a value grow without an operator."""
     everything = list(everything_in([tree]))
+    growth = _ESCAPED if any(isinstance(node, nodes.EvalContextModifier) for node in everything) else 1
     for node in reversed(everything):
         for name, value in list(node.iter_fields()):
             setattr(node, name, list(map(_sum_at_once, value)) if isinstance(value, list) else _sum_at_once(value))
     for node in everything:
-        if charge := _CHARGES.get(type(node)):
+        if isinstance(node, (nodes.Concat, nodes.Output)):
+            node.nodes = [_wrap_in_charge(TEXT, part, growth) for part in node.nodes]
+        elif charge := _CHARGES.get(type(node)):
             charge(node)
 
 
 def _sum_at_once(value: Any) -> Any:
-    """A chain of additions as one operation; what stands inside it has been seen to before."""
+    """A chain of additions as one operation; the operands were rewritten before."""
     if not isinstance(value, nodes.Add):
         return value
     left = value.left
@@ -68,10 +72,6 @@ def _charge_body(node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) 
     node.body.insert(0, nodes.ExprStmt(_tick_expression(node.body, node.lineno), lineno=node.lineno))
 
 
-def _charge_texts(node: nodes.Concat | nodes.Output) -> None:
-    node.nodes = [_wrap_in_charge(TEXT, part) for part in node.nodes]
-
-
 def _charge_subscript(node: nodes.Getitem) -> None:
     if isinstance(node.arg, nodes.Slice):
         node.node = _wrap_in_charge(COPY, node.node)
@@ -85,7 +85,7 @@ def _charge_keys(node: nodes.Dict) -> None:
 
 
 def _charge_comparison(node: nodes.Compare) -> None:
-    """Next to a constant a comparison ends at once; a search goes along the items; the rest looks into them."""
+    """A comparison with a constant ends at once; a search goes along the items; anything else looks into them."""
     constant = len(node.ops) == 1 and isinstance(node.expr, nodes.Const)
     for operand in node.ops:
         searched = operand.op in ('in', 'notin')
@@ -109,26 +109,26 @@ _CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
     nodes.Macro: _charge_body,
     nodes.CallBlock: _charge_body,
     nodes.Block: _charge_body,
-    nodes.Concat: _charge_texts,
-    nodes.Output: _charge_texts,
     nodes.Getitem: _charge_subscript,
     nodes.Dict: _charge_keys,
     nodes.Compare: _charge_comparison,
 }
 
 
-def _wrap_in_charge(name: str, value: nodes.Expr) -> nodes.Expr:
+def _wrap_in_charge(name: str, value: nodes.Expr, growth: int = 1) -> nodes.Expr:
+    """The value inside a charging filter; `growth` is how much longer its text can get where it is escaped."""
     if isinstance(value, _SMALL):
         return value
-    if isinstance(value, nodes.Filter) and value.name == SUM and name != COPY:
+    if growth == 1 and isinstance(value, nodes.Filter) and value.name == SUM and name != COPY:
         value.name = SUM_TO_READ
-    if isinstance(value, nodes.Filter) and value.name in (name, SUM_TO_READ):
+    if growth == 1 and isinstance(value, nodes.Filter) and value.name in (name, SUM_TO_READ):
         return value
-    return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
+    more: list[nodes.Expr] = [] if growth == 1 else [nodes.Const(growth)]
+    return nodes.Filter(value, name, more, [], None, None, lineno=value.lineno)
 
 
 def _tick_expression(body: Sequence[nodes.Node], line: int) -> nodes.Filter:
-    """A charge for one turn: the steps the body takes, and the characters of its own that it prints."""
+    """A charge for one turn: the steps of the body, and the characters of template text that it prints."""
     operations = chars = 0
     for node in everything_in(body):
         operations += STEPS_PER_CALL * _OPERATIONS_PER_STEP if isinstance(node, nodes.For) else 1

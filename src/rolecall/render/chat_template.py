@@ -26,6 +26,7 @@ Message = Mapping[str, Any]
 
 MAX_STEPS = 1_000_000
 MAX_CHARS = 1 << 26
+_MAX_FOLDED_CHARS = 1 << 20  # what constant expressions may make when a template is compiled
 
 _SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')
 _LIST_OF_TOKENS = 'additional_special_tokens'
@@ -198,7 +199,7 @@ class ChatTemplate:
 
     def _compile_source(self, source: str) -> Template:
         try:
-            with WorkMeter(self.max_steps, self.max_chars):
+            with WorkMeter(self.max_steps, min(self.max_chars, _MAX_FOLDED_CHARS)):
                 code = compile_template(source)
         except _TEMPLATE_FAULTS as fault:
             raise RenderError(_describe_fault(fault)) from fault
