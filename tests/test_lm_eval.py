@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rolecall import load_config, preview
+from rolecall.cli.main import main
 from rolecall.errors import ConfigError, RolecallError
 from rolecall.pairs.pair import Preview
 
@@ -344,3 +345,56 @@ def test_options_of_tasks_are_refused_for_other_configs(tmp_path: Path) -> None:
         load_config(path, num_fewshot=1)
     with pytest.raises(ConfigError, match='num_fewshot\n  expected a whole number from 0'):
         load_config(write(tmp_path, QA), num_fewshot=-1)
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text('\n'.join(map(json.dumps, ROWS)))
+    return str(write(tmp_path, QA + 'dataset_path: acme/qa\n')), str(rows)
+
+
+def test_view_shows_a_task_with_its_options(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    path, rows = files
+    options = ['--shots', '1', '--system', 'Sys. ', '--as', 'lm-eval', '--fewshot-seed', '3', '-n', '1', '--json']
+    assert main(['view', path, '--data', f'test={rows}', f'train={rows}', *options]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    drawn = Random(3).sample(range(6), 1)[0]
+    assert shown['request'] == f'Sys. Q: q{drawn}\nA: a{drawn}\n\nQ: q0\nA:'
+    assert shown['spans'][1]['source'].endswith('task.yaml:6')
+
+
+def test_view_lint_and_export_take_models_of_a_family_an_api_or_a_config(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, rows = files
+    models = write(tmp_path, "models = [dict(abbr='gpt', type='OpenAI', path='gpt-4o')]\n", 'models.py')
+    data = ['--data', f'test={rows}']
+    assert main(['view', path, '--meta-template', 'chatml', '--json', '-n', '1', *data]) == 0
+    assert json.loads(capsys.readouterr().out)['request'].startswith('<|im_start|>user\nQ: q0')
+    assert main(['lint', path, '--models', str(models), *data]) == 0
+    capsys.readouterr()
+    assert main(['export', 'requests', path, '--models', str(models), '--limit', '1', *data]) == 0
+    body = json.loads(capsys.readouterr().out)['body']
+    assert body['messages'] == [{'role': 'user', 'content': 'Q: q0\nA:'}]
+    assert (body['max_completion_tokens'], body['stop'], body['temperature']) == (256, ['\n\n'], 0.0)
+
+
+def test_a_generation_task_runs(files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, rows = files
+    models = write(
+        tmp_path, "def answer(request):\n    return ' a0'\nmodels = [dict(abbr='m', type=answer)]\n", 'models.py'
+    )
+    assert (
+        main(['run', path, '--models', str(models), '--data', f'test={rows}', '--out', str(tmp_path / 'run'), '-q'])
+        == 0
+    )
+
+
+def test_options_for_tasks_are_refused_for_other_configs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, 'datasets = []', 'config.py')
+    assert main(['view', str(path), '--shots', '2']) == 2
+    assert 'applies to task files' in capsys.readouterr().err

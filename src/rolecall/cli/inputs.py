@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.config.files import load_config
+from rolecall.config.lm_eval import is_task_source
 from rolecall.config.trouble import syntax_problem, user_problem
 from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, DataError, Problem, PrompterError, did_you_mean
@@ -19,7 +20,15 @@ from rolecall.usercode import neighbours_of, printing_to_stderr
 if TYPE_CHECKING:
     from rolecall.prompters import Prompter
 
-__all__ = ['OpenedConfig', 'config_for_rows', 'load_prompter', 'open_config', 'read_json_or_text', 'read_replies']
+__all__ = [
+    'OpenedConfig',
+    'config_for_rows',
+    'load_prompter',
+    'open_config',
+    'open_tasks',
+    'read_json_or_text',
+    'read_replies',
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +47,15 @@ def open_config(
     output_column: str | None = None,
     meta_template: str | None = None,
     api: bool = False,
+    models: str | None = None,
+    task: Mapping[str, Any] | None = None,
 ) -> OpenedConfig:
-    """Open a config file, or a file of rows with a template for them."""
+    """Open a config file, a file of rows with a template for them, or a task file of lm-evaluation-harness."""
     file = Path(path)
+    if is_task_source(path):
+        config = open_tasks(path, task or {}, models=models, meta_template=meta_template, api=api)
+        return OpenedConfig(config, build(config), file.parent)
+    _refuse_task_options(path, models, task or {})
     if is_data_file(file) and file.suffix != '.py':
         if template is None:
             what = 'this is a file of rows, not a config.'
@@ -62,6 +77,37 @@ def open_config(
     return OpenedConfig(loaded, build_entries(loaded), file.parent)
 
 
+def open_tasks(
+    path: str,
+    options: Mapping[str, Any],
+    *,
+    models: str | None = None,
+    meta_template: str | None = None,
+    api: bool = False,
+) -> dict[str, Any]:
+    """A config for task files, with the models of another config, or one to show prompts for."""
+    found: dict[str, Any] = {**load_config(path, **options)}
+    asked = list(load_config(models).get('models', ())) if models is not None else []
+    return {**found, 'models': [*asked, *_models_to_show(meta_template, api=api)]}
+
+
+def _refuse_task_options(path: str, models: str | None, task: Mapping[str, Any]) -> None:
+    given = [name for name, value in {'models': models, **task}.items() if value is not None and value is not False]
+    if given:
+        what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
+        raise ConfigError(Problem(path, what))
+
+
+def _models_to_show(meta_template: str | None, *, api: bool) -> list[dict[str, Any]]:
+    models: list[dict[str, Any]] = []
+    if meta_template is not None:
+        text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': meta_template}
+        models.append({'abbr': meta_template, **text_model})
+    if api:
+        models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
+    return models
+
+
 def config_for_rows(
     file: Path,
     template: str,
@@ -77,12 +123,7 @@ def config_for_rows(
     'Q: {q}\\nA: {a}'
     """
     text = template.replace('\\n', '\n').replace('\\t', '\t')
-    models = []
-    if meta_template is not None:
-        text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': meta_template}
-        models.append({'abbr': meta_template, **text_model})
-    if api:
-        models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
+    models = _models_to_show(meta_template, api=api)
     dataset = {
         'abbr': file.name.split('.')[0],
         'type': 'File',

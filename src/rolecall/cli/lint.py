@@ -54,10 +54,11 @@ def _lint(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.config is None:
         return fail(_describe_missing_config(arguments.silence))
+    from rolecall.config.lm_eval import is_task_source
     from rolecall.datasets.formats import is_data_file
     from rolecall.lint.linter import lint_config
 
-    rows = is_data_file(Path(arguments.config)) or arguments.template is not None
+    rows = is_data_file(Path(arguments.config)) or arguments.template is not None or is_task_source(arguments.config)
     findings = lint_config(
         open_given(arguments, arguments.config).config if rows else arguments.config,
         dataset=arguments.dataset,

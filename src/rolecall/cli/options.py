@@ -13,11 +13,13 @@ __all__ = [
     'add_pattern_options',
     'add_rows_options',
     'add_selection_options',
+    'add_task_options',
     'declare_command',
     'declare_group',
     'fail',
     'open_given',
     'print_note',
+    'task_options',
     'whole_number',
 ]
 
@@ -68,7 +70,7 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
         nargs='+',
         type=_split_and_file,
         default=[],
-        help='read rows from files: train=FILE test=FILE',
+        help='read rows from files: train=FILE test=FILE (or the split names of a task file)',
     )
 
 
@@ -79,14 +81,43 @@ def add_rows_options(parser: argparse.ArgumentParser) -> None:
     rows.add_argument('--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt')
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
+    add_task_options(parser)
+
+
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """The options for task files of lm-evaluation-harness."""
+    tasks = parser.add_argument_group('a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)')
+    tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
+    tasks.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
+    tasks.add_argument('--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing them (default: 1234)')
+    tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
+    tasks.add_argument('--system', metavar='TEXT', help='a system instruction')
+    tasks.add_argument(
+        '--as', dest='emulate', choices=['lm-eval'], help='draw examples as lm-eval does, defects included'
+    )
+    tasks.add_argument('--hub', action='store_true', help='let rows be downloaded from the hub')
+
+
+def task_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `load_config` is told about task files."""
+    return {
+        'num_fewshot': arguments.shots,
+        'fewshot_seed': arguments.fewshot_seed,
+        'fewshot_as_multiturn': arguments.fewshot_as_multiturn,
+        'system_instruction': arguments.system,
+        'emulate': arguments.emulate,
+        'hub': arguments.hub,
+    }
 
 
 def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
-    """Open the config, or the file of rows, that a command was given."""
+    """Open the config, the file of rows, or the task file that a command was given."""
     from rolecall.cli.inputs import open_config
 
     return open_config(
         path,
+        models=arguments.models,
+        task=task_options(arguments),
         template=arguments.template,
         output_column=arguments.output_column,
         meta_template=arguments.meta_template,

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolecall.cli.options import add_selection_options, declare_command, whole_number
+from rolecall.cli.options import add_selection_options, add_task_options, declare_command, task_options, whole_number
 from rolecall.cli.report import show_report
+from rolecall.config.lm_eval import CATALOGUE, is_task_source
 
 if TYPE_CHECKING:
     from rolecall.runs import RunSummary
@@ -38,6 +39,7 @@ def add_run(commands: Any) -> None:
     parser.add_argument('config', metavar='CONFIG', help='a config file')
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
     add_selection_options(parser)
+    add_task_options(parser)
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument('--rerun', nargs='+', choices=_OUTCOMES, default=[], help='resend rows with these outcomes')
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
@@ -45,9 +47,15 @@ def add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    out = Path(arguments.out or Path('runs') / Path(arguments.config).stem)
+    out = Path(arguments.out or Path('runs') / Path(arguments.config.removeprefix(CATALOGUE)).stem)
+    given: str | Mapping[str, Any] = arguments.config
+    if is_task_source(arguments.config):
+        from rolecall.cli.inputs import open_tasks
+
+        given = open_tasks(arguments.config, task_options(arguments), models=arguments.models)
     code = run_command(
-        arguments.config,
+        given,
+        shown=arguments.config,
         out=out,
         limit=arguments.limit,
         dataset=arguments.dataset,
@@ -64,8 +72,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def run_command(
-    config: str | Path,
+    config: str | Path | Mapping[str, Any],
     *,
+    shown: str = '',
     out: str | Path | None = None,
     limit: int | None = None,
     dataset: str | None = None,
@@ -75,12 +84,13 @@ def run_command(
     quiet: bool = False,
     data: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a config file. The result is the exit code: 0, 1 if rows failed, 130 if interrupted."""
+    """Run a config, `shown` by the name of its file. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from rolecall.runs import run_config
     from rolecall.strings import printable
     from rolecall.views.run_progress import progress_for
 
-    directory = Path(out) if out is not None else Path('runs') / Path(config).stem
+    name = shown or str(config)
+    directory = Path(out) if out is not None else Path('runs') / Path(name).stem
     with _rare_collections():
         summary = run_config(
             config,
@@ -93,7 +103,7 @@ def run_command(
             progress=progress_for(quiet=quiet),
             data=data,
         )
-    for line in _next_steps(summary, config):
+    for line in _next_steps(summary, name):
         print(printable(line), file=sys.stderr)
     return summary.exit_code
 
