@@ -54,7 +54,7 @@ def open_config(
     file = Path(path)
     if is_task_source(path):
         config = open_tasks(path, task or {}, models=models, meta_template=meta_template, api=api)
-        return OpenedConfig(config, build(config), file.parent)
+        return OpenedConfig(config, build_entries(config), file.parent)
     _refuse_task_options(path, models, task or {})
     if is_data_file(file) and file.suffix != '.py':
         if template is None:
