@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import add_selection_options, add_task_options, declare_command, task_options, whole_number
 from rolecall.cli.report import show_report
-from rolecall.config.lm_eval import CATALOGUE, is_task_source
 
 if TYPE_CHECKING:
     from rolecall.runs import RunSummary
@@ -47,6 +46,8 @@ def add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from rolecall.config.lm_eval import CATALOGUE, is_task_source
+
     out = Path(arguments.out or Path('runs') / Path(arguments.config.removeprefix(CATALOGUE)).stem)
     given: str | Mapping[str, Any] = arguments.config
     if is_task_source(arguments.config):
