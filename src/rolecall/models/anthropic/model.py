@@ -19,7 +19,8 @@ from rolecall.models.anthropic.wire import (
     write_tools,
 )
 from rolecall.models.http.address import leads_to
-from rolecall.models.http.connection import HttpClient, TextListener, run_together
+from rolecall.models.http.body import MAX_REPLY_BYTES
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.secrets import Keys
 from rolecall.models.openai.entry import read_headers, read_server_address
@@ -39,7 +40,7 @@ _OPTIONS = (
     *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'base_url', 'url', 'openai_api_base', 'stream'),
     *('timeout', 'query_per_second', 'headers', 'extra_headers', 'anthropic_version', 'proxy', 'generation_kwargs'),
     *('claude_extra_kwargs', 'extra_body', 'max_out_len', 'max_seq_len', 'meta_template', 'batch_size', 'retry'),
-    *('tokenizer', 'tokenizer_path', 'run_cfg', 'pred_postprocessor', *_PARAMETERS),
+    *('max_reply_bytes', 'tokenizer', 'tokenizer_path', 'run_cfg', 'pred_postprocessor', *_PARAMETERS),
 )
 _LENGTH = 4096
 _VERSION = '2023-06-01'
@@ -83,6 +84,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second'),
         proxy=reader.text('proxy'),
+        max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
     )
     reader.raise_problems()
     return AnthropicModel(settings, name=name, client=client, counter=TokenCounter(entry))
@@ -173,7 +175,7 @@ class AnthropicModel:
             if outcome is None:
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        except MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
     async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rolecall.models.http.body import check_depth
 from rolecall.models.http.media import part_url, read_media
-from rolecall.models.openai.wire import parse_arguments
+from rolecall.models.openai.wire import parse_arguments, read_count
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
 __all__ = [
@@ -25,6 +26,7 @@ Block = Mapping[str, Any]
 _DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
 _REMOTE = re.compile(r'https?:', re.IGNORECASE)
 _CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
+_LONGEST_REASON = 400
 _ENDED = {
     'end_turn': 'stop',
     'stop_sequence': 'stop',
@@ -146,24 +148,25 @@ def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
     text = ''.join(block['text'] for block in blocks if block['type'] == 'text')
     thinking = ''.join(block['thinking'] for block in blocks if block['type'] == 'thinking')
     calls = tuple(_read_call(block) for block in blocks if block['type'] == 'tool_use')
-    stopped = answer.get('stop_reason') or ''
+    stopped = str(answer.get('stop_reason') or '')[:_LONGEST_REASON]
     ended = _ENDED.get(stopped, stopped)
     thought = any(block['type'] in ('thinking', 'redacted_thinking') for block in blocks)
     outcome: Outcome = 'filtered' if stopped == 'refusal' else 'ok'
     if thought and not text and not calls and ended == 'length':
         outcome = 'thinking_exhausted'
-    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage') or {}, seconds))
+    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds))
 
 
 def _read_call(block: Block) -> Block:
+    check_depth(block)
     return {'id': block['id'], 'type': 'function', 'function': {'name': block['name'], 'arguments': block['input']}}
 
 
-def _read_usage(usage: Block, seconds: float | None) -> Usage:
-    cached = usage.get('cache_read_input_tokens')
-    fresh = usage.get('input_tokens')
-    whole = None if fresh is None else fresh + (cached or 0) + (usage.get('cache_creation_input_tokens') or 0)
-    return Usage(whole, usage.get('output_tokens'), cached, seconds)
+def _read_usage(reported: object, seconds: float | None) -> Usage:
+    usage = reported if isinstance(reported, Mapping) else {}
+    names = ('input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'output_tokens')
+    fresh, cached, written, output = (read_count(usage.get(name)) for name in names)
+    return Usage(None if fresh is None else fresh + (cached or 0) + (written or 0), output, cached, seconds)
 
 
 class StreamedMessage:

@@ -1,10 +1,99 @@
-"""Reply bodies: server-sent events assembled from chunks of any size."""
+"""Reply bodies from servers that are not trusted: read in pieces, unpacked and parsed within bounds.
+
+`iterate_body` never holds more than one piece; `EventReader` assembles server-sent events; `parse_json` and
+`check_depth` turn input made to break a parser into a `ValueError`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
 
-__all__ = ['EventReader']
+from rolecall.models.protocol import ModelError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = [
+    'ACCEPTED_ENCODINGS',
+    'MAX_REPLY_BYTES',
+    'EventReader',
+    'ReplyTooLargeError',
+    'check_depth',
+    'iterate_body',
+    'parse_json',
+    'read_start',
+    'read_whole',
+]
+
+ACCEPTED_ENCODINGS = 'gzip, deflate'
+MAX_REPLY_BYTES = 16 * 2**20
+"""The largest reply, unpacked, that is read unless the entry says otherwise (`max_reply_bytes`)."""
+_PIECE = 1 << 16
+_DEEPEST = 100
+
+
+class ReplyTooLargeError(ModelError):
+    """A reply was larger than allowed. The same request would meet the same reply, so it is not retried."""
+
+
+async def iterate_body(response: aiohttp.ClientResponse, *, limit: int) -> AsyncIterator[bytes]:
+    """The body in pieces, unpacked; ReplyTooLargeError once it is larger than `limit` bytes."""
+    unpack = _choose_decoder(response.headers.get('Content-Encoding', ''))
+    size = 0
+    async for chunk in response.content.iter_any():
+        for piece in unpack.feed(chunk):
+            size += len(piece)
+            if size > limit:
+                raise ReplyTooLargeError(f'reply larger than {limit:,} bytes (max_reply_bytes)', status=response.status)
+            yield piece
+    unpack.check_end()
+
+
+async def read_whole(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
+    """The whole body, unpacked."""
+    return b''.join([piece async for piece in iterate_body(response, limit=limit)])
+
+
+async def read_start(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
+    """The first `limit` bytes of a body, or what can be unpacked of them: enough to explain an error."""
+    pieces: list[bytes] = []
+    try:
+        async for piece in iterate_body(response, limit=limit):
+            pieces.append(piece)
+    except (ReplyTooLargeError, ValueError):
+        pass
+    return b''.join(pieces)
+
+
+def parse_json(raw: bytes | str) -> Any:
+    """A JSON value. Whatever cannot be read is a ValueError, also what is nested too deeply.
+
+    >>> parse_json(b'[' * 100_000)
+    Traceback (most recent call last):
+    ValueError: nested too deeply
+    """
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError('nested too deeply') from None
+
+
+def check_depth(value: Any, *, deepest: int = _DEEPEST) -> Any:
+    """The value itself, unless lists and dicts in it are nested more than `deepest` deep: then a ValueError."""
+    level = [value]
+    for _ in range(deepest):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (dict, list, tuple))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return value
+    raise ValueError(f'nested more than {deepest} deep')
 
 
 class EventReader:
@@ -18,12 +107,16 @@ class EventReader:
     __slots__ = ('_data', '_rest')
 
     def __init__(self) -> None:
-        self._rest = b''
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The events that this chunk completes."""
-        *lines, self._rest = (self._rest + chunk).split(b'\n')
+        if b'\n' not in chunk:  # joined only once a line is complete, so that long lines cost no copies
+            self._rest.append(chunk)
+            return
+        *lines, rest = b''.join((*self._rest, chunk)).split(b'\n')
+        self._rest = [rest]
         for line in lines:
             line = line.removesuffix(b'\r')
             if line.startswith(b'data:'):
@@ -39,3 +132,51 @@ class EventReader:
         if self._data:
             yield b'\n'.join(self._data)
             self._data = []
+
+
+class _Plain:
+    """A body that is not compressed."""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        yield chunk
+
+    def check_end(self) -> None:
+        """Nothing can be missing that HTTP itself does not notice."""
+
+
+class _Inflater:
+    """Unpacks gzip or deflate a piece at a time, so that a small body cannot become a large one in memory."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        while chunk or self._begun:
+            try:
+                piece = self._zlib.decompress(chunk, _PIECE)
+            except zlib.error as error:
+                if self._begun:
+                    raise ValueError(f'the reply cannot be unpacked: {error}') from None
+                self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without its header, as some servers send it
+                self._begun = True
+                continue
+            self._begun = True
+            chunk = self._zlib.unconsumed_tail
+            if piece:
+                yield piece
+            if self._zlib.eof or (not chunk and len(piece) < _PIECE):
+                return
+
+    def check_end(self) -> None:
+        if self._begun and not self._zlib.eof:
+            raise ValueError('the compressed reply was cut off')
+
+
+def _choose_decoder(encoding: str) -> _Plain | _Inflater:
+    match encoding.strip().lower():
+        case '' | 'identity':
+            return _Plain()
+        case 'gzip' | 'x-gzip' | 'deflate':
+            return _Inflater()
+    raise ValueError(f'the reply is packed as {encoding[:40]!r}, which was not asked for')

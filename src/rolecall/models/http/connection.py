@@ -19,7 +19,16 @@ from weakref import WeakKeyDictionary
 
 from rolecall.errors import MissingExtraError
 from rolecall.models.http.address import Address
-from rolecall.models.http.body import EventReader
+from rolecall.models.http.body import (
+    ACCEPTED_ENCODINGS,
+    MAX_REPLY_BYTES,
+    EventReader,
+    ReplyTooLargeError,
+    iterate_body,
+    parse_json,
+    read_start,
+    read_whole,
+)
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
 from rolecall.models.http.secrets import Keys, hide_secrets
 from rolecall.models.protocol import ModelError, OnText
@@ -28,12 +37,17 @@ from rolecall.prompts.multimodal import MediaUrl
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['Collector', 'HttpClient', 'TextListener', 'run_together']
+__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
 _LARGE_BODY = 1 << 20
+_ERROR_BYTES = 1 << 16
+"""How much of an error reply is read."""
 _SECRET_HEADERS = ('authorization', 'key', 'token', 'cookie', 'secret')
+
+MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, OverflowError)
+"""What reading a malformed reply raises."""
 
 Result = TypeVar('Result')
 
@@ -84,15 +98,17 @@ class HttpClient:
         timeout: float = 600,
         per_second: float | None = None,
         proxy: str | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         self.address = address
         self.about = f"{address.root}, model '{model}'"
         self._keys = keys
         self._key_header = key_header
-        self._headers = {'Content-Type': 'application/json', **(headers or {})}
+        self._headers = {'Content-Type': 'application/json', 'Accept-Encoding': ACCEPTED_ENCODINGS, **(headers or {})}
         self._timeout = timeout
         self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
+        self._max_reply_bytes = max_reply_bytes
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
@@ -131,10 +147,13 @@ class HttpClient:
         try:
             async with session.request(method, url, data=sent, headers=next(keys), allow_redirects=False) as response:
                 if response.status != 200:
-                    self._refuse(status_error(self.about, response.status, response.headers, await response.read()))
+                    start = await read_start(response, limit=_ERROR_BYTES)
+                    self._refuse(status_error(self.about, response.status, response.headers, start))
                 if collector is None or response.content_type == 'application/json':
-                    return self._decode(await response.read())
+                    return self._decode(await read_whole(response, limit=self._max_reply_bytes))
                 return await self._collect_events(response, collector)
+        except ReplyTooLargeError as error:
+            raise ReplyTooLargeError(f'{self.about}: {error}.', status=error.status) from error
         except asyncio.TimeoutError as error:
             connecting = isinstance(error, package.ConnectionTimeoutError)
             missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self._timeout:g}'
@@ -144,8 +163,8 @@ class HttpClient:
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
         reader = EventReader()
-        async for chunk in response.content.iter_any():
-            self._pass_events(reader.feed(chunk), collector)
+        async for piece in iterate_body(response, limit=self._max_reply_bytes):
+            self._pass_events(reader.feed(piece), collector)
         self._pass_events(reader.finish(), collector)
         if not collector.finished:
             raise self.malformed_error('the stream ended early')
@@ -157,9 +176,12 @@ class HttpClient:
 
     def _decode(self, raw: bytes) -> Any:
         try:
-            found = json.loads(raw)
-        except ValueError:
-            raise self.malformed_error(f'not JSON: {raw[:80].decode("utf-8", "replace")!r}') from None
+            found = parse_json(raw)
+        except ValueError as error:
+            why = (
+                'nested too deeply' if 'nested' in str(error) else f'not JSON: {raw[:80].decode("utf-8", "replace")!r}'
+            )
+            raise self.malformed_error(why) from None
         if isinstance(found, dict) and found.get('error'):
             self._refuse(embedded_error(self.about, found['error']))
         return found
@@ -201,6 +223,7 @@ class HttpClient:
             session = self._sessions[loop] = package.ClientSession(
                 connector=package.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300),
                 cookie_jar=package.DummyCookieJar(),
+                auto_decompress=False,
                 headers=self._headers,
                 auth=None if login is None else package.BasicAuth(*login),
                 timeout=package.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_SECONDS),

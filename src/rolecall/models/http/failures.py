@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from rolecall.models.http.body import parse_json
 from rolecall.models.protocol import ModelError, Outcome
 
 __all__ = ['HttpStatusError', 'embedded_error', 'retry_after', 'row_outcome', 'status_error']
@@ -24,8 +25,11 @@ _TOO_LONG = re.compile(
 )
 _STATUS_OF = {'rate_limit_error': 429, 'overloaded_error': 529, 'api_error': 500, 'timeout_error': 504}
 _STATUS_OF |= {'invalid_request_error': 400, 'authentication_error': 401, 'permission_error': 403}
+_STATUS_CODE = re.compile('[45][0-9][0-9]')
 _MARKUP = re.compile(r'<[^>]*>|\s+')
 _LONGEST = 400
+_LONGEST_WAIT = 86_400.0
+"""A day, in seconds; a server that asks for more is retried after that."""
 
 
 class HttpStatusError(ModelError):
@@ -49,7 +53,7 @@ def status_error(about: str, status: int, headers: Mapping[str, str], body: byte
 def embedded_error(about: str, error: object) -> HttpStatusError:
     """The error for a 200 reply whose body is an error."""
     code, said = _code_and_message(error)
-    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else _STATUS_OF.get(code, 500)
+    status = int(code) if _STATUS_CODE.fullmatch(code) else _STATUS_OF.get(code, 500)
     return _build_error(about, status, code, said, None)
 
 
@@ -75,10 +79,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None if written is None else seconds
     try:
         moment = parsedate_to_datetime(written)
-    except ValueError:
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+        seconds = (moment - datetime.now(timezone.utc)).total_seconds()
+    except (ValueError, TypeError, OverflowError, IndexError):  # also for a time zone that does not exist
         return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-    return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+    return min(max(0.0, seconds), _LONGEST_WAIT)
 
 
 def _number(written: str | None) -> float | None:
@@ -86,7 +91,7 @@ def _number(written: str | None) -> float | None:
         number = float(written or '')
     except ValueError:
         return None
-    return number if 0 <= number < float('inf') else None
+    return min(number, _LONGEST_WAIT) if 0 <= number < float('inf') else None
 
 
 def _build_error(about: str, status: int, code: str, said: str, wait: float | None) -> HttpStatusError:
@@ -113,7 +118,7 @@ def _meaning(status: int, code: str) -> str:
 def _read_error_body(body: bytes) -> tuple[str, str]:
     text = body.decode('utf-8', 'replace')
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return '', _shorten(text)
     return _code_and_message(found.get('error') or found if isinstance(found, dict) else found)
@@ -121,12 +126,20 @@ def _read_error_body(body: bytes) -> tuple[str, str]:
 
 def _code_and_message(error: Any) -> tuple[str, str]:
     if not isinstance(error, Mapping):
-        return '', _shorten(str(error))
+        return '', _shorten(_write(error))
     inner = error.get('innererror')
     codes = (error.get('code'), inner.get('code') if isinstance(inner, Mapping) else None, error.get('type'))
-    code = next((str(code) for code in codes if code is not None), '')
-    said = error.get('message') or error.get('detail') or error.get('msg') or error
-    return code, _shorten(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str))
+    code = next((_write(code)[:_LONGEST] for code in codes if code is not None), '')
+    return code, _shorten(_write(error.get('message') or error.get('detail') or error.get('msg') or error))
+
+
+def _write(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return f'({type(value).__name__}, nested too deeply)'
 
 
 def _shorten(text: str) -> str:

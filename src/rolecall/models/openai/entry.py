@@ -10,6 +10,7 @@ from typing import Any
 
 from rolecall.checking import OptionReader
 from rolecall.models.http.address import Address, leads_to, read_address
+from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.secrets import Keys
 from rolecall.models.protocol import Capabilities, Sampling
@@ -42,7 +43,17 @@ _OPTIONS = (
     ),
     *('headers', 'extra_headers', 'org', 'openai_proxy_url', 'proxy', 'generation_kwargs', 'openai_extra_kwargs'),
     *('extra_body', 'max_out_len', 'max_completion_tokens', 'max_tokens_key', 'max_seq_len', 'think_tag', 'media'),
-    *('inline_files', 'tools', 'prefill', 'system', 'tokenizer', 'tokenizer_path', 'meta_template', *_PARAMETERS),
+    *(
+        'max_reply_bytes',
+        'inline_files',
+        'tools',
+        'prefill',
+        'system',
+        'tokenizer',
+        'tokenizer_path',
+        'meta_template',
+        *_PARAMETERS,
+    ),
     *('batch_size', 'retry', 'run_cfg', 'mode', 'verbose', 'rpm_verbose', 'max_workers', 'pred_postprocessor'),
 )
 _LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
@@ -150,6 +161,7 @@ def read_client(reader: OptionReader, address: Address, *, model: str) -> HttpCl
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second', 'request_rate'),
         proxy=reader.text('proxy', 'openai_proxy_url'),
+        max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
     )
 
 

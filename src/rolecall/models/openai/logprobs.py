@@ -6,10 +6,12 @@ make every label equally likely, so it is an error.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rolecall.checking import is_number, is_whole
 from rolecall.models.openai.wire import read_usage
 from rolecall.models.protocol import Scored
 from rolecall.tokenizers.tokenizer import Tokenizer
@@ -19,6 +21,8 @@ __all__ = ['NoPromptLogprobsError', 'place_tokens', 'read_echo', 'read_prompt_lo
 _TOKEN_ID = re.compile(r'token_id:(\d+)')
 _BROKEN = ('�', 'bytes:')
 UNKNOWN = -1
+_LARGEST = 3.4e38
+"""Scores are stored in single precision."""
 
 
 class NoPromptLogprobsError(ValueError):
@@ -99,6 +103,10 @@ def _scored(
 ) -> Scored:
     if any(logprob is None for logprob in logprobs[1:]):
         raise NoPromptLogprobsError('its tokens have none')
+    if not all(_is_logprob(logprob) for logprob in logprobs[1:]):
+        raise ValueError('a log-probability is not a number from -3.4e38 to 3.4e38')
+    if not all(is_whole(token, least=UNKNOWN, most=2**31 - 1) for token in ids):
+        raise ValueError('a token id is not a whole number below 2**31')
     offsets: tuple[tuple[int, int], ...] = ()
     if prompt is not None and not isinstance(prompt, str):
         ids = list(prompt) if len(prompt) == len(ids) else ids
@@ -108,6 +116,10 @@ def _scored(
         ids = ids if own is None else own[0]
     first = (None,) if logprobs else ()
     return Scored(tuple(ids), (*first, *logprobs[1:]), offsets, read_usage(answer.get('usage'), seconds))
+
+
+def _is_logprob(value: object) -> bool:
+    return is_number(value, least=-_LARGEST, most=_LARGEST) or value == -math.inf
 
 
 def _own_tokens(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.checking import OptionReader
-from rolecall.models.http.connection import HttpClient, TextListener, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
@@ -31,9 +31,6 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.render.spans import Request
 
 __all__ = ['OpenAIModel', 'build']
-
-_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError)
-"""Errors that reading a malformed reply raises."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -99,14 +96,13 @@ class OpenAIModel:
         started = time.perf_counter()
         try:
             answer = await self._exchange(body, on_text)
+            return read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
-        try:
-            return read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
     async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
@@ -137,7 +133,7 @@ class OpenAIModel:
             raise ModelError(
                 f'{self._client.about}: the server returned no prompt log-probabilities ({error}).'
             ) from error
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
     async def _build_body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +173,7 @@ class OpenAIModel:
         answer = await self._client.get('models')
         try:
             offered = [str(entry['id']) for entry in answer['data']]
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
         if len(offered) != 1:
             raise ModelError(

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rolecall.checking import is_whole
+from rolecall.models.http.body import check_depth, parse_json
 from rolecall.models.http.media import data_url, part_url, with_url
 from rolecall.models.protocol import Message, Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
@@ -16,6 +18,7 @@ __all__ = [
     'StreamedAnswer',
     'parse_arguments',
     'prepare_messages',
+    'read_count',
     'read_delta',
     'read_reply',
     'read_usage',
@@ -43,13 +46,13 @@ def _has_media(message: Message) -> bool:
 
 
 def _write_message(message: Message, *, inline_files: bool) -> Message:
-    write_plain_messages = dict(message)
+    written = dict(message)
     content = message.get('content')
     if isinstance(content, (list, tuple)):
-        write_plain_messages['content'] = [_write_part(part, inline_files=inline_files) for part in content]
+        written['content'] = [_write_part(part, inline_files=inline_files) for part in content]
     if message.get('tool_calls'):
-        write_plain_messages['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
-    return write_plain_messages
+        written['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
+    return written
 
 
 def _write_part(part: Message, *, inline_files: bool) -> Message:
@@ -66,6 +69,8 @@ def _write_call(call: Message) -> Message:
 
 
 _REASONING = ('reasoning_content', 'reasoning')
+_MOST_TOKENS = 10**12
+_LONGEST_REASON = 400
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
 
 
@@ -84,7 +89,7 @@ def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
     message = choice['message'] if 'message' in choice else {'content': choice['text']}
     content, reasoning = _split_content(message.get('content'))
     reasoning = reasoning or next((_as_text(message[key]) for key in _REASONING if message.get(key)), '')
-    ended = _as_text(choice.get('finish_reason') or '')
+    ended = _as_text(choice.get('finish_reason') or '')[:_LONGEST_REASON]
     calls = tuple(_read_call(call) for call in message.get('tool_calls') or ())
     exhausted = bool(reasoning) and not content and not calls and ended == 'length'
     if not reasoning:
@@ -113,39 +118,44 @@ def _split_content(content: object) -> tuple[str, str]:
 
 
 def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call['function']
+    function = check_depth(call)['function']
     return {**call, 'function': {**function, 'arguments': parse_arguments(function.get('arguments'))}}
 
 
-def parse_arguments(write_plain_messages: Any) -> Any:
+def parse_arguments(written: Any) -> Any:
     """The arguments of a tool call, decoded if they are JSON, otherwise unchanged.
 
     >>> parse_arguments('{"city": "Rome"}'), parse_arguments(''), parse_arguments('{oops')
     ({'city': 'Rome'}, {}, '{oops')
     """
-    if not isinstance(write_plain_messages, str):
-        return {} if write_plain_messages is None else write_plain_messages
+    if not isinstance(written, str):
+        return {} if written is None else written
     try:
-        return json.loads(write_plain_messages) if write_plain_messages.strip() else {}
+        return check_depth(parse_json(written)) if written.strip() else {}
     except ValueError:
-        return write_plain_messages
+        return written
 
 
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
     """The token counts the server reports."""
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get('prompt_tokens_details')
-    cached = _read_count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
+    cached = read_count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
     return Usage(
-        input_tokens=_read_count(usage.get('prompt_tokens')),
-        output_tokens=_read_count(usage.get('completion_tokens')),
-        cached_tokens=_read_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
+        input_tokens=read_count(usage.get('prompt_tokens')),
+        output_tokens=read_count(usage.get('completion_tokens')),
+        cached_tokens=read_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
         seconds=seconds,
     )
 
 
-def _read_count(told: object) -> int | None:
-    return told if isinstance(told, int) else None
+def read_count(reported: object) -> int | None:
+    """A number of tokens; None for anything that cannot be one.
+
+    >>> read_count(12), read_count(-1), read_count(True), read_count(10**400)
+    (12, None, None, None)
+    """
+    return reported if is_whole(reported, least=0, most=_MOST_TOKENS) else None
 
 
 class StreamedAnswer:
