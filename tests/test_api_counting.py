@@ -74,6 +74,12 @@ def test_messages_are_counted_through_the_chat_template_beside_the_tokenizer(tmp
     assert TokenCounter({'tokenizer': Words(), 'path': str(tmp_path)}).count([{'role': 'user', 'content': 'x'}]) is None
 
 
+def test_messages_are_counted_through_the_chat_template_of_the_entry() -> None:
+    template = '{% for message in messages %}<{{ message.role }}> {{ message.content }} {% endfor %}'
+    counter = TokenCounter({'tokenizer': Words(), 'chat_template': template})
+    assert counter.count([{'role': 'user', 'content': 'one two'}]) == counter.count('<user> one two ')
+
+
 def test_ids_and_texts_together_go_out_as_ids() -> None:
     async def run(url: str) -> None:
         entry = {'type': 'VLLMCustomAPI', 'model': 'toy', 'url': url, 'tokenizer': Words()}

@@ -98,8 +98,8 @@ def test_all_problems_of_a_config_are_reported_together() -> None:
         ({}, 'the config has no datasets'),
         ({'datasets': 'x'}, 'expected a list of dicts'),
         ({'datasets': [3]}, 'expected a dict, got int 3'),
-        ({'datasets': [{'type': 'Rows'}]}, 'there is no infer_cfg'),
-        ({'datasets': [{'type': 'Rows', 'infer_cfg': {}}]}, 'no prompt_template and no ice_template'),
+        ({'datasets': [{'type': 'Rows'}]}, 'infer_cfg is missing'),
+        ({'datasets': [{'type': 'Rows', 'infer_cfg': {}}]}, 'prompt_template and ice_template are both missing'),
         ({'datasets': [{'type': 'Rows', 'infer_cgf': {}}]}, "Did you mean 'infer_cfg'?"),
         (config(QA, {'type': 'PromptTemplat', 'template': 'x'}), "Did you mean 'PromptTemplate'?"),
         (config(QA, {'template': 'x', 'ice_tokn': 'x'}), "Did you mean 'ice_token'?"),
@@ -168,5 +168,5 @@ def test_token_ids_for_an_api_are_refused() -> None:
 
 
 def test_a_pattern_that_fits_nothing_is_told() -> None:
-    with pytest.raises(ConfigError, match="no dataset fits 'dmo'.*\n.*Did you mean 'demo'"):
+    with pytest.raises(ConfigError, match="no dataset matches 'dmo'.*\n.*Did you mean 'demo'"):
         list(preview(config(QA, template('{question}')), dataset='dmo'))

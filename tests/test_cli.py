@@ -110,7 +110,7 @@ def test_view_colour_can_be_had_in_a_pipe(config, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ('options', 'reason'),
     [
-        (['--dataset', 'lnog'], "no dataset fits 'lnog'.\n  Did you mean 'long'?"),
+        (['--dataset', 'lnog'], "no dataset matches 'lnog'.\n  Did you mean 'long'?"),
         (['--row', '7'], 'short has no row 7: it has 2 rows, numbered from 0.'),
         (['--label', 'A'], "short has no label 'A'. Its labels: none."),
         (['--turn', '1'], 'short has no turn 1 in these rows.'),

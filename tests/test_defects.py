@@ -118,13 +118,13 @@ def test_examples_that_no_place_can_carry_are_refused_before_the_run(prompt: Any
 
 
 def test_15_labels_with_a_generating_inferencer_are_refused() -> None:
-    with pytest.raises(ConfigError, match='asks with one prompt'):
+    with pytest.raises(ConfigError, match='sends a single prompt'):
         requests(QA, template({'yes': '{question} yes', 'no': '{question} no'}))
 
 
 def test_16_one_dialogue_weighed_by_labels_has_labels_and_not_section_names() -> None:
     written = {'begin': [system('s')], 'round': [human('{question}'), bot('{answer}')]}
-    with pytest.raises(ConfigError, match='weighs labels, and there are none'):
+    with pytest.raises(ConfigError, match='compares labels, but none are given'):
         requests(QA, template(written), inferencer=PPL, meta=LM)
     asked = shown(QA, template(written), inferencer={**PPL, 'labels': ['x', 'y']}, meta=LM)
     assert {one.label: one.request for one in asked} == {

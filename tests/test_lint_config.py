@@ -71,7 +71,7 @@ def test_only_so_many_rows_are_looked_at(limit: int | None, seen: int) -> None:
 def test_datasets_and_models_are_picked_by_pattern() -> None:
     config = {'datasets': [dataset(), dataset('{q} ', abbr='other')], 'models': [MODEL, {**MODEL, 'abbr': 'n'}]}
     assert {finding.where for finding in lint_config(config, dataset='oth*', model='n')} == {'n', 'other × n'}
-    with pytest.raises(ConfigError, match="no dataset fits 'x'"):
+    with pytest.raises(ConfigError, match="no dataset matches 'x'"):
         lint_config(config, dataset='x')
 
 

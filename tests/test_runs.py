@@ -445,9 +445,9 @@ def test_what_models_lack_is_reported_for_all_pairs_at_once(tmp_path: Path) -> N
     with pytest.raises(ConfigError) as refused:
         run_config(written, out=tmp_path / 'run')
     told = str(refused.value)
-    assert 'toy gives no log-probabilities' in told
-    assert 'f gives no log-probabilities' in told
-    assert 'f takes texts, and its entry makes messages' in told
+    assert 'needs prompt log-probabilities; model toy' in told
+    assert 'needs prompt log-probabilities; model f' in told
+    assert 'f takes text, but its entry renders messages' in told
     assert not (tmp_path / 'run').exists()
 
 
@@ -457,7 +457,7 @@ def _shout(request: Any) -> str:
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
     written = config({'abbr': 'f', 'type': _shout}, dataset(questions(1)), dataset(questions(2)))
-    with pytest.raises(ConfigError, match="the abbr 'demo' is that of"):
+    with pytest.raises(ConfigError, match="the abbr 'demo' is also used by"):
         run_config(written, out=tmp_path)
 
 

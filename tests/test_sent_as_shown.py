@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecall import preview, run_config
+from rolecall import plan_run, preview, run_config
 from rolecall.cli.main import main
-from rolecall.errors import RunError
+from rolecall.errors import ConfigError, RunError
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
@@ -261,3 +261,36 @@ def test_a_run_stops_when_it_would_send_what_is_not_shown(
     with pytest.raises(RunError, match='not the one that a preview shows'):
         run_config(config, out=tmp_path / 'run', lint=False)
     assert server.bodies == []
+
+
+def test_a_run_executes_its_config_and_every_loader_once(tmp_path: Path) -> None:
+    file = tmp_path / 'config.py'
+    counted = tmp_path / 'counted.txt'
+    file.write_text(
+        f"""
+def count(what):
+    with open({str(counted)!r}, 'a') as stream:
+        stream.write(what + '\\n')
+
+def load(**options):
+    count('loader')
+    return {{'test': [dict(q='1+1', a='2')], 'train': []}}
+
+def answer(request):
+    return '2'
+
+count('config')
+models = [dict(abbr='m', type=answer)]
+datasets = [dict(abbr='d', type=load, reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{{q}}')))]
+"""
+    )
+    assert run_config(file, out=tmp_path / 'run').outcomes == {'ok': 1}
+    assert sorted(counted.read_text().split()) == ['config', 'loader']
+
+
+def test_choices_are_refused_for_a_model_that_takes_messages() -> None:
+    config = four_shots('http://localhost', Path('none'), type='OpenAI')
+    config['datasets'][0]['infer_cfg']['inferencer'] = {'type': 'CLPInferencer'}
+    with pytest.raises(ConfigError, match='CLPInferencer appends choices to a text'):
+        plan_run(config)

@@ -1,4 +1,4 @@
-"""Counts a request's tokens, given the model's tokenizer and, for messages, its chat template."""
+"""Counts a request's tokens with the model's tokenizer and, for messages, its chat template."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from rolecall.errors import RenderError
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Request
+from rolecall.tokenizers.gguf import chat_settings
 from rolecall.tokenizers.huggingface import read_tokenizer_config
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 __all__ = ['TokenCounter']
 
-_KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model')
+_KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')
 
 
 class TokenCounter:
@@ -68,6 +69,10 @@ class TokenCounter:
 
     @cached_property
     def _template(self) -> ChatTemplate | None:
-        folder = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
-        settings = read_tokenizer_config(folder)
+        written = self._entry.get('chat_template')
+        if isinstance(written, str):
+            bos, eos = (str(self._entry.get(name) or '') for name in ('bos_token', 'eos_token'))
+            return ChatTemplate(written, bos_token=bos, eos_token=eos)
+        path = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-')).expanduser()
+        settings = chat_settings(path) if path.suffix == '.gguf' and path.is_file() else read_tokenizer_config(path)
         return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.models.backends import ModelKind, build_model, model_kind
-from rolecall.models.protocol import Model
+from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.token_counter import TokenCounter
 from rolecall.registry import part_name
@@ -60,7 +60,10 @@ class ModelEntry:
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, by the model's own tokenizer and chat template; None if it is not at hand."""
-        return self._count(request)
+        try:
+            return self._count(request)
+        except (*_NOT_BUILT, ModelError):  # a broken tokenizer, or a request that this model cannot take
+            return None
 
     @cached_property
     def _count(self) -> Callable[[Request], int | None]:
@@ -142,7 +145,7 @@ def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> 
         problems.add(f'{where}.chat_template', str(error))
         return None
     if written is True:
-        what = "the model's own chat template is not at hand."
+        what = "the model's own chat template was not found."
         remedy = 'Name a folder with tokenizer_config.json or a .gguf file as path, or give the template itself.'
         problems.add(f'{where}.chat_template', what, remedy)
     return None

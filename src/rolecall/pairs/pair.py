@@ -289,5 +289,5 @@ def match_abbr(named: Sequence[_Named], pattern: str | None, what: str) -> list[
     fits = [one for one in named if pattern is None or fnmatch.fnmatchcase(one.abbr, pattern)]
     if pattern is not None and not fits:
         names = [one.abbr for one in named]
-        raise ConfigError(Problem(f'{what}s', f'no {what} fits {pattern!r}.', did_you_mean(pattern, names)))
+        raise ConfigError(Problem(f'{what}s', f'no {what} matches {pattern!r}.', did_you_mean(pattern, names)))
     return fits

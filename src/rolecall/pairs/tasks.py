@@ -78,7 +78,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
         with problems.inside(f'{where}.reader_cfg'):
             reader = Reader.from_config(problems.mapping(f'{where}.reader_cfg', entry['reader_cfg']))
     if 'infer_cfg' not in entry:
-        problems.add(where, 'there is no infer_cfg.', 'It says how the dataset is asked about.')
+        problems.add(where, 'infer_cfg is missing.', 'It defines the prompt template, retriever and inferencer.')
         return None
     infer = problems.mapping(f'{where}.infer_cfg', entry['infer_cfg'])
     problems.unknown_keys(f'{where}.infer_cfg', infer, _INFER_KEYS)
@@ -86,7 +86,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     ice = _build_template(infer, 'ice_template', at, problems)
     prompt = _build_template(infer, 'prompt_template', at, problems)
     if not infer.get('ice_template') and not infer.get('prompt_template'):
-        problems.add(at, 'there is no prompt_template and no ice_template.', 'Give one.')
+        problems.add(at, 'prompt_template and ice_template are both missing.', 'Add at least one of them.')
     retriever: Retriever = ZeroRetriever()
     if 'retriever' in infer:
         with problems.inside(f'{at}.retriever'):
@@ -130,7 +130,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
     asks = task.inferencer
     template = task.wording.prompt
     if asks.compares_labels and not task.labels:
-        what = f'{asks.name} weighs labels, and there are none.'
+        what = f'{asks.name} compares labels, but none are given.'
         problems.add(at, what, 'Give a template for each label, or inferencer=dict(type=PPLInferencer, labels=[…]).')
         return
     if asks.compares_labels and template.labels:
@@ -139,13 +139,13 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
                 remedy = did_you_mean(label, template.labels)
                 problems.add(f'{at}.inferencer.labels', f'no prompt for the label {label!r}.', remedy)
     if template.labels and task.prompt_labels == (None,):
-        what = f'the template has a prompt for each label, but {asks.name} asks with one prompt.'
+        what = f'the template has one prompt per label, but {asks.name} sends a single prompt.'
         problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
         return
     if not _picks_shots(task.retriever):
         return
     if task.wording.ice_template is None:
-        what = 'the retriever picks examples, but there is no ice_template to word them.'
+        what = 'the retriever picks examples, but there is no ice_template to render them.'
         problems.add(at, what, 'Add an ice_template, or use ZeroRetriever.')
         return
     with problems.inside(at):

@@ -22,6 +22,7 @@ from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
+from rolecall.render.renderers import ApiRenderer
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
@@ -90,7 +91,7 @@ def prepare(
     plan = build_entries(loaded)
     problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
     if not plan.model_entries:
-        problems.append(Problem('models', 'the config has no models, so nobody can be asked.', 'Add models=[dict(…)].'))
+        problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
     tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
@@ -113,7 +114,7 @@ def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> It
     seen: dict[str, str] = {}
     for entry in entries:
         if entry.abbr in seen:
-            told = f'the abbr {entry.abbr!r} is that of {seen[entry.abbr]} too; their results could not be told apart.'
+            told = f'the abbr {entry.abbr!r} is also used by {seen[entry.abbr]}; their results would be mixed up.'
             yield Problem(entry.where, told, f'Give each {what} an abbr of its own.')
         seen.setdefault(entry.abbr, entry.where)
 
@@ -186,7 +187,7 @@ def _prepare_pair(
         wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
-    lacking = list(_lacking(pair, inferencer, model.capabilities, model.name))
+    lacking = list(_find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if not lacking:
         yield PreparedPair(pair, model_entry, model, inferencer, scores)
@@ -226,44 +227,42 @@ def _repeats(task: Task) -> int | None:
 
 
 _NEEDS = {
-    'generate': ('asks for answers, and {model} cannot generate.', 'Use a model that can.'),
+    'generate': ('generates answers; model {model} cannot generate.', 'Use a model that can.'),
     'score': (
-        'weighs prompts, and {model} gives no log-probabilities of a prompt.',
+        'needs prompt log-probabilities; model {model} does not provide them.',
         "Use a local model, or a server that gives them (score='echo' or 'prompt_logprobs'); or use GenInferencer.",
     ),
 }
 
 
-def _lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: str) -> Iterator[tuple[str, str]]:
+def _find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: str) -> Iterator[tuple[str, str]]:
     """What the pair needs and the model lacks."""
     name = pair.task.inferencer.name
     for need in inferencer.needs:
         if not getattr(can, need):
             what, remedy = _NEEDS[need]
             yield f'{name} {what.format(model=model)}', remedy
+    if name == 'CLPInferencer' and pair.model_entry is not None and isinstance(pair.model_entry.renderer, ApiRenderer):
+        what = 'CLPInferencer appends choices to a text, but this model is sent messages.'
+        yield what, 'Use a model that takes text.'
     request = _first_request(pair)
     if pair.task.inferencer.prefill and not can.prefill:
-        yield f'prefill=True begins the answer, and {model} cannot go on from there.', 'Leave prefill out.'
+        yield f'prefill=True starts the answer, but model {model} cannot continue it.', 'Leave prefill out.'
     if not isinstance(request, list) or not request or not isinstance(request[0], Mapping):
         if name == 'CLPInferencer' or request is None or not can.chat or isinstance(request, list):
             return
         yield (
-            f'{model} takes messages, and its entry makes a text.',
+            f'{model} takes messages, but its entry renders a text.',
             "Give it a meta template with api_role, or ask for completions with endpoint='completions'.",
         )
         return
-    if name == 'CLPInferencer':
-        yield (
-            'CLPInferencer appends choices to a text, and this model is sent messages.',
-            'Use a model that takes texts.',
-        )
     if not can.chat:
-        yield f'{model} takes texts, and its entry makes messages.', 'Give it a meta_template, or a chat_template.'
+        yield f'{model} takes text, but its entry renders messages.', 'Give it a meta_template, or a chat_template.'
     messages = [message for message in request if isinstance(message, Mapping)]
     if not can.system and any(message.get('role') == 'system' for message in messages):
         yield f'{model} has no system role.', "Add fallback_role='HUMAN' to the SYSTEM speech."
     if not can.media and any(_has_media(message) for message in messages):
-        yield f'{model} takes no pictures, sound or film.', 'Use a model that does.'
+        yield f'{model} does not accept images, audio or video.', 'Use a model that does.'
 
 
 def _has_media(message: Mapping[str, Any]) -> bool:

@@ -266,7 +266,7 @@ def _lint(prepared: Prepared) -> Iterator[Finding]:
 
 def _check_outcomes(rerun: Collection[str]) -> None:
     problems = [
-        Problem('rerun', f'there is no outcome {outcome!r} to run again.', did_you_mean(outcome, _OUTCOMES))
+        Problem('rerun', f'unknown outcome {outcome!r}.', did_you_mean(outcome, _OUTCOMES))
         for outcome in sorted(rerun)
         if outcome not in _OUTCOMES
     ]

@@ -96,9 +96,7 @@ class TransformersModel:
         return self._files.tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
     def count(self, request: Request) -> int | None:
-        if self._engine is not None:
-            return len(self._engine.encoder.encode(request).ids)
-        tokenizer = self._files.tokenizer
+        tokenizer = self._files.tokenizer  # not the engine's, which a preview does not have
         return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
     async def close(self) -> None:
