@@ -119,7 +119,7 @@ def test_silencing_what_does_not_exist_is_an_error(
 
 
 def test_a_config_that_cannot_be_built_is_an_error_and_no_finding() -> None:
-    with pytest.raises(ConfigError, match='no prompt_template'):
+    with pytest.raises(ConfigError, match='prompt_template and ice_template are both missing'):
         lint_config({'datasets': [dataset(infer_cfg={})]})
 
 
