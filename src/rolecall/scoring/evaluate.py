@@ -8,82 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
-from rolecall.models.protocol import ModelError, Outcome
-from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
-from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
+from rolecall.models.protocol import ModelError
+from rolecall.scoring.answers import AnswerReader, Scorable
+from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Metric
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
-from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.summary import Marked, Summary, summarise
+from rolecall.scoring.session import Opinions, Policy, ScoredRun, ScoringSession, Verdict, name_evaluator
 
 __all__ = ['DatasetScorer', 'Scorable', 'ScoredRun', 'Verdict', 'build_scorer']
-
-Policy = Literal['exclude', 'wrong']
-Opinions = Mapping[int, Sequence[str | None]]
 
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
 _EVALUATORS_OWN = 'evaluator.pred_postprocessor'
+_ONLY = ''
+"""The name of the extractor where there is one."""
 _OF_THE_RUN = ('pred_role', 'num_gpus', 'sc_size', 'ds_split', 'dump_details', 'cal_extract_rate')
 _KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', 'failures', 'unparsed', *_OF_THE_RUN)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The score of one row. Rows without a score are not in the denominator."""
-
-    row: int
-    extracted: Any = None
-    score: float | None = None
-    correct: bool | None = None
-    outcome: Outcome = 'ok'
-    gold: Any = None
-    """The gold answer after its postprocessor."""
-    reason: str = ''
-    """What a postprocessor raised, or why a judge's reply gives no verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRun:
-    """The verdicts and the number computed from them.
-
-    `outcomes` adds up to `total`; so do `scored` and `details['excluded']`.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    scored: int
-    total: int
-    outcomes: Mapping[str, int]
-    details: Mapping[str, Any]
-
-    def scorecard(self, dataset: str, model: str) -> Scorecard:
-        """The numbers under the names of their dataset and model."""
-        return Scorecard(
-            dataset=dataset,
-            model=model,
-            metric=self.metric,
-            value=self.value,
-            low=self.low,
-            high=self.high,
-            scored=self.scored,
-            total=self.total,
-            outcomes=self.outcomes,
-            details=self.details,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +40,8 @@ class DatasetScorer:
     """Scores the rows of one dataset × model. `score` is pure; `score_with_judge` first asks the judge."""
 
     metric: Metric | None = None
-    reader: AnswerReader = field(default_factory=AnswerReader)
+    readers: Mapping[str, AnswerReader] = field(default_factory=lambda: {_ONLY: AnswerReader()})
+    """Ways of extracting answers, by name; the first makes the verdicts."""
     judge: Judge | None = None
     failures: Policy = 'exclude'
     unparsed: Policy = 'wrong'
@@ -112,23 +62,14 @@ class DatasetScorer:
         """
         if self.needs_judge and opinions is None:
             return _score_synchronously(self, rows)
-        read = [self.reader.read(row) for row in rows]
-        self._prepare(read)
-        judged = [self._marks(one, (opinions or {}).get(one.row.row, ())) for one in read]
-        _refuse_if_nothing_was_readable(read, judged)
-        summary = self._summary(read, [marks for marks, _ in judged])
-        reasons = [one.reason or reason for one, (_, reason) in zip(read, judged, strict=True)]
-        return ScoredRun(
-            verdicts=tuple(map(_make_verdict, read, summary.marks, reasons)),
-            metric=summary.metric,
-            value=summary.value,
-            low=summary.low,
-            high=summary.high,
-            scored=sum(summary.counted),
-            total=len(read),
-            outcomes=Counter(one.outcome for one in read),
-            details=self._details(read, summary),
-        )
+        session = self.start()
+        verdicts = session.add(rows, opinions=opinions)
+        scored = session.finish()
+        return replace(scored, verdicts=scored.verdicts or tuple(verdicts))
+
+    def start(self) -> ScoringSession:
+        """A session that scores rows as they come, in bounded memory."""
+        return ScoringSession(self.metric, self.readers, failures=self.failures, unparsed=self.unparsed, k=self.k)
 
     async def score_with_judge(self, rows: Sequence[Scorable]) -> ScoredRun:
         """Ask the judge concurrently about every row that needs it, then score."""
@@ -136,7 +77,7 @@ class DatasetScorer:
 
     async def ask_judge(self, rows: Sequence[Scorable]) -> Opinions:
         """The judge's replies by row and sample; None where it was not asked or did not answer."""
-        read = [one for one in map(self.reader.read, rows) if one.outcome == 'ok']
+        read = [one for one in map(self._reader.read, rows) if one.outcome == 'ok']
         said = await asyncio.gather(*(self._ask_about(answer) for one in read for answer in one.answers))
         words = iter(said)
         return {one.row.row: [next(words) for _ in one.answers] for one in read}
@@ -144,7 +85,7 @@ class DatasetScorer:
     async def _ask_about(self, answer: Answer) -> str | None:
         if self.metric is None or self.metric.needs_judge is None or self.judge is None:
             return None
-        with blame_errors_on(_name_evaluator(self.metric)):
+        with blame_errors_on(name_evaluator(self.metric)):
             needed = self.metric.needs_judge(answer)
         if not needed:
             return None
@@ -156,63 +97,11 @@ class DatasetScorer:
 
     def extract(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty text if there is none."""
-        return self.reader.extract_answer(prediction)
+        return self._reader.extract_answer(prediction)
 
-    def _prepare(self, read: Sequence[ReadRow]) -> None:
-        if self.metric is not None and self.metric.prepare is not None:
-            with blame_errors_on(_name_evaluator(self.metric)):
-                self.metric.prepare([answer for one in read if one.outcome == 'ok' for answer in one.answers])
-
-    def _marks(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
-        """The marks of a row's answers (none if the row is excluded), and the reason where known."""
-        metric = self.metric
-        if metric is None or self._lacks_gold(read):
-            return (), ''
-        if read.outcome != 'ok':
-            policy = self.unparsed if read.outcome == 'unparsed' else self.failures
-            counts = policy == 'wrong' and not metric.lower_is_better
-            return (_mark_missing_answer(metric, read) if counts else ()), ''
-        if metric.whole is not None:
-            return (Mark(0.0),) * len(read.answers), ''
-        heard = [*opinions, *([None] * len(read.answers))]
-        marks: list[Mark | None] = []
-        reason = ''
-        for answer, words in zip(read.answers, heard, strict=False):
-            try:
-                marks.append(_mark(metric, replace(answer, opinion=words), read))
-            except NoOpinionError as error:
-                marks.append(None)
-                reason = reason or str(error)
-        if metric.by_turn and None in marks:
-            return (), reason  # the other turns are not the dialogue
-        return tuple(mark for mark in marks if mark is not None), reason
-
-    def _summary(self, read: Sequence[ReadRow], marks: Sequence[tuple[Mark, ...]]) -> Summary:
-        if self.metric is None:
-            return Summary(tuple(() for _ in read), tuple(False for _ in read))
-        rows = [
-            Marked(one.row.cluster, one.answers, given, answered=one.outcome == 'ok')
-            for one, given in zip(read, marks, strict=True)
-        ]
-        with blame_errors_on(_name_evaluator(self.metric)):
-            return summarise(self.metric, rows, k=self.k)
-
-    def _details(self, read: Sequence[ReadRow], summary: Summary) -> dict[str, Any]:
-        judged = zip(read, summary.marks, summary.counted, strict=True)
-        left_out = Counter(self._why_left_out(one, given) for one, given, counted in judged if not counted)
-        policies = {'failures': self.failures, 'unparsed': self.unparsed}
-        groups = {'groups': _collect_groups(self.metric.group, read)} if self.metric and self.metric.group else {}
-        return {**summary.details, **groups, 'excluded': dict(left_out), 'policies': policies}
-
-    def _why_left_out(self, read: ReadRow, marks: tuple[Mark, ...]) -> str:
-        if marks:
-            return 'incomplete_group'
-        if read.outcome != 'ok':
-            return read.outcome
-        return 'without_gold' if self._lacks_gold(read) or not read.answers else 'unmarked'
-
-    def _lacks_gold(self, read: ReadRow) -> bool:
-        return self.metric is not None and self.metric.needs_gold and read.gold is None
+    @property
+    def _reader(self) -> AnswerReader:
+        return next(iter(self.readers.values()))
 
 
 def build_scorer(
@@ -228,6 +117,7 @@ def build_scorer(
     `output_column` names the gold answer where a row has none of its own. `judge` serves evaluators that need one.
     With `turns`, a list of predictions holds the turns of a dialogue, each with its own gold answer; otherwise it holds
     samples. `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end` are removed from replies.
+    `pred_postprocessor` may be a dict of names: each extractor gets a score of its own, the first makes the verdicts.
 
     >>> build_scorer({'evaluator': {'type': 'AccEvalutor'}})
     Traceback (most recent call last):
@@ -241,7 +131,11 @@ def build_scorer(
         for key in config
         if key not in _KEYS
     ]
+    named = _named_extractors(config.get('pred_postprocessor'))
     parts = {key: config[key] for key in (*_EXTRACTING, 'dataset_postprocessor') if config.get(key)}
+    if named:
+        del parts['pred_postprocessor']
+        parts |= {f'pred_postprocessor.{name}': entry for name, entry in named.items() if entry}
     evaluator = config.get('evaluator')
     if isinstance(evaluator, Mapping) and evaluator.get('pred_postprocessor') is not None:
         parts[_EVALUATORS_OWN] = evaluator['pred_postprocessor']
@@ -270,30 +164,43 @@ def build_scorer(
                 "Name a model: judge_cfg=dict(type='…').",
             )
         )
+    if len(named) > 1 and metric is not None and metric.needs_judge is not None:
+        what = 'a judge reads one answer per reply, but several extractors are given.'
+        problems.append(Problem('pred_postprocessor', what, 'Keep one of them.'))
     for key in ('failures', 'unparsed'):
         if config.get(key) not in (None, *_POLICIES):
             problems.append(Problem(key, f'got {config[key]!r}.', did_you_mean(config[key], _POLICIES)))
     counts, bad_k = _read_k(config.get('k'))
     if problems or bad_k:
         raise ConfigError([*problems, *bad_k])
+    base = AnswerReader(
+        extract_gold=read.get('dataset_postprocessor'),
+        gold_column=config.get('ds_column') or output_column,
+        by_turn=metric is not None and metric.by_turn,
+        needs_gold=metric is None or metric.needs_gold,
+        weighs=metric is None or metric.weighs,
+    )
+
+    def extract(name: str) -> tuple[Extract, ...]:
+        own = f'pred_postprocessor.{name}' if name else 'pred_postprocessor'
+        keys = ('model_postprocessor', own, _EVALUATORS_OWN)
+        return (*_strip_role_marks(role_marks), *(read[key] for key in keys if key in read))
+
     return DatasetScorer(
         metric=metric,
-        reader=AnswerReader(
-            extract=(
-                *_strip_role_marks(role_marks),
-                *(read[key] for key in (*_EXTRACTING, _EVALUATORS_OWN) if key in read),
-            ),
-            extract_gold=read.get('dataset_postprocessor'),
-            gold_column=config.get('ds_column') or output_column,
-            by_turn=metric is not None and metric.by_turn,
-            needs_gold=metric is None or metric.needs_gold,
-            weighs=metric is None or metric.weighs,
-        ),
+        readers={name: replace(base, extract=extract(name)) for name in named or (_ONLY,)},
         judge=judge,
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
         k=counts or (metric.k if metric is not None else ()),
     )
+
+
+def _named_extractors(entry: Any) -> dict[str, Any]:
+    """Several extractors by name: a dict without `type`. Empty for a single postprocessor."""
+    if not isinstance(entry, Mapping) or 'type' in entry:
+        return {}
+    return {str(name): one for name, one in entry.items()}
 
 
 def _strip_role_marks(marks: Mapping[str, Any] | None) -> tuple[Extract, ...]:
@@ -318,53 +225,3 @@ def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> Sco
     except RuntimeError:
         return asyncio.run(scorer.score_with_judge(rows))
     raise RolecallError('this evaluator needs a judge: await scorer.score_with_judge(rows) instead.')
-
-
-def _name_evaluator(metric: Metric) -> str:
-    return f'the evaluator {metric.name}'
-
-
-def _mark(metric: Metric, answer: Answer, read: ReadRow) -> Mark | None:
-    with blame_errors_on(f'{_name_evaluator(metric)}, on row {read.row.row},'):
-        return metric.mark(answer)
-
-
-def _refuse_if_nothing_was_readable(read: Sequence[ReadRow], judged: Sequence[tuple[tuple[Mark, ...], str]]) -> None:
-    """Fail if not one of the judge's replies was readable."""
-    unread = [reason for _, reason in judged if reason]
-    if unread and not any(marks for one, (marks, _) in zip(read, judged, strict=True) if one.outcome == 'ok'):
-        raise ScoringError(f'{unread[0]} The same holds for all {len(unread)} rows.' if len(unread) > 1 else unread[0])
-
-
-def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
-    """The marks of a row that counts although it has no answer."""
-    wrong = Mark(0.0, correct=False)
-    if metric.whole is not None:
-        return (wrong,) * len(read.answers)
-    if metric.needs_judge is not None or read.gold is None:
-        return (wrong,)
-    return tuple(_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers) or (wrong,)
-
-
-def _collect_groups(group: Callable[[Answer], str | None], read: Iterable[ReadRow]) -> list[list[int]]:
-    """The rows that are counted together."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for one in read:
-        if (name := group(one.answers[0])) is not None:
-            rows[name].append(one.row.row)
-    return list(rows.values())
-
-
-def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdict:
-    if not marks:
-        return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
-    said = {mark.correct for mark in marks}
-    return Verdict(
-        read.row.row,
-        read.extracted,
-        score=sum(mark.score for mark in marks) / len(marks),
-        correct=said.pop() if len(said) == 1 else None,
-        outcome=read.outcome,
-        gold=read.gold,
-        reason=reason or next((mark.note for mark in marks if mark.note and not mark.correct), ''),
-    )

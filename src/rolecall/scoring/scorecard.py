@@ -1,12 +1,15 @@
-"""The score of one dataset × model: a number, its interval and its denominator."""
+"""The score of one dataset × model: a number, its interval, its denominator, and what to know before trusting it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ['Scorecard']
+
+_WARN_FROM = 0.05
+"""Warn where more than this share of the replies was cut off or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +32,89 @@ class Scorecard:
     def error(self) -> str:
         """Why these rows could not be scored; empty if they were."""
         return str(self.details.get('error') or '')
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The datasets a group's score is the mean of; empty for a dataset."""
+        return tuple(self.details.get('members') or ())
+
+    @property
+    def cut_share(self) -> float:
+        """The share of replies that `max_out_len` cut off."""
+        return self._share_of('cut')
+
+    @property
+    def empty_share(self) -> float:
+        """The share of replies without a word."""
+        return self._share_of('empty')
+
+    @property
+    def columns(self) -> tuple[Scorecard, ...]:
+        """One scorecard for each extractor, where several read the same replies; else only this one.
+
+        The metric is followed by the extractor's name: `accuracy (strict)`.
+        """
+        extractors: Mapping[str, Mapping[str, Any]] = self.details.get('extractors') or {}
+        return tuple(
+            replace(
+                self,
+                metric=f'{self.metric} ({name})',
+                value=found['value'],
+                low=found['low'],
+                high=found['high'],
+                scored=found['scored'],
+                details={key: value for key, value in self.details.items() if key not in ('extractors', 'further')},
+            )
+            for name, found in extractors.items()
+        ) or (self,)
+
+    def describe_replies(self, digits: int = 1) -> str:
+        """How many replies were cut off or empty, with the score of the finished ones; empty if none was.
+
+        >>> cut = {'rows': 12, 'of': 100, 'finished': 46.8}
+        >>> Scorecard('d', 'm', 'accuracy', 41.2, details={'cut': cut}).describe_replies()
+        '12 % cut; 41.2 of all, 46.8 of finished'
+        """
+        parts = []
+        if cut := self.cut_share:
+            finished = self.details['cut'].get('finished')
+            scores = ''
+            if self.value is not None and finished is not None:
+                scores = f'; {self.value:,.{digits}f} of all, {finished:,.{digits}f} of finished'
+            parts.append(f'{_percent(cut)} cut{scores}')
+        if empty := self.empty_share:
+            parts.append(f'{_percent(empty)} empty')
+        return '; '.join(parts)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps this score from being trusted: more than 5 % of the replies were cut off, or empty.
+
+        >>> Scorecard('d', 'm', 'accuracy', 41.2, details={'empty': {'rows': 1, 'of': 4}}).warnings()
+        ('d × m: 25 % of the replies are empty (1 of 4).',)
+        """
+        name = f'{self.dataset} × {self.model}'
+        found = []
+        if self.cut_share > _WARN_FROM:
+            found.append(
+                f'{name}: {_percent(self.cut_share)} of the replies were cut off by max_out_len '
+                f'({self._count_of("cut")}). Raise max_out_len.'
+            )
+        if self.empty_share > _WARN_FROM:
+            found.append(f'{name}: {_percent(self.empty_share)} of the replies are empty ({self._count_of("empty")}).')
+        return tuple(found)
+
+    def _share_of(self, name: str) -> float:
+        counts = self.details.get(name)
+        return counts['rows'] / counts['of'] if isinstance(counts, Mapping) and counts.get('of') else 0.0
+
+    def _count_of(self, name: str) -> str:
+        counts = self.details[name]
+        return f'{counts["rows"]:,} of {counts["of"]:,}'
+
+
+def _percent(share: float) -> str:
+    """A share in percent, never rounded to 0 or 100 unless it is."""
+    shown = f'{share:.0%}'[:-1]
+    if shown in ('0', '100') and share not in (0, 1):
+        shown = f'{100 * share:.1f}'
+    return f'{shown} %'

@@ -31,6 +31,8 @@ RESAMPLES = 2000
 _MOST_DRAWS = 4_000_000
 _FEWEST_RESAMPLES = 200
 _EXACT_UP_TO = 12
+_NORMAL_FROM = 20_000
+"""Beyond this many clusters a mean is normally distributed, and resampling would only take time."""
 
 Unit = TypeVar('Unit')
 
@@ -107,6 +109,8 @@ def mean_interval(sums: Sequence[tuple[float, int]], *, confidence: float = 0.95
     >>> mean_interval([(2.0, 1)] * 5)
     Interval(low=2.0, high=2.0)
     """
+    if len(sums) > _NORMAL_FROM:
+        return _normal_interval(sums, confidence)
     if all(count == 1 for _, count in sums):
         return bootstrap([total for total, _ in sums], _mean, confidence=confidence, seed=seed)
     return bootstrap(sums, _ratio, confidence=confidence, seed=seed)
@@ -192,6 +196,14 @@ def g_pass_at_k(samples: int, right: int, k: int, threshold: float) -> float:
     least = max(1, math.ceil(threshold * k - 1e-9))
     ways = sum(math.comb(right, hit) * math.comb(samples - right, k - hit) for hit in range(least, k + 1))
     return ways / math.comb(samples, k)
+
+
+def _normal_interval(sums: Sequence[tuple[float, int]], confidence: float) -> Interval:
+    rows, clusters = sum(count for _, count in sums), len(sums)
+    mean = _ratio(sums)
+    spread = sum((total - mean * count) ** 2 for total, count in sums) * clusters / (clusters - 1)
+    reach = _z(confidence) * math.sqrt(spread) / rows
+    return Interval(mean - reach, mean + reach)
 
 
 def _z(confidence: float) -> float:

@@ -1,0 +1,313 @@
+"""Add up marks row by row: a few numbers are kept of each row, never the row.
+
+Metrics over groups of rows are the exception: they hold rows until their groups are complete.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.statistics import (
+    Interval,
+    bootstrap,
+    clustered_wilson,
+    g_pass_at_k,
+    mean_interval,
+    pass_at_k,
+    wilson,
+)
+
+__all__ = ['CONFIDENCE', 'ClusterSums', 'MarkAccumulator', 'MarkedRow', 'Means', 'Summary']
+
+CONFIDENCE = 0.95
+_THRESHOLDS = (0.25, 0.5, 0.75, 1.0)
+_MOST_UNITS = 5000
+"""Rows of a corpus metric beyond this many are resampled in blocks of neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRow:
+    """A row with its answers and their marks; no marks if it is excluded."""
+
+    cluster: str | None
+    answers: tuple[Answer, ...]
+    marks: tuple[Mark, ...]
+    answered: bool = True
+    cut: bool = False
+    """Whether the reply was cut off by `max_out_len`."""
+
+    @property
+    def score(self) -> float:
+        return sum(mark.score for mark in self.marks) / len(self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The value with its interval over `scored` rows."""
+
+    metric: str = ''
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    scored: int = 0
+    finished: float | None = None
+    """The value over the replies that were not cut off, where it is a mean or a corpus metric."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Means:
+    """Means of named numbers."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[float]] = {}
+
+    def add(self, name: str, number: float) -> None:
+        total = self._sums.setdefault(name, [0.0, 0.0])
+        total[0] += number
+        total[1] += 1
+
+    def values(self) -> dict[str, float]:
+        return {name: total / count for name, (total, count) in self._sums.items()}
+
+
+class ClusterSums:
+    """The sums of numbers by cluster. A row without a cluster is one of its own, and costs eight bytes for each number.
+
+    >>> sums = ClusterSums()
+    >>> for score, cluster in [(1.0, 'a'), (0.0, None), (1.0, 'a')]:
+    ...     sums.add((score,), cluster)
+    >>> list(sums.units())
+    [((0.0,), 1), ((2.0,), 2)]
+    """
+
+    def __init__(self) -> None:
+        self._alone = array('d')
+        self._named: dict[str, tuple[tuple[float, ...], int]] = {}
+        self._width = 1
+        self.totals: tuple[float, ...] = ()
+
+    def add(self, numbers: tuple[float, ...], cluster: str | None) -> None:
+        self._width = len(numbers)
+        self.totals = _add(self.totals, numbers)
+        if cluster is None:
+            self._alone.extend(numbers)
+        else:
+            sums, rows = self._named.get(cluster, ((), 0))
+            self._named[cluster] = (_add(sums, numbers), rows + 1)
+
+    def __len__(self) -> int:
+        return len(self._alone) // self._width + len(self._named)
+
+    @property
+    def independent(self) -> bool:
+        """Whether no row has a cluster."""
+        return not self._named
+
+    def units(self) -> Iterator[tuple[tuple[float, ...], int]]:
+        """The sums and the number of rows of each cluster."""
+        for start in range(0, len(self._alone), self._width):
+            yield tuple(self._alone[start : start + self._width]), 1
+        yield from self._named.values()
+
+
+class MarkAccumulator:
+    """The metric over all rows that were added.
+
+    >>> from rolecall.scoring.metrics.matching import accuracy
+    >>> added = MarkAccumulator(accuracy())
+    >>> for right in (True, True, False):
+    ...     added.add(MarkedRow(None, (), (Mark(float(right), correct=right),)))
+    >>> round(added.summarise().value, 1), added.summarise().scored
+    (66.7, 3)
+    """
+
+    def __init__(self, metric: Metric, *, k: Sequence[int] = ()) -> None:
+        self.metric = metric
+        self._k = k
+        self._rows = 0
+        self._scores = ClusterSums()
+        self._tallies = ClusterSums()
+        self._finished = ClusterSums()
+        self._binary = self._decided = True
+        self._parts, self._turns = Means(), Means()
+        self._samples: Counter[tuple[int, int]] = Counter()
+        self._unanswered = 0
+        self._problems: dict[Hashable, list[int]] = {}
+        self._graded = False
+        self._held: list[MarkedRow] = []
+
+    def add(self, row: MarkedRow) -> None:
+        """Take a row into account; one without marks only breaks its group."""
+        if self.metric.group is not None or self.metric.breakdown is not None:
+            self._held.append(row)
+        elif row.marks:
+            self._count(row)
+
+    def summarise(self) -> Summary:
+        """The value, its interval and further numbers."""
+        if not self._held:
+            return self._summary({}, self._rows)
+        whole = self._whole_groups()
+        pairs = [pair for row in whole for pair in zip(row.answers, row.marks, strict=False)]
+        breakdown = self.metric.breakdown(pairs) if self.metric.breakdown and pairs else {}
+        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None), k=self._k)
+        for row in whole if self.metric.group is None else self._one_per_group(whole):
+            counted._count(row)
+        return counted._summary(breakdown, len(whole))
+
+    def _count(self, row: MarkedRow) -> None:
+        problem = self.metric.problem(row.answers[0]) if self.metric.problem and row.answers else None
+        cluster = row.cluster or problem
+        self._rows += 1
+        self._scores.add((row.score,), cluster)
+        self._binary = self._binary and len(row.marks) == 1 and row.marks[0].correct is not None
+        self._decided = self._decided and all(mark.correct is not None for mark in row.marks)
+        numbers = _add(*(mark.tally for mark in row.marks)) if self.metric.total else (row.score, 1.0)
+        if self.metric.total:
+            self._tallies.add(numbers, cluster)
+        if not row.cut:
+            self._finished.totals = _add(self._finished.totals, numbers)
+        self._count_parts(row.marks)
+        if self._k:
+            self._count_samples(row, problem)
+
+    def _count_parts(self, marks: Sequence[Mark]) -> None:
+        own = Means()
+        for number, mark in enumerate(marks, start=1):
+            for name, value in mark.parts.items():
+                own.add(name, value)
+            if self.metric.by_turn:
+                self._turns.add(f'turn_{number}', mark.score)
+        for name, value in own.values().items():
+            self._parts.add(name, value)
+
+    def _count_samples(self, row: MarkedRow, problem: str | None) -> None:
+        rights = [_is_right(mark) for mark in row.marks]
+        self._graded = self._graded or None in rights
+        right = sum(map(bool, rights))
+        if problem is not None:
+            counts = self._problems.setdefault(problem, [0, 0])
+            counts[0] += len(rights)
+            counts[1] += right
+        elif row.answered:
+            self._samples[len(rights), right] += 1
+        else:
+            self._unanswered += 1
+
+    def _summary(self, breakdown: Mapping[str, float], scored: int) -> Summary:
+        if not self._rows:
+            return Summary(self.metric.name)
+        percent = self.metric.unit == '%' or self._decided
+        factor = 100.0 if percent else 1.0
+        value, interval, method, clusters = self._estimate()
+        parts = self._parts.values()
+        derived = self.metric.derive(parts) if self.metric.derive and parts else {}
+        pass_rates, intervals = self._pass_rates()
+        further = {**parts, **derived, **self._turns.values(), **breakdown, **pass_rates}
+        finished = self._value_of_finished()
+        return Summary(
+            self.metric.name,
+            value=value * factor,
+            low=None if interval is None else interval.low * factor,
+            high=None if interval is None else interval.high * factor,
+            scored=scored,
+            finished=None if finished is None else finished * factor,
+            details={
+                'unit': '%' if percent else '',
+                'lower_is_better': self.metric.lower_is_better,
+                'interval': method,
+                'confidence': CONFIDENCE,
+                'clusters': clusters,
+                **({'further': {name: number * factor for name, number in further.items()}} if further else {}),
+                **({'further_intervals': intervals} if intervals else {}),
+            },
+        )
+
+    def _estimate(self) -> tuple[float, Interval | None, str, int]:
+        if self.metric.total is not None:
+            return self._estimate_corpus()
+        right, clusters = self._scores.totals[0], len(self._scores)
+        value = right / self._rows
+        if self._binary and self._scores.independent:
+            return value, wilson(right, self._rows, confidence=CONFIDENCE), 'wilson', clusters
+        sums = [(total, count) for (total,), count in self._scores.units()]
+        if self._binary:
+            return value, clustered_wilson(sums, confidence=CONFIDENCE), 'wilson', clusters
+        return value, mean_interval(sums, confidence=CONFIDENCE) if clusters > 1 else None, 'bootstrap', clusters
+
+    def _estimate_corpus(self) -> tuple[float, Interval | None, str, int]:
+        total = self.metric.total
+        if total is None:
+            raise TypeError('not a corpus metric')
+        units = [sums for sums, _ in self._tallies.units()]
+        size = -(-len(units) // _MOST_UNITS)
+        blocks = [_add(*units[start : start + size]) for start in range(0, len(units), size)]
+        interval = (
+            bootstrap(blocks, lambda drawn: total(_add(*drawn)), confidence=CONFIDENCE) if len(units) > 1 else None
+        )
+        return total(self._tallies.totals), interval, 'bootstrap', len(units)
+
+    def _value_of_finished(self) -> float | None:
+        totals = self._finished.totals
+        if not totals:
+            return None
+        return self.metric.total(totals) if self.metric.total else totals[0] / totals[1]
+
+    def _pass_rates(self) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+        """pass@k and G-Pass@k, where every row has enough samples that are right or wrong; intervals in percent.
+
+        A counted row without an answer is wrong in as many samples as the other rows have.
+        """
+        counts = Counter(self._samples)
+        counts.update((samples, right) for samples, right in self._problems.values())
+        most = max((samples for samples, _ in counts), default=1)
+        if self._unanswered:
+            counts[most, 0] += self._unanswered
+        if self._graded or not counts:
+            return {}, {}
+        rows = counts.total()
+        numbers, intervals = {}, {}
+        for k in self._k:
+            if any(samples < k for samples, _ in counts):
+                continue
+            chances = [(pass_at_k(*count, k), times) for count, times in counts.items()]
+            numbers[f'pass@{k}'] = sum(chance * times for chance, times in chances) / rows
+            if rows > 1:
+                sums = [(chance, 1) for chance, times in chances for _ in range(times)]
+                found = mean_interval(sums, confidence=CONFIDENCE)
+                intervals[f'pass@{k}'] = (found.low * 100, found.high * 100)
+            for threshold in _THRESHOLDS if most > 1 else ():
+                total = sum(g_pass_at_k(*count, k, threshold) * times for count, times in counts.items())
+                numbers[f'g-pass@{k}_{threshold}'] = total / rows
+        return numbers, intervals
+
+    def _whole_groups(self) -> list[MarkedRow]:
+        """The rows that count; groups with an unmarked row do not, because they can no longer be right."""
+        return [row for group in self._groups(self._held) if all(row.marks for row in group) for row in group]
+
+    def _groups(self, rows: Sequence[MarkedRow]) -> list[list[MarkedRow]]:
+        groups: dict[Hashable, list[MarkedRow]] = defaultdict(list)
+        for place, row in enumerate(rows):
+            name = self.metric.group(row.answers[0]) if self.metric.group and row.answers else None
+            groups[(place,) if name is None else name].append(row)
+        return list(groups.values())
+
+    def _one_per_group(self, rows: Sequence[MarkedRow]) -> Iterator[MarkedRow]:
+        for group in self._groups(rows):
+            right = all(row.score == 1 for row in group)
+            yield replace(group[0], marks=(Mark(float(right), correct=right),), cut=any(row.cut for row in group))
+
+
+def _add(*tallies: Sequence[float]) -> tuple[float, ...]:
+    given = [tally for tally in tallies if tally]
+    return tuple(map(sum, zip(*given, strict=True))) if len(given) > 1 else tuple(given[0]) if given else ()
+
+
+def _is_right(mark: Mark) -> bool | None:
+    """Whether a mark says right or wrong; None if it says how good."""
+    return mark.correct if mark.correct is not None else bool(mark.score) if mark.score in (0, 1) else None

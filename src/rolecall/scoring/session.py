@@ -1,0 +1,339 @@
+"""Score rows as they come: marks are added up and forgotten, so memory does not grow with the rows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from rolecall.models.protocol import Outcome
+from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow, Summary
+from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
+from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
+from rolecall.scoring.metrics.metric import Mark, Metric
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.summary import summarise_whole
+
+__all__ = ['Opinions', 'Policy', 'ScoredRun', 'ScoringSession', 'Verdict', 'name_evaluator']
+
+Policy = Literal['exclude', 'wrong']
+Opinions = Mapping[int, Sequence[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The score of one row. Rows without a score are not in the denominator."""
+
+    row: int
+    extracted: Any = None
+    score: float | None = None
+    correct: bool | None = None
+    outcome: Outcome = 'ok'
+    gold: Any = None
+    """The gold answer after its postprocessor."""
+    reason: str = ''
+    """What a postprocessor or the evaluator raised, or why a judge's reply gives no verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """The verdicts and the number computed from them.
+
+    `outcomes` adds up to `total`; so do `scored` and `details['excluded']`.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    scored: int
+    total: int
+    outcomes: Mapping[str, int]
+    details: Mapping[str, Any]
+
+    def scorecard(self, dataset: str, model: str) -> Scorecard:
+        """The numbers under the names of their dataset and model."""
+        return Scorecard(
+            dataset=dataset,
+            model=model,
+            metric=self.metric,
+            value=self.value,
+            low=self.low,
+            high=self.high,
+            scored=self.scored,
+            total=self.total,
+            outcomes=self.outcomes,
+            details=self.details,
+        )
+
+
+@dataclass(slots=True)
+class _Column:
+    """One way of reading the replies, and what its marks add up to."""
+
+    reader: AnswerReader
+    marks: MarkAccumulator | None
+    unparsed: int = 0
+
+
+@dataclass(slots=True)
+class ScoringSession:
+    """Scores rows as they come. Each of `readers` is one way of extracting answers; the first makes the verdicts.
+
+    A row that the evaluator cannot mark is `failed`, with the reason; the others keep their scores.
+    """
+
+    metric: Metric | None
+    readers: Mapping[str, AnswerReader]
+    failures: Policy = 'exclude'
+    unparsed: Policy = 'wrong'
+    k: tuple[int, ...] = ()
+    _columns: dict[str, _Column] = field(init=False)
+    _outcomes: Counter[str] = field(init=False, default_factory=Counter)
+    _excluded: Counter[str] = field(init=False, default_factory=Counter)
+    _notices: Counter[str] = field(init=False, default_factory=Counter)
+    _groups: dict[str, list[int]] = field(init=False, default_factory=lambda: defaultdict(list))
+    _held: list[tuple[ReadRow, MarkedRow]] = field(init=False, default_factory=list)
+    _trouble: list[str] = field(init=False, default_factory=list)
+    _troubles: int = field(init=False, default=0)
+    _readable: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        metric = self.metric
+        self._columns = {
+            name: _Column(reader, None if metric is None else MarkAccumulator(metric, k=self.k))
+            for name, reader in self.readers.items()
+        }
+
+    def add(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> list[Verdict]:
+        """Score some rows. `opinions` are the judge's replies, by row and sample."""
+        first, *others = self._columns.values()
+        read = [self._read(first.reader, row) for row in rows]
+        self._prepare(read)
+        verdicts = [self._add_row(one, (opinions or {}).get(one.row.row, ())) for one in read]
+        for column in others:
+            again = [self._read(column.reader, row) for row in rows]
+            self._prepare(again)
+            for one in again:
+                column.unparsed += one.outcome == 'unparsed'
+                if column.marks is not None:
+                    column.marks.add(self._mark_row(one, ())[0])
+        return verdicts
+
+    def finish(self) -> ScoredRun:
+        """The number over all rows. Verdicts are those `add` returned, or here, if all rows had to be seen first."""
+        if self._trouble and not self._readable:
+            more = f' The same holds for all {self._troubles} rows.' if self._troubles > 1 else ''
+            raise ScoringError(f'{self._trouble[0]}{more}')
+        verdicts: tuple[Verdict, ...] = ()
+        if self.metric is None:
+            summary = Summary()
+        elif self.metric.whole is not None:
+            with blame_errors_on(name_evaluator(self.metric)):
+                summary, marks = summarise_whole(self.metric, [row for _, row in self._held])
+            given = zip(self._held, marks, strict=True)
+            verdicts = tuple(_make_verdict(one, row_marks, one.reason) for (one, _), row_marks in given)
+        else:
+            summary = self._summarise(next(iter(self._columns.values())))
+        total = self._outcomes.total()
+        left_out = total - summary.scored - self._excluded.total()
+        if left_out:
+            self._excluded['incomplete_group'] += left_out
+        return ScoredRun(
+            verdicts=verdicts,
+            metric=summary.metric,
+            value=summary.value,
+            low=summary.low,
+            high=summary.high,
+            scored=summary.scored,
+            total=total,
+            outcomes=Counter(self._outcomes),
+            details=self._details(summary),
+        )
+
+    def _read(self, reader: AnswerReader, row: Scorable) -> ReadRow:
+        try:
+            return reader.read(row)
+        except ScoringError as error:
+            return ReadRow(row, 'failed', None, None, (), str(error))
+
+    def _prepare(self, read: Sequence[ReadRow]) -> None:
+        if self.metric is not None and self.metric.prepare is not None:
+            with blame_errors_on(name_evaluator(self.metric)):
+                self.metric.prepare([answer for one in read if one.outcome == 'ok' for answer in one.answers])
+
+    def _add_row(self, read: ReadRow, opinions: Sequence[str | None]) -> Verdict:
+        if read.outcome == 'failed' and read.row.outcome != 'failed':
+            self._note_trouble(read.reason)
+        marked, read, reason = self._mark_first(read, opinions)
+        self._outcomes[read.outcome] += 1
+        self._count_notices(read.row, cut=marked.cut)
+        if self.metric is not None and self.metric.group is not None and read.answers:
+            self._note_group(self.metric.group(read.answers[0]), read.row.row)
+        if not marked.marks:
+            self._excluded[self._why_excluded(read)] += 1
+        elif read.outcome == 'ok':
+            self._readable = True
+        column = next(iter(self._columns.values()))
+        column.unparsed += read.outcome == 'unparsed'
+        if self.metric is not None and self.metric.whole is not None:
+            self._held.append((read, marked))
+            return _make_verdict(read, (), read.reason or reason)
+        if column.marks is not None:
+            column.marks.add(marked)
+        return _make_verdict(read, marked.marks, read.reason or reason)
+
+    def _mark_first(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
+        marked, reason, failed = self._mark_row(read, opinions)
+        if reason and not failed:
+            self._note_trouble(reason)
+        if failed:
+            self._note_trouble(reason)
+            read = replace(read, outcome='failed', reason=reason)
+        return marked, read, reason
+
+    def _mark_row(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
+        """The row with its marks, why it has none, and whether the evaluator failed."""
+        cut = _is_cut(read.row)
+        try:
+            marks, reason = self._marks(read, opinions)
+        except ScoringError as error:
+            wrong = (Mark(0.0, correct=False),) if self.failures == 'wrong' else ()
+            return MarkedRow(read.row.cluster, read.answers, wrong, answered=False, cut=cut), str(error), True
+        answered = read.outcome == 'ok'
+        return MarkedRow(read.row.cluster, read.answers, marks, answered=answered, cut=cut), reason, False
+
+    def _marks(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
+        """The marks of a row's answers (none if the row is excluded), and the reason where known."""
+        metric = self.metric
+        if metric is None or self._lacks_gold(read):
+            return (), ''
+        if read.outcome != 'ok':
+            policy = self.unparsed if read.outcome == 'unparsed' else self.failures
+            counts = policy == 'wrong' and not metric.lower_is_better
+            return (_mark_missing_answer(metric, read) if counts else ()), ''
+        if metric.whole is not None:
+            return (Mark(0.0),) * len(read.answers), ''
+        heard = [*opinions, *([None] * len(read.answers))]
+        marks: list[Mark | None] = []
+        reason = ''
+        for answer, words in zip(read.answers, heard, strict=False):
+            try:
+                marks.append(_mark(metric, replace(answer, opinion=words), read))
+            except NoOpinionError as error:
+                marks.append(None)
+                reason = reason or str(error)
+        if metric.by_turn and None in marks:
+            return (), reason  # the other turns are not the dialogue
+        return tuple(mark for mark in marks if mark is not None), reason
+
+    def _lacks_gold(self, read: ReadRow) -> bool:
+        return self.metric is not None and self.metric.needs_gold and read.gold is None
+
+    def _why_excluded(self, read: ReadRow) -> str:
+        if read.outcome != 'ok':
+            return read.outcome
+        return 'without_gold' if self._lacks_gold(read) or not read.answers else 'unmarked'
+
+    def _note_group(self, name: str | None, row: int) -> None:
+        if name is not None:
+            self._groups[name].append(row)
+
+    def _note_trouble(self, reason: str) -> None:
+        self._troubles += 1
+        if not self._trouble:
+            self._trouble.append(reason)
+
+    def _count_notices(self, row: Scorable, *, cut: bool) -> None:
+        if row.outcome == 'ok':
+            self._notices['replies'] += 1
+            self._notices['cut'] += cut
+            self._notices['empty'] += _is_empty_reply(row.prediction)
+
+    def _summarise(self, column: _Column) -> Summary:
+        if self.metric is None or column.marks is None:
+            return Summary()
+        with blame_errors_on(name_evaluator(self.metric)):
+            return column.marks.summarise()
+
+    def _details(self, summary: Summary) -> dict[str, Any]:
+        notices: dict[str, dict[str, float]] = {
+            name: {'rows': self._notices[name], 'of': self._notices['replies']}
+            for name in ('cut', 'empty')
+            if self._notices[name]
+        }
+        if 'cut' in notices and summary.finished is not None:
+            notices['cut'] |= {'finished': summary.finished}
+        extractors = {}
+        if len(self._columns) > 1:
+            extractors = {name: self._describe_column(column) for name, column in self._columns.items()}
+        return {
+            **summary.details,
+            **notices,
+            **({'extractors': extractors} if extractors else {}),
+            **(
+                {'groups': [rows for rows in self._groups.values() if len(rows) > 1]}
+                if self.metric is not None and self.metric.group
+                else {}
+            ),
+            'excluded': dict(self._excluded),
+            'policies': {'failures': self.failures, 'unparsed': self.unparsed},
+        }
+
+    def _describe_column(self, column: _Column) -> dict[str, Any]:
+        found = self._summarise(column)
+        return {
+            'value': found.value,
+            'low': found.low,
+            'high': found.high,
+            'scored': found.scored,
+            'unparsed': column.unparsed,
+        }
+
+
+def name_evaluator(metric: Metric) -> str:
+    """How an error names the evaluator."""
+    return f'the evaluator {metric.name}'
+
+
+def _mark(metric: Metric, answer: Any, read: ReadRow) -> Mark | None:
+    with blame_errors_on(f'{name_evaluator(metric)}, on row {read.row.row},'):
+        return metric.mark(answer)
+
+
+def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
+    """The marks of a row that counts although it has no answer."""
+    wrong = Mark(0.0, correct=False)
+    if metric.whole is not None:
+        return (wrong,) * len(read.answers)
+    if metric.needs_judge is not None or read.gold is None:
+        return (wrong,)
+    return tuple(_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers) or (wrong,)
+
+
+def _is_cut(row: Scorable) -> bool:
+    """Whether `max_out_len` ended the reply, or one of its samples or turns."""
+    ended = row.details.get('ended')
+    return isinstance(ended, (list, tuple)) and 'length' in ended
+
+
+def _is_empty_reply(prediction: Any) -> bool:
+    said = prediction if isinstance(prediction, (list, tuple)) else [prediction]
+    return all(isinstance(one, str) and not one.strip() for one in said)
+
+
+def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdict:
+    if not marks:
+        return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
+    said = {mark.correct for mark in marks}
+    return Verdict(
+        read.row.row,
+        read.extracted,
+        score=sum(mark.score for mark in marks) / len(marks),
+        correct=said.pop() if len(said) == 1 else None,
+        outcome=read.outcome,
+        gold=read.gold,
+        reason=reason or next((mark.note for mark in marks if mark.note and not mark.correct), ''),
+    )
