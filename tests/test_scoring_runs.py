@@ -410,3 +410,58 @@ def test_numbers_that_are_none_or_all_count_as_right_or_wrong_for_pass_at_k(tmp_
 def test_a_score_that_is_no_number_is_an_error(tmp_path: Path) -> None:
     [card] = ran(tmp_path, ECHO, dataset(ROWS, {'evaluator': {'type': endless}}))[0].scorecards
     assert 'returned nan; expected right or wrong, a number' in card.error
+
+
+# Groups and extractors of a run
+
+SUMS = [{'question': 'Answer: 4', 'answer': '4'}, {'question': 'it is 5', 'answer': '5'}]
+
+
+def test_a_run_scores_its_groups_and_keeps_them(tmp_path: Path) -> None:
+    config = {
+        'models': [ECHO],
+        'datasets': [
+            dataset(SUMS, {'evaluator': 'Gsm8kEvaluator', 'pred_postprocessor': 'gsm8k'}, abbr='sums'),
+            dataset(SUMS, {'evaluator': 'AccEvaluator'}, abbr='texts'),
+        ],
+        'groups': {'all': ['sums', 'texts']},
+    }
+    summary = run_config(config, out=tmp_path, lint=False)
+    assert [(card.dataset, card.value) for card in summary.scorecards] == [
+        ('sums', 100.0),
+        ('texts', 0.0),
+        ('all', 50.0),
+    ]
+    with RunReader(tmp_path) as archive:
+        stored = {card.dataset: card for card in archive.scorecards()}
+    assert (stored['all'].value, stored['all'].members) == (50.0, ('sums', 'texts'))
+
+
+def test_a_group_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) -> None:
+    entry = dataset(SUMS, {'evaluator': 'AccEvaluator'})
+    with pytest.raises(ConfigError, match='the group has no members'):
+        run_config({'models': [ECHO], 'datasets': [entry], 'groups': {'all': []}}, out=tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()
+
+
+def test_several_extractors_of_a_run_are_score_columns_of_their_own(tmp_path: Path) -> None:
+    extractors = {'strict': {'type': 'match_answer_pattern', 'answer_pattern': 'Answer: (.+)'}, 'flexible': 'gsm8k'}
+    summary, results = ran(
+        tmp_path, ECHO, dataset(SUMS, {'evaluator': 'Gsm8kEvaluator', 'pred_postprocessor': extractors})
+    )
+    assert [(card.metric, card.value) for card in summary.scorecards] == [
+        ('accuracy (strict)', 50.0),
+        ('accuracy (flexible)', 100.0),
+    ]
+    assert [result.outcome for result in results] == ['ok', 'unparsed']
+
+
+def test_a_row_that_cannot_be_marked_is_failed_and_the_others_are_scored(tmp_path: Path) -> None:
+    def by_column(prediction: Any, gold: Any) -> bool:
+        return bool({'4': True}[gold])
+
+    summary, results = ran(tmp_path, ECHO, dataset(SUMS, {'evaluator': by_column}))
+    assert [(card.value, card.scored, card.total) for card in summary.scorecards] == [(100.0, 1, 2)]
+    assert (results[1].outcome, results[1].score) == ('failed', None)
+    assert "on row 1, raised KeyError: '5'" in results[1].reason
+    assert summary.exit_code == 1

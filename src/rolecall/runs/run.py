@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +35,7 @@ from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
+from rolecall.scoring.groups import Group, read_groups, summarise_groups
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
@@ -104,6 +105,7 @@ def run_config(
     _check_outcomes(rerun)
     listener = progress or NullListener()
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
+    groups = read_groups(prepared.config)
     findings = tuple(_lint(prepared)) if lint else ()
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun)
@@ -118,6 +120,7 @@ def run_config(
         began = time.monotonic()
         try:
             run_blocking(run.ask_and_score())
+            run.average(groups)
         finally:
             listener.on_end()
         return run.summarise(plan, findings, seconds=time.monotonic() - began)
@@ -205,12 +208,20 @@ class _Run:
             scored, card = [], one.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
         card = self._note_unjudged(card, one.scores.judge)
         await self._store.wait_until_saved()
-        self._store.record_scores([card], [new for old, new in zip(results, scored, strict=True) if new != old])
+        self._store.record_scores(card.columns, [new for old, new in zip(results, scored, strict=True) if new != old])
         self._outcomes.update(result.outcome for result in scored)
-        self._cards.append(card)
-        if card.error:
-            self._listener.on_message(card.error)
-        self._listener.on_scores(job.dataset, job.model, [card])
+        self._cards += card.columns
+        for message in (*((card.error,) if card.error else ()), *card.warnings()):
+            self._listener.on_message(message)
+        self._listener.on_scores(job.dataset, job.model, card.columns)
+
+    def average(self, groups: Sequence[Group]) -> None:
+        """Score the config's groups of datasets, for every model."""
+        cards = summarise_groups(groups, self._cards)
+        self._store.record_scores(cards, [])
+        self._cards += cards
+        for card in cards:
+            self._listener.on_scores(card.dataset, card.model, [card])
 
     def _note_unjudged(self, card: Scorecard, judge: Judge | None) -> Scorecard:
         """The scorecard with the answers that have no verdict, and why. The listener hears of them."""

@@ -109,7 +109,8 @@ def _role_marks(model_entry: ModelEntry, role: object) -> Mapping[str, Any] | No
 
 
 def _scorable(result: Result, values: Row) -> Scorable:
-    outcome = 'ok' if result.outcome == 'unparsed' else result.outcome
+    unmarked = result.outcome == 'failed' and result.prediction is not None  # the evaluator failed, not the model
+    outcome = 'ok' if result.outcome == 'unparsed' or unmarked else result.outcome
     return Scorable(result.row, outcome, result.prediction, result.gold, values, result.cluster, result.details)
 
 
@@ -119,7 +120,7 @@ def _marked(result: Result, verdict: Verdict) -> Result:
     return replace(
         result,
         outcome=verdict.outcome,
-        reason=(verdict.reason or nothing) if read else result.reason,
+        reason=(verdict.reason or nothing) if read else verdict.reason or result.reason,
         extracted=verdict.extracted,
         score=verdict.score,
         correct=verdict.correct,
