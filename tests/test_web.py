@@ -373,3 +373,79 @@ def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
             client.get(name, **query)
             times.append(time.monotonic() - began)
     assert max(times) < 1.0, times
+
+
+# -- editing -----------------------------------------------------------------------------------------------------------
+
+TEMPLATE = ['dataset', 'infer_cfg', 'prompt_template', 'template']
+
+
+def edit(client, *edits, to='edit', **more):
+    body = json.dumps({'config': 0, 'dataset': 'sums', 'model': 'chatml', 'row': 3, 'edits': list(edits), **more})
+    origin = f'http://127.0.0.1:{client.port}'
+    answer, text = client.send(f'/api/{to}', method='POST', body=body, Origin=origin, Content_Type='application/json')
+    return answer.status, json.loads(text)
+
+
+def test_the_texts_and_options_of_a_prompt_can_be_edited(client):
+    found = client.get('fields', dataset='sums', model='chatml')
+    texts = {json.dumps(field['path']): field['value'] for field in found['fields'] if field['kind'] == 'text'}
+    assert texts[json.dumps(TEMPLATE)] == '</E>Add: {q}'
+    assert found['columns'] == ['q', 'a']
+    assert SECRET not in json.dumps(client.get('fields', dataset='sums', model='gpt'))
+
+
+def test_an_edit_changes_the_prompt_and_its_findings(client):
+    status, found = edit(client, [TEMPLATE, '</E>Sum of {q} and {nope}'])
+    assert status == 200
+    assert 'Sum of 3+3=? and {nope}' in found['prompts'][0]['request']
+    assert 'unfilled-field' in {finding['rule'] for finding in found['findings']}
+    status, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[]'])
+    assert '0+1' not in found['prompts'][0]['request']
+    assert 'Add: 3+3=?' in client.get('prompts', dataset='sums', model='chatml', row=3)['prompts'][0]['request']
+
+
+@pytest.mark.parametrize(
+    ('path', 'value', 'reason'),
+    [
+        (['model', 'key'], 'x', 'cannot be edited'),
+        (['model', 'type'], 'x', 'cannot be edited'),
+        (['dataset', 'type'], 'x', 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'retriever', 'type'], 'x', 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'prompt_template', 'nothing'], 'x', 'cannot be edited'),
+        ([], 'x', 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '__import__("os").getcwd()', 'expected a Python value'),
+        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[99]', '99'),
+        (TEMPLATE, 'no place for examples', 'ice_token'),
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_refused_with_its_reason(client, path, value, reason):
+    status, found = edit(client, [path, value])
+    assert status == 422
+    assert reason in found['error']
+
+
+def test_a_request_from_elsewhere_cannot_edit(client):
+    body = json.dumps({'config': 0, 'dataset': 'sums', 'edits': []})
+    assert client.send('/api/edit', method='POST', body=body, Content_Type='application/json')[0].status == 403
+    evil = {'Origin': 'http://evil.example', 'Content_Type': 'application/json'}
+    assert client.send('/api/edit', method='POST', body=body, **evil)[0].status == 403
+    form = {'Origin': f'http://127.0.0.1:{client.port}', 'Content_Type': 'text/plain'}
+    assert client.send('/api/edit', method='POST', body=body, **form)[0].status == 403
+
+
+def test_an_edited_config_is_saved_under_a_new_name_and_sends_what_was_shown(client, config, capsys):
+    change = [TEMPLATE, '</E>It\'s "{q}"?\n']
+    status, found = edit(client, change, to='save', name='edited.py')
+    assert status == 200, found
+    assert main(['view', found['saved'], '--model', 'chatml', '--row', '3', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['request'] == edit(client, change)[1]['prompts'][0]['request']
+    status, again = edit(client, change, to='save', name='edited.py')
+    assert (status, 'exists' in again['error']) == (422, True)
+    assert config.read_text() == CONFIG
+
+
+@pytest.mark.parametrize('name', ['../x.py', '/tmp/x.py', 'x.txt', 'a/b.py', '.py', 'x.py\n'])
+def test_a_config_is_only_saved_beside_the_original(client, name):
+    status, _ = edit(client, [TEMPLATE, '</E>{q}'], to='save', name=name)
+    assert status == 422

@@ -205,3 +205,43 @@ def test_two_models_of_a_run_are_compared_with_changed_rows(browser, run_page):
 def test_axe_finds_nothing_serious_in_a_run(browser, run_page, axe, address):
     run_page(address)
     assert serious_findings(browser, axe) == []
+
+
+def type_into(browser, selector, text):
+    browser.run(
+        f'const node = document.querySelector({json.dumps(selector)}); node.focus(); node.value = {json.dumps(text)};'
+        'node.selectionStart = node.selectionEnd = node.value.length; node.dispatchEvent(new Event("input", {bubbles: true}))'
+    )
+
+
+def test_the_prompt_follows_as_you_type(browser, page):
+    page('#edit')
+    browser.wait_for(
+        'return document.querySelectorAll(".edit textarea").length > 0 && Boolean(document.querySelector(".prompt"))'
+    )
+    type_into(browser, '.edit textarea', '</E>Please add: {q}')
+    browser.wait_for('return document.querySelector(".prompt").innerText.includes("Please add: 0+0=?")')
+    browser.run('[...document.querySelectorAll("button")].find((one) => one.innerText === "Undo").click()')
+    browser.wait_for('return !document.querySelector(".prompt").innerText.includes("Please")')
+
+
+def test_columns_are_offered_after_a_brace(browser, page):
+    page('#edit')
+    browser.wait_for('return document.querySelectorAll(".edit textarea").length > 0')
+    type_into(browser, '.edit textarea', '</E>{')
+    browser.wait_for('return document.querySelectorAll(".offer:not([hidden]) li").length === 2')
+    browser.press('\ue007')
+    browser.wait_for('return document.querySelector(".edit textarea").value === "</E>{q}"')
+
+
+def test_an_edit_that_breaks_the_config_says_why(browser, page):
+    page('#edit')
+    browser.wait_for('return document.querySelectorAll(".edit textarea").length > 0')
+    type_into(browser, '.edit textarea', 'no place for examples')
+    browser.wait_for('return document.querySelector(".problem")?.innerText.includes("ice_token")')
+
+
+def test_axe_finds_nothing_serious_in_the_editor(browser, page, axe):
+    page('#edit')
+    browser.wait_for('return Boolean(document.querySelector(".prompt"))')
+    assert serious_findings(browser, axe) == []

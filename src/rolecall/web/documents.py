@@ -14,6 +14,7 @@ from rolecall.datasets import Dataset, Row
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.lint.linter import lint_config
 from rolecall.pairs.entries import Entries, build_entries
+from rolecall.pairs.judges import JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
@@ -84,9 +85,21 @@ class ConfigDocument:
         rows = self._rows_of(dataset, model)
         previews = self.previews(dataset, model, row)
         return {
-            'prompts': [preview_as_json(rows.pair, preview, self.config) for preview in previews],
+            'prompts': [
+                *(preview_as_json(rows.pair, preview, self.config) for preview in previews),
+                *self._judge_prompts(rows, row),
+            ],
             'values': row_as_json(previews[0].values) if previews else {},
         }
+
+    def _judge_prompts(self, rows: PairRows, row: int) -> list[dict[str, Any]]:
+        """What the dataset's judge receives about stand-in replies to a row; nothing if it has no judge."""
+        judge = find_judge(rows.pair.task, self.plan.model_entries)
+        found = rows.find(row)
+        if judge is None or found is None:
+            return []
+        pair = JudgePair(rows.pair, judge)
+        return [{**preview_as_json(pair, preview, self.config), 'judge': True} for preview in pair.previews(*found)]
 
     def tokens(self, dataset: str, model: str | None, row: int, number: int) -> dict[str, Any]:
         """The tokens of one request of a row, if the model's tokenizer is on this machine."""

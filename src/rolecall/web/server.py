@@ -17,6 +17,7 @@ from rolecall.report.palette import plot_sheet, style_sheet
 from rolecall.views.jsonl import ascii_json
 from rolecall.views.looks import ALL_STYLES
 from rolecall.web.documents import ConfigDocument, diff_as_json
+from rolecall.web.editing import editable_fields, edited_prompts, edited_source, save_edited
 from rolecall.web.prompts_json import LEGEND
 from rolecall.web.run_documents import RowFilter, compare_as_json
 from rolecall.web.security import AccessRules, make_guard
@@ -36,6 +37,9 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff', 'run', 'run_rows', 'run_row', 'run_compare'):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
+    for name in ('edit', 'save'):
+        app.router.add_post(f'/api/{name}', getattr(pages, name))
+    app.router.add_get('/api/fields', pages.fields)
     app.on_cleanup.append(pages.close)
     return app
 
@@ -106,6 +110,40 @@ class _Pages:
 
         return await self._answer(compare)
 
+    async def fields(self, request: web.Request) -> web.Response:
+        query = request.query
+        dataset, model = query.get('dataset', ''), query.get('model') or None
+
+        def find() -> dict[str, Any]:
+            document = self._document(query)
+            rows = document.dataset(dataset).test
+            columns = list(rows[0]) if len(rows) else []
+            return {'fields': editable_fields(document, dataset, model), 'columns': columns}
+
+        return await self._answer(find)
+
+    async def edit(self, request: web.Request) -> web.Response:
+        body = await _read_body(request)
+        edits = _read_edits(body)
+
+        def work() -> dict[str, Any]:
+            document = self._workspace.document(body.get('config', 0))
+            return edited_prompts(document, body.get('dataset', ''), body.get('model'), body.get('row', 0), edits)
+
+        return await self._answer(work)
+
+    async def save(self, request: web.Request) -> web.Response:
+        body = await _read_body(request)
+        edits = _read_edits(body)
+
+        def work() -> dict[str, Any]:
+            document = self._workspace.document(body.get('config', 0))
+            source = edited_source(document, body.get('dataset', ''), body.get('model'), edits)
+            name = body.get('name')
+            return {'source': source, 'saved': str(save_edited(document, source, name)) if name else None}
+
+        return await self._answer(work)
+
     async def run(self, request: web.Request) -> web.Response:
         return await self._answer(lambda: self._workspace.run(_number(request.query, 'run', 0)).overview())
 
@@ -153,6 +191,25 @@ def _number(query: Mapping[str, str], key: str, default: int) -> int:
     if text and not text.lstrip('-').isdecimal():
         raise ConfigError(Problem(key, f'expected an integer, got {text!r:.40}.'))
     return int(text) if text else default
+
+
+async def _read_body(request: web.Request) -> dict[str, Any]:
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise ConfigError(Problem('request', 'not valid JSON.')) from error
+    shape = {'config': int, 'dataset': str, 'row': int, 'edits': list}
+    if not isinstance(body, dict) or any(not isinstance(body.get(key, kind()), kind) for key, kind in shape.items()):
+        raise ConfigError(Problem('request', 'expected config, dataset, model, row and edits.'))
+    return body
+
+
+def _read_edits(body: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Pairs of a path and a value."""
+    edits = body.get('edits', [])
+    if not all(isinstance(edit, list) and len(edit) == 2 and isinstance(edit[0], list) for edit in edits):
+        raise ConfigError(Problem('edits', 'expected pairs of a path and a value.'))
+    return [(tuple(path), value) for path, value in edits]
 
 
 def _read_assets() -> dict[str, str]:

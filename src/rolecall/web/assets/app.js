@@ -1,11 +1,12 @@
 // The page: which view is open, and what all of them share.
 import { html, render, t, useAddress, useAsk, go, addressOf, useKeys, useState, Problem, Select } from './lib.js';
 import { Explore } from './explore.js';
+import { Edit } from './edit.js';
 import { Compare } from './compare.js';
 import { Lint } from './lint.js';
 import { Runs } from './runs.js';
 
-const VIEWS = [['explore', t('Explore'), Explore], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs]];
+const VIEWS = [['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs]];
 const KEYS = [['1 – 9', 'open a view'], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', 'show whitespace'], ['f', 'fold examples'], ['Esc', 'leave a field'], ['?', 'this list']];
 
 const App = () => {

@@ -139,7 +139,13 @@ export const useEndless = (load, deps) => {
 export const EndlessList = ({ list, label, selected, onselect, item, empty }) => {
   const box = useRef();
   const hear = () => { const node = box.current; if (node.scrollTop + node.clientHeight > node.scrollHeight - 600) list.more(); };
-  useEffect(() => { box.current.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' }); }, [selected, list.items.length]);
+  useEffect(() => { // only the list is scrolled, not the page
+    const node = box.current.querySelector('[aria-selected=true]');
+    if (!node) return;
+    const [outer, inner] = [box.current.getBoundingClientRect(), node.getBoundingClientRect()];
+    if (inner.top < outer.top) box.current.scrollTop -= outer.top - inner.top;
+    else if (inner.bottom > outer.bottom) box.current.scrollTop += inner.bottom - outer.bottom;
+  }, [selected, list.items.length]);
   useEffect(hear, [list.items.length, list.cursor]);
   const step = (by) => {
     const at = list.items.findIndex((one) => one.key === selected);

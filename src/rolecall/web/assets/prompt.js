@@ -51,7 +51,7 @@ export const PromptView = ({ prompts, values = {}, legend, address, change, quer
   useEffect(() => setSpan(null), [prompt]);
   if (!prompt) return html`<p class="note">${t('Loading …')}</p>`;
   const view = views.some(([name]) => name === address.as) ? address.as : 'text';
-  const which = (one, at) => (one.turn != null ? `turn ${one.turn}` : one.label != null ? `label ${one.label}` : `request ${at + 1}`);
+  const which = (one, at) => (one.judge ? `judge${one.turn != null ? ` of turn ${one.turn}` : ''}` : one.turn != null ? `turn ${one.turn}` : one.label != null ? `label ${one.label}` : `request ${at + 1}`);
   return html`<div class="workbench">
     <section class="main" aria-label=${t('Prompt')}>
       <div class="bar">
