@@ -189,8 +189,9 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
 
 def _list_names(document: ConfigDocument) -> list[str]:
     """The names of the lists of datasets and models in the config."""
-    entries = (*document.plan.model_entries, *document.plan.tasks)
-    return list(dict.fromkeys(entry.where.partition('[')[0] for entry in entries))
+    plan = document.plan
+    places = [*(entry.where for entry in plan.model_entries), *(task.where for task in plan.tasks)]
+    return list(dict.fromkeys(place.partition('[')[0] for place in places))
 
 
 def save_edited(document: ConfigDocument, source: str, name: str) -> Path:
