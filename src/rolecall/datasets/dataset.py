@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.datasets.arrow import open_hub
-from rolecall.datasets.benchmarks import BENCHMARKS, read_num_repeats
+from rolecall.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.datasets.folders import find, find_all, open_files, open_path
 from rolecall.datasets.formats import FileOptions
+from rolecall.datasets.layouts import read_num_repeats
 from rolecall.datasets.loaders import SUPPLY_ROWS, check_call, display_name, parameters_of, resolve_loader
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader_cfg import Reader
@@ -301,6 +302,7 @@ DATASETS: Registry[OpenBuiltin] = Registry(
         **dict.fromkeys(('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset'), _open_file_splits),
         'HFDataset': _open_hub_splits,
         **{name: _find_benchmark(load) for name, load in BENCHMARKS.items()},
+        **HUB_BENCHMARKS,
     },
     spelling=lambda name: name.lower().replace('_', ''),
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rolecall.datasets.compression import COMPRESSED
 from rolecall.datasets.formats import FileOptions, is_data_file, open_file
+from rolecall.datasets.places import PLACES
 from rolecall.datasets.rows import WHOLE, JoinedRows, Rows, Splits
 from rolecall.errors import DataError
 
@@ -16,41 +17,6 @@ __all__ = ['find', 'find_all', 'open_files', 'open_folder', 'open_path']
 
 _SPLIT_NAMES = ('train', 'training', 'test', 'testing', 'validation', 'valid', 'val', 'dev', 'eval')
 _METADATA = ('dataset_info.json', 'dataset_infos.json', 'dataset_dict.json', 'state.json', 'config.json')
-
-# Dataset names in configs, and where that data lies below a data root.
-_LOCAL = {
-    'opencompass/agieval': 'data/AGIEval/data/v1',
-    'opencompass/ai2_arc-dev': 'data/ARC/ARC-c/ARC-Challenge-Dev.jsonl',
-    'opencompass/ai2_arc-easy-dev': 'data/ARC/ARC-e/ARC-Easy-Dev.jsonl',
-    'opencompass/ai2_arc-test': 'data/ARC/ARC-c/ARC-Challenge-Test.jsonl',
-    'opencompass/aime2024': 'data/aime.jsonl',
-    'opencompass/aime2025': 'data/aime2025/aime2025.jsonl',
-    'opencompass/aime2026': 'data/aime2026/aime2026.jsonl',
-    'opencompass/bbh': 'data/BBH/data',
-    'opencompass/boolq': 'data/SuperGLUE/BoolQ/val.jsonl',
-    'opencompass/ceval-exam': 'data/ceval/formal_ceval',
-    'opencompass/cmmlu': 'data/cmmlu',
-    'opencompass/gsm8k': 'data/gsm8k',
-    'opencompass/hellaswag': 'data/hellaswag/hellaswag.jsonl',
-    'opencompass/hellaswag_ice': 'data/hellaswag',
-    'opencompass/humaneval': 'data/humaneval/human-eval-v2-20210705.jsonl',
-    'opencompass/humaneval_cn': 'data/humaneval_cn/human-eval-cn-v2-20210705.jsonl',
-    'opencompass/IFbench': 'data/IFBench/IFBench_test.jsonl',
-    'opencompass/IFEval': 'data/ifeval/input_data.jsonl',
-    'opencompass/math': 'data/math',
-    'opencompass/mbpp': 'data/mbpp/mbpp.jsonl',
-    'opencompass/mbpp_plus': 'data/mbpp_plus/mbpp_plus.jsonl',
-    'opencompass/mmlu': 'data/mmlu',
-    'opencompass/mmlu_pro': 'data/mmlu_pro',
-    'opencompass/natural_question': 'data/nq',
-    'opencompass/nq_open': 'data/nq-open',
-    'opencompass/piqa': 'data/piqa',
-    'opencompass/race': 'data/race',
-    'opencompass/sanitized_mbpp': 'data/mbpp/sanitized-mbpp.jsonl',
-    'opencompass/siqa': 'data/siqa',
-    'opencompass/trivia_qa': 'data/triviaqa',
-    'opencompass/winogrande': 'data/winogrande',
-}
 
 
 def find(path: str | Path, base: Path | None = None) -> Path:
@@ -152,7 +118,7 @@ def _places(path: str | Path, base: Path | None) -> list[Path]:
     cache = os.environ.get('COMPASS_DATA_CACHE')
     roots = [base, Path.cwd(), Path(cache) if cache else None, Path.home() / '.cache' / 'opencompass']
     names = [written]
-    if local := _LOCAL.get(str(path).rstrip('/')):
+    if local := PLACES.get(str(path).rstrip('/')):
         names.append(Path(local))
     places = (Path(root, name).absolute() for root in roots if root is not None for name in names)
     return list(dict.fromkeys(places))

@@ -1,0 +1,236 @@
+"""How many dataset configs of OpenCompass and AISBench reach a score here.
+
+    python benchmarks/coverage.py --reference-python /path/to/other/env/bin/python [--real] [--show N]
+
+Every distinct entry of every file is prepared and run on two made-up rows, with a Python function as the model and as the
+judge. A file counts if all its entries are scored. Three ways: natively with rows supplied; with one of our loaders as
+well; and, with `--real`, in the other environment, which has the two packages installed, with what a config names there
+used as it is (`load_config(…, foreign='real')`). Where both can score an entry, `--compare` sends the same replies to
+both and counts equal verdicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from coverage_rows import JUDGE, REPLY, made_rows
+from rolecall.config.files import load_config
+from rolecall.datasets.dataset import DATASETS
+from rolecall.errors import RolecallError
+from rolecall.models.protocol import Scored
+from rolecall.registry import part_name
+from rolecall.runs.run import run_config
+
+ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
+HUB = ('HFDataset',)
+API = {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]}
+
+
+@dataclass
+class Entry:
+    """A dataset entry of a file: what makes it distinct, and how it fares."""
+
+    file: str
+    entry: dict[str, Any]
+    key: str = ''
+    reason: str = ''
+
+
+@dataclass
+class Tally:
+    files: set[str] = field(default_factory=set)
+    unscored: set[str] = field(default_factory=set)
+    without_loader: set[str] = field(default_factory=set)
+    with_hub: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+    loaders: Counter[str] = field(default_factory=Counter)
+
+
+def entries(root: Path, foreign: Any) -> Iterator[Entry]:
+    """Every dataset entry below a folder of config files."""
+    for file in sorted(root.rglob('*.py')):
+        if file.name == '__init__.py':
+            continue
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                config = load_config(file, foreign=foreign)
+        except (RolecallError, Exception):  # counted by benchmarks/configs.py
+            continue
+        for name, value in config.items():
+            if isinstance(value, list | tuple) and name.endswith('datasets'):
+                for entry in value:
+                    if isinstance(entry, Mapping) and 'infer_cfg' in entry:
+                        yield Entry(str(file.relative_to(root)), dict(entry))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else part_name(value)
+
+
+def key_of(entry: Mapping[str, Any]) -> str:
+    """What is asked and how it is scored; where the data lies does not matter."""
+    kept = {name: plain(entry.get(name)) for name in ('reader_cfg', 'infer_cfg', 'eval_cfg', 'k', 'n')}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def try_entry(entry: Mapping[str, Any], folder: str) -> str:
+    """Prepare and run an entry; why it has no score, or nothing."""
+    try:
+        train, test = made_rows(entry)
+    except (TypeError, AttributeError) as error:
+        return f'entry of another form: {error}'
+    given = {name: entry[name] for name in ('reader_cfg', 'infer_cfg', 'eval_cfg') if name in entry}
+    reader = {
+        key: value for key, value in (given.get('reader_cfg') or {}).items() if not key.endswith(('split', 'range'))
+    }
+    config = {
+        'datasets': [{**given, 'abbr': 'd', 'type': 'Rows', 'train': train, 'test': test, 'reader_cfg': reader}],
+        'models': [
+            {'abbr': 'm', 'type': answer, 'score': score, **({'meta_template': API} if takes_media(given) else {})}
+        ],
+    }
+    put_judge(config['datasets'][0])
+    if not given.get('eval_cfg'):
+        return 'no eval_cfg'
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said), tempfile.TemporaryDirectory(dir=folder) as out:
+            card = run_config(config, out=Path(out) / 'run', lint=False).scorecards[0]
+    except RolecallError as error:
+        return ' '.join(str(error).split())
+    except Exception as error:  # a traceback is a defect
+        return f'TRACEBACK {type(error).__name__}: {error}'
+    if card.error:
+        return ' '.join(card.error.split())
+    return '' if card.value is not None else f'no value: {dict(card.outcomes)} {card.details.get("excluded")}'
+
+
+def put_judge(value: Any) -> None:
+    """Let every judge of an entry be a function."""
+    if isinstance(value, dict):
+        if 'judge_cfg' in value:
+            value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
+        for inner in value.values():
+            put_judge(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            put_judge(inner)
+
+
+def takes_media(entry: Mapping[str, Any]) -> bool:
+    written = entry['infer_cfg'].get('prompt_template') or {}
+    return isinstance(written, Mapping) and part_name(written.get('type') or '') in (
+        'MMPromptTemplate',
+        'RawPromptTemplate',
+    )
+
+
+def answer(prompt: Any) -> str:
+    return REPLY
+
+
+def score(prompts: Any) -> list[Scored]:
+    return [Scored(tuple(range(len(str(text)))), (None, *[-1.0] * (len(str(text)) - 1))) for text in prompts]
+
+
+def judge(prompt: Any) -> str:
+    return JUDGE
+
+
+def measure(root: Path, foreign: Any) -> tuple[Tally, dict[str, str]]:
+    tally, known = Tally(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for one in entries(root, foreign):
+            tally.files.add(one.file)
+            key = key_of(one.entry)
+            if key not in known:
+                known[key] = try_entry(one.entry, folder)
+            if known[key]:
+                if one.file not in tally.unscored:
+                    tally.reasons[shorten(known[key], one.entry)] += 1
+                tally.unscored.add(one.file)
+            kind = one.entry.get('type')
+            name = (
+                DATASETS.builtin_name(kind) if not (foreign == 'real' and isinstance(kind, type)) else part_name(kind)
+            )
+            if name is None:
+                tally.without_loader.add(one.file)
+                tally.loaders[part_name(kind)] += 1
+            elif name in HUB and not one.entry.get('data_files'):
+                tally.with_hub.add(one.file)
+    return tally, known
+
+
+def shorten(reason: str, entry: Mapping[str, Any]) -> str:
+    scoring = entry.get('eval_cfg')
+    evaluator = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or ''
+    kind = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
+    return f'{kind}: {reason.replace("datasets[0].", "")[:230]}'
+
+
+def show(name: str, tally: Tally, most: int) -> dict[str, int]:
+    files, scored = len(tally.files), len(tally.files - tally.unscored)
+    loaded = len(tally.files - tally.unscored - tally.without_loader)
+    local = len(tally.files - tally.unscored - tally.without_loader - tally.with_hub)
+    print(
+        f'{name}: {files:,} files; scored with rows supplied {scored:,} ({scored / files:.0%}); '
+        f'and the loader is ours {loaded:,} ({loaded / files:.0%}); without a hub {local:,} ({local / files:.0%})'
+    )
+    for reason, count in tally.reasons.most_common(most):
+        print(f'  {count:4}  {reason}')
+    if most:
+        print('  loaders missing:', ', '.join(f'{kind} {count}' for kind, count in tally.loaders.most_common(3 * most)))
+    return {'files': files, 'scored': scored, 'loaded': loaded, 'local': local}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument('--reference-python', required=True, help='a Python with opencompass and ais-bench installed')
+    options.add_argument('--real', action='store_true', help='also in that environment, with what it names as it is')
+    options.add_argument('--show', type=int, default=0, metavar='N', help='the N most frequent reasons')
+    options.add_argument('--only', choices=[*ROOTS], help='one of the two')
+    options.add_argument('--inside', action='store_true', help=argparse.SUPPRESS)
+    given = options.parse_args()
+    warnings.simplefilter('ignore')
+    logging.disable(logging.CRITICAL)
+    packages = subprocess.run(
+        [given.reference_python, '-c', 'import sysconfig; print(sysconfig.get_paths()["purelib"])'],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    for name, root in ROOTS.items():
+        if given.only in (None, name):
+            began = time.monotonic()
+            tally, _ = measure(Path(packages) / root, 'real' if given.inside else 'reference')
+            show(f'{name}, {"package installed" if given.inside else "natively"}', tally, given.show)
+            print(f'  {time.monotonic() - began:.0f} s', flush=True)
+    if given.real and not given.inside:
+        source = str(Path(__file__).parent.parent / 'src')
+        again = [word for word in sys.argv[1:] if word != '--real']
+        command = [given.reference_python, __file__, *again, '--inside']
+        subprocess.run(command, check=True, env={**os.environ, 'PYTHONPATH': source, 'PYTHONWARNINGS': 'ignore'})
+
+
+if __name__ == '__main__':
+    main()
