@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.http.media import data_url, media_type
+from rolecall.models.http.media import MediaReader, media_type
 from rolecall.prompts.multimodal import MediaUrl, Segment
 from servers import serve
 from test_api_http import ask, failure
@@ -38,7 +38,7 @@ def test_local_files_become_data_urls(form: str, tmp_path: Path) -> None:
 
 def test_a_file_url_may_be_percent_encoded(tmp_path: Path) -> None:
     (tmp_path / 'a cat.png').write_bytes(PNG)
-    assert data_url(f'file://{tmp_path}/a%20cat.png').startswith('data:image/png;base64,')
+    assert MediaReader().data_url(f'file://{tmp_path}/a%20cat.png').startswith('data:image/png;base64,')
 
 
 @pytest.mark.parametrize('url', ['https://example.com/cat.png', 'http://example.com/a b', 'data:image/png;base64,AAAA'])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rolecall.checking import Problems
@@ -13,7 +15,7 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
-__all__ = ['Entries', 'build_entries']
+__all__ = ['Entries', 'build_entries', 'media_folders']
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,23 @@ def _check_pair(task: Task, model_entry: ModelEntry) -> None:
     """Compile without examples: roles without a home, media for a text model, and the like show here."""
     for label in task.prompt_labels:
         compile(task.wording, model_entry.renderer, mode=task.mode, label=label)
+
+
+def media_folders(
+    tasks: Iterable[Task], *, base: Path | None, allowed: Any = (), data: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """The folders whose files a row may name: those of the datasets, and what the config's `media_folders` allows.
+
+    `base` is the config's folder, where a dataset with inline rows is and relative paths may start.
+    """
+    here = base or Path()
+    named = [allowed] if isinstance(allowed, str | Path) else [*allowed] if isinstance(allowed, list | tuple) else []
+    named += [task.entry.get('path') or here for task in tasks]
+    named += (data or {}).values()
+    found: dict[Path, None] = {}
+    for one in named:
+        path = Path(str(one)).expanduser()
+        for place in (path, here / path):
+            if os.path.exists(place):
+                found[place.resolve() if os.path.isdir(place) else place.resolve().parent] = None
+    return tuple(found)

@@ -14,7 +14,7 @@ from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, 
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.protocol import Capabilities, Model
-from rolecall.pairs.entries import Entries, build_entries
+from rolecall.pairs.entries import Entries, build_entries, media_folders
 from rolecall.pairs.judges import JudgeEntry, JudgePair
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
@@ -95,6 +95,10 @@ def prepare(
     tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
+    folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
+    for built in models.values():
+        if (restrict_media := getattr(built, 'restrict_media', None)) is not None:
+            restrict_media(folders)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}

@@ -8,6 +8,7 @@ from typing import Any
 from rolecall.checking import OptionReader
 from rolecall.errors import RenderError
 from rolecall.models.backends import MODELS
+from rolecall.models.http.media import MediaReader
 from rolecall.models.openai.entry import OpenAISettings, read_openai_entry
 from rolecall.models.openai.wire import write_messages
 from rolecall.pairs.model_entries import ModelEntry
@@ -23,15 +24,17 @@ _LENGTHS = {'max_out_len': 'max_tokens', 'min_out_len': 'min_tokens'}
 _PASSED_ON = ('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format')
 
 
-def batch_entries(pair: Pair, model_entry: ModelEntry, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
-    """The batch entries of one dataset × model."""
+def batch_entries(
+    pair: Pair, model_entry: ModelEntry, *, limit: int | None = None, media: MediaReader | None = None
+) -> Iterator[dict[str, Any]]:
+    """The batch entries of one dataset × model; `media` says which local files may be read."""
     body, settings = _body_of(pair.task, model_entry)
     for number, row, picked in pair.rows(limit):
         try:
             for part, request in _requests(pair, row, picked):
                 name = make_custom_id(pair.task.abbr, model_entry.abbr, number, part)
                 entry = _entry(name, request, body, scores=pair.weighs, finished=model_entry.kind == 'chat')
-                yield entry if settings is None else {**entry, 'body': _encode_messages(entry['body'], settings)}
+                yield entry if settings is None else {**entry, 'body': _encode_messages(entry['body'], settings, media)}
         except RenderError as error:
             raise RenderError(f'{pair.task.abbr}, row {number}: {error}') from error
 
@@ -85,12 +88,14 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenA
     return {'model': model, **lengths, **passed_on, **options}, None
 
 
-def _encode_messages(body: dict[str, Any], settings: OpenAISettings) -> dict[str, Any]:
+def _encode_messages(body: dict[str, Any], settings: OpenAISettings, media: MediaReader | None) -> dict[str, Any]:
     """The body with its messages as sent: files inlined, tool-call arguments serialised."""
     messages = body.get('messages')
     if messages is None:
         return body
-    return settings.with_messages(body, write_messages(messages, inline_files=settings.inline_files))
+    return settings.with_messages(
+        body, write_messages(messages, media=(media or MediaReader()) if settings.inline_files else None)
+    )
 
 
 def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked) -> Iterator[tuple[str, Request]]:

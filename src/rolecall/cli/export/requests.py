@@ -62,12 +62,15 @@ def _entries(
 ) -> Iterator[dict[str, Any]]:
     from rolecall.cli.export.batch import batch_entries, batch_notes
     from rolecall.cli.selection import open_pairs
+    from rolecall.models.http.media import MediaReader
+    from rolecall.pairs.entries import media_folders
 
+    folders = media_folders(selection.tasks, base=opened.base, allowed=opened.config.get('media_folders'), data=data)
     for pair in open_pairs(selection, base=opened.base, data=data or None, on_failure=_refuse):
         for note in batch_notes(pair):
             print_note(note)
         if pair.model_entry is not None:
-            yield from batch_entries(pair, pair.model_entry, limit=limit)
+            yield from batch_entries(pair, pair.model_entry, limit=limit, media=MediaReader(folders))
 
 
 def _refuse(task: Task, error: RolecallError) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rolecall.checking import OptionReader
@@ -22,6 +23,7 @@ from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.media import MAX_MEDIA_BYTES, MediaReader
 from rolecall.models.http.secrets import Keys
 from rolecall.models.openai.entry import read_headers, read_server_address
 from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
@@ -40,7 +42,15 @@ _OPTIONS = (
     *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'base_url', 'url', 'openai_api_base', 'stream'),
     *('timeout', 'query_per_second', 'headers', 'extra_headers', 'anthropic_version', 'proxy', 'generation_kwargs'),
     *('claude_extra_kwargs', 'extra_body', 'max_out_len', 'max_seq_len', 'meta_template', 'batch_size', 'retry'),
-    *('max_reply_bytes', 'tokenizer', 'tokenizer_path', 'run_cfg', 'pred_postprocessor', *_PARAMETERS),
+    *(
+        'max_reply_bytes',
+        'max_media_bytes',
+        'tokenizer',
+        'tokenizer_path',
+        'run_cfg',
+        'pred_postprocessor',
+        *_PARAMETERS,
+    ),
 )
 _LENGTH = 4096
 _VERSION = '2023-06-01'
@@ -69,6 +79,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         extra_body=reader.mapping('extra_body'),
         stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
         max_seq_len=reader.whole('max_seq_len', least=1),
+        max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
     )
     client = HttpClient(
         address,
@@ -100,6 +111,7 @@ class AnthropicSettings:
     extra_body: dict[str, Any]
     stream: bool
     max_seq_len: int | None
+    max_media_bytes: int = MAX_MEDIA_BYTES
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the messages."""
@@ -128,6 +140,7 @@ class AnthropicModel:
         self._settings = settings
         self._client = client
         self._counter = counter
+        self._media = MediaReader(limit=settings.max_media_bytes)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -150,6 +163,10 @@ class AnthropicModel:
         """The number of input tokens, if a tokenizer is named and on this machine."""
         return self._counter.count(request)
 
+    def restrict_media(self, folders: Sequence[Path]) -> None:
+        """Read the local files that requests name only inside these folders."""
+        self._media = replace(self._media, folders=tuple(folders))
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -159,7 +176,7 @@ class AnthropicModel:
             raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
         written = (
-            await asyncio.to_thread(write_anthropic_messages, request)
+            await asyncio.to_thread(write_anthropic_messages, request, self._media)
             if with_parts
             else write_anthropic_messages(request)
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.models.http.body import check_depth
-from rolecall.models.http.media import part_url, read_media
+from rolecall.models.http.media import MediaReader, part_url
 from rolecall.models.openai.wire import parse_arguments, read_count
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
@@ -23,6 +23,7 @@ __all__ = [
 
 Block = Mapping[str, Any]
 
+_ANYWHERE = MediaReader()
 _DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
 _REMOTE = re.compile(r'https?:', re.IGNORECASE)
 _CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
@@ -36,7 +37,7 @@ _ENDED = {
 }
 
 
-def write_anthropic_messages(messages: Sequence[Block]) -> dict[str, Any]:
+def write_anthropic_messages(messages: Sequence[Block], media: MediaReader = _ANYWHERE) -> dict[str, Any]:
     """`messages`, and `system` if there is any. Reads local files.
 
     >>> write_anthropic_messages([{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}])
@@ -50,14 +51,14 @@ def write_anthropic_messages(messages: Sequence[Block]) -> dict[str, Any]:
                 raise ModelError("Anthropic's format allows system messages only before the dialogue.")
             systems.append(message.get('content') or '')
         else:
-            _append_message(written, _write_message(message))
-    return {'messages': written, **({'system': _join_system(systems)} if systems else {})}
+            _append_message(written, _write_message(message, media))
+    return {'messages': written, **({'system': _join_system(systems, media)} if systems else {})}
 
 
-def _join_system(contents: Sequence[Any]) -> Any:
+def _join_system(contents: Sequence[Any], media: MediaReader) -> Any:
     if all(isinstance(content, str) for content in contents):
         return '\n'.join(contents)
-    return [block for content in contents for block in _write_blocks(content)]
+    return [block for content in contents for block in _write_blocks(content, media)]
 
 
 def _append_message(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
@@ -73,40 +74,47 @@ def _holds_results(message: Block) -> bool:
     return isinstance(content, list) and bool(content) and content[0]['type'] == 'tool_result'
 
 
-def _write_message(message: Block) -> dict[str, Any]:
+def _write_message(message: Block, media: MediaReader) -> dict[str, Any]:
     content = message.get('content')
     if message['role'] == 'tool':
-        result = {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': _write_content(content)}
+        result = {
+            'type': 'tool_result',
+            'tool_use_id': message.get('tool_call_id'),
+            'content': _write_content(content, media),
+        }
         return {'role': 'user', 'content': [result]}
     calls = [_write_call(call) for call in message.get('tool_calls') or ()]
-    return {'role': message['role'], 'content': [*_write_blocks(content), *calls] if calls else _write_content(content)}
+    return {
+        'role': message['role'],
+        'content': [*_write_blocks(content, media), *calls] if calls else _write_content(content, media),
+    }
 
 
-def _write_content(content: Any) -> Any:
-    return content or '' if content is None or isinstance(content, str) else _write_blocks(content)
+def _write_content(content: Any, media: MediaReader) -> Any:
+    return content or '' if content is None or isinstance(content, str) else _write_blocks(content, media)
 
 
-def _write_blocks(content: Any) -> list[Block]:
+def _write_blocks(content: Any, media: MediaReader) -> list[Block]:
     if content is None or isinstance(content, str):
         return [{'type': 'text', 'text': content}] if content else []
-    return [_write_block(part) for part in content]
+    return [_write_block(part, media) for part in content]
 
 
-def _write_block(part: Block) -> Block:
+def _write_block(part: Block, media: MediaReader) -> Block:
     url = part_url(part)
     if url is None:
         return part
     if part['type'] != 'image_url':
         raise ModelError(f"Anthropic's format does not support {part['type']} parts.")
-    return {'type': 'image', 'source': _image_source(url)}
+    return {'type': 'image', 'source': _image_source(url, media)}
 
 
-def _image_source(url: str) -> Block:
+def _image_source(url: str, media: MediaReader) -> Block:
     if _REMOTE.match(url):
         return {'type': 'url', 'url': url}
     if data := _DATA.match(url):
         return {'type': 'base64', 'media_type': data[1], 'data': url[data.end() :]}
-    kind, content = read_media(url)
+    kind, content = media.read(url)
     return {'type': 'base64', 'media_type': kind, 'data': base64.b64encode(content).decode('ascii')}
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import mimetypes
+import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 
 from rolecall.models.protocol import ModelError
 
-__all__ = ['data_url', 'media_key', 'media_type', 'part_url', 'read_media', 'with_url']
+__all__ = ['MAX_MEDIA_BYTES', 'MediaReader', 'media_key', 'media_type', 'part_url', 'with_url']
 
+MAX_MEDIA_BYTES = 64 * 2**20
+_NO_WAITING = getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_CLOEXEC', 0)
 _REMOTE = re.compile(r'(?:https?|data):', re.IGNORECASE)
 _FILE = re.compile(r'file:(?://)?(?:localhost(?=/))?', re.IGNORECASE)
 _SIGNATURES = (
@@ -64,29 +70,78 @@ def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
     return {**part, key: {**value, 'url': url} if isinstance(value, Mapping) else url}
 
 
-def data_url(url: str) -> str:
-    """The URL as a data URL if it names a local file, which is read.
+@dataclass(frozen=True, slots=True)
+class MediaReader:
+    """Reads the local files that requests name. What a path in a dataset leads to is not trusted.
 
-    >>> data_url('https://example.com/cat.png')
-    'https://example.com/cat.png'
+    Only regular files are read, of at most `limit` bytes and, where `folders` are given, only inside those: links that
+    lead out, devices, pipes and files of the kernel are refused.
     """
-    if _REMOTE.match(url):
-        return url
-    kind, content = read_media(url)
-    return f'data:{kind};base64,{base64.b64encode(content).decode("ascii")}'
+
+    folders: tuple[Path, ...] | None = None
+    limit: int = MAX_MEDIA_BYTES
+
+    def data_url(self, url: str) -> str:
+        """The URL as a data URL if it names a local file, which is read.
+
+        >>> MediaReader().data_url('https://example.com/cat.png')
+        'https://example.com/cat.png'
+        """
+        if _REMOTE.match(url):
+            return url
+        kind, content = self.read(url)
+        return f'data:{kind};base64,{base64.b64encode(content).decode("ascii")}'
+
+    def read(self, url: str) -> tuple[str, bytes]:
+        """Media type and bytes of a local file, named by `file:` URL or path."""
+        try:
+            path = self._locate(url)
+            with _open_regular(path) as file:
+                self._check_folder(_opened_path(file, path))
+                content = file.read(self.limit + 1)
+        except (OSError, ValueError) as error:
+            why = getattr(error, 'strerror', None) or str(error)
+            raise ModelError(f'{url[:200]}: this file of the request cannot be read ({why}).') from error
+        if len(content) > self.limit:
+            raise ModelError(
+                f'{url[:200]}: this file of the request is larger than {self.limit:,} bytes (max_media_bytes).'
+            )
+        return media_type(path.name, content), content
+
+    def _locate(self, url: str) -> Path:
+        """The real path: as it is written, percent-decoded, or relative to one of the folders."""
+        written = Path(_FILE.sub('', url, count=1))
+        spelt = [written, Path(unquote(str(written)))] if '%' in url else [written]
+        places = [*spelt, *(folder / one for folder in self.folders or () for one in spelt if not one.is_absolute())]
+        found = next((place for place in places if os.path.lexists(place)), written)
+        path = Path(os.path.realpath(found))
+        self._check_folder(path)
+        return path
+
+    def _check_folder(self, path: Path) -> None:
+        if self.folders is None:
+            if path.parts[:2] in (('/', 'proc'), ('/', 'sys'), ('/', 'dev')):
+                raise ValueError('it is a file of the system')
+        elif not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):
+            raise ValueError("it is outside the dataset's folder; media_folders in the config allows others")
 
 
-def read_media(url: str) -> tuple[str, bytes]:
-    """Media type and bytes of a local file, named by `file:` URL or path."""
-    path = Path(_FILE.sub('', url, count=1))
-    if not path.exists() and '%' in url:
-        path = Path(unquote(str(path)))
+@contextmanager
+def _open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """The file, opened without waiting for a pipe and without following a link that has taken its place."""
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAITING)
+    with os.fdopen(descriptor, 'rb') as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError('it is not a regular file')
+        yield file
+
+
+def _opened_path(file: IO[bytes], path: Path) -> Path:
+    """Where the open file really is, as the system tells; a link may have been put in the way meanwhile."""
     try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        why = getattr(error, 'strerror', None) or str(error)
-        raise ModelError(f'{url[:200]}: this file of the request cannot be read ({why}).') from error
-    return media_type(path.name, content), content
+        return Path(os.readlink(f'/proc/self/fd/{file.fileno()}'))
+    except OSError:
+        return Path(os.path.realpath(path))
 
 
 def media_type(name: str, content: bytes) -> str:

@@ -12,6 +12,7 @@ from rolecall.checking import OptionReader
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
+from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.http.secrets import Keys
 from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
@@ -45,6 +46,7 @@ _OPTIONS = (
     *('extra_body', 'max_out_len', 'max_completion_tokens', 'max_tokens_key', 'max_seq_len', 'think_tag', 'media'),
     *(
         'max_reply_bytes',
+        'max_media_bytes',
         'inline_files',
         'tools',
         'prefill',
@@ -77,6 +79,7 @@ class OpenAISettings:
     tags: tuple[str, str]
     capabilities: Capabilities
     max_seq_len: int | None = None
+    max_media_bytes: int = MAX_MEDIA_BYTES
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the prompt. The call's parameters win over the entry's; `extra_body` over both."""
@@ -143,6 +146,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             system=reader.flag('system') is not False,
         ),
         max_seq_len=reader.whole('max_seq_len', least=1),
+        max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
     )
     return settings, address
 

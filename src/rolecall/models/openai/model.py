@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
 from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.media import MediaReader
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply
@@ -61,6 +64,7 @@ class OpenAIModel:
         self._settings = settings
         self._client = client
         self._counter = counter
+        self._media = MediaReader(limit=settings.max_media_bytes)
         self._endpoint = 'chat/completions' if settings.chat else 'completions'
         self._served: asyncio.Task[str] | None = None
 
@@ -84,6 +88,10 @@ class OpenAIModel:
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
         return self._counter.count(request)
+
+    def restrict_media(self, folders: Sequence[Path]) -> None:
+        """Read the local files that requests name only inside these folders."""
+        self._media = replace(self._media, folders=tuple(folders))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -147,7 +155,7 @@ class OpenAIModel:
                 "with api_role, or ask the server's completions with endpoint='completions'."
             )
         return self._settings.with_messages(
-            body, await prepare_messages(request, inline_files=self._settings.inline_files)
+            body, await prepare_messages(request, media=self._media if self._settings.inline_files else None)
         )
 
     def _text_prompt(self, request: Request) -> str | list[int]:

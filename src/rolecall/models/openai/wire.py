@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.checking import is_whole
 from rolecall.models.http.body import check_depth, parse_json
-from rolecall.models.http.media import data_url, part_url, with_url
+from rolecall.models.http.media import MediaReader, part_url, with_url
 from rolecall.models.protocol import Message, Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
@@ -26,18 +26,18 @@ __all__ = [
 ]
 
 
-async def prepare_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
+async def prepare_messages(messages: Sequence[Message], *, media: MediaReader | None) -> Sequence[Message]:
     """`write_messages`, in a thread if files must be read."""
-    if inline_files and any(_has_media(message) for message in messages):
-        return await asyncio.to_thread(write_messages, messages, inline_files=True)
-    return write_messages(messages, inline_files=False)
+    if media is not None and any(_has_media(message) for message in messages):
+        return await asyncio.to_thread(write_messages, messages, media=media)
+    return write_messages(messages, media=None)
 
 
-def write_messages(messages: Sequence[Message], *, inline_files: bool) -> Sequence[Message]:
-    """The messages as they are sent; plain ones are unchanged."""
+def write_messages(messages: Sequence[Message], *, media: MediaReader | None) -> Sequence[Message]:
+    """The messages as they are sent; plain ones are unchanged. `media` reads local files; without it, URLs stay."""
     if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
         return messages
-    return [_write_message(message, inline_files=inline_files) for message in messages]
+    return [_write_message(message, media=media) for message in messages]
 
 
 def _has_media(message: Message) -> bool:
@@ -45,19 +45,19 @@ def _has_media(message: Message) -> bool:
     return isinstance(content, (list, tuple)) and any(part_url(part) is not None for part in content)
 
 
-def _write_message(message: Message, *, inline_files: bool) -> Message:
+def _write_message(message: Message, *, media: MediaReader | None) -> Message:
     written = dict(message)
     content = message.get('content')
     if isinstance(content, (list, tuple)):
-        written['content'] = [_write_part(part, inline_files=inline_files) for part in content]
+        written['content'] = [_write_part(part, media=media) for part in content]
     if message.get('tool_calls'):
         written['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
     return written
 
 
-def _write_part(part: Message, *, inline_files: bool) -> Message:
+def _write_part(part: Message, *, media: MediaReader | None) -> Message:
     url = part_url(part)
-    return part if url is None else with_url(part, data_url(url) if inline_files else url)
+    return part if url is None else with_url(part, url if media is None else media.data_url(url))
 
 
 def _write_call(call: Message) -> Message:
