@@ -14,7 +14,7 @@ import toys
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.model_client import BatchClient, ModelCall
-from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy
+from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
 from rolecall.runs.prepare import prepare
 from servers import prompt_of, serve
 from test_runs import Local, api, config, dataset, questions, rows_of, run_local
@@ -153,17 +153,12 @@ def test_a_model_that_is_trusted_leaves_nobody_in_doubt() -> None:
     async def ask() -> list[Any]:
         retrier, gate = Retrier('m', RetryPolicy(retries=0)), asyncio.Event()
 
-        async def refused(waits: bool) -> Any:
+        async def call(number: int) -> None:
             await retrier.begin()
-            try:
-                if waits:
-                    await gate.wait()
-                raise ModelError('no', status=400)
-            finally:
-                retrier.end()
-
-        async def call(number: int) -> Any:
-            return await retrier.until_done(lambda: refused(number == 0))
+            if number == 0:
+                await gate.wait()
+            retrier.end()
+            await retrier.handle(ModelError('no', status=400), Attempts())
 
         calls = [asyncio.create_task(call(number)) for number in range(5)]
         await asyncio.sleep(0.01)

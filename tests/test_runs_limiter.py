@@ -1,116 +1,250 @@
-"""How many calls are on their way at once."""
+"""How many calls are in flight, how many go out each second, and how failed ones are retried."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from rolecall.models.http.rate_limits import RateLimit, read_rate_limits
 from rolecall.models.protocol import ModelError, Reply, Sampling
+from rolecall.runs.client.client_options import read_limits
 from rolecall.runs.client.limiter import Limiter, Limits
-from rolecall.runs.client.model_client import (
-    ConcurrentClient,
-    ModelCall,
-    ModelUnavailableError,
-    RetryPolicy,
-    with_timeout,
+from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy, Timeout
+from virtual_time import run_in_virtual_time
+
+# -- servers in virtual time -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Toy:
+    """A server in virtual time: a latency that may grow with load, a bucket of allowed calls, faults, an outage."""
+
+    latency: Callable[[int], float] = lambda active: 0.2
+    per_second: float | None = None
+    burst: float = 10
+    refused: float = 0.0
+    failed: float = 0.0
+    outage: tuple[float, float] = (0.0, 0.0)
+    announces: bool = False
+    active: int = 0
+    answers: list[float] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._level, self._filled, self._draw = self.burst, 0.0, random.Random(0)
+
+    def _fill(self) -> float:
+        now = asyncio.get_running_loop().time()
+        self._level = min(self.burst, self._level + (now - self._filled) * (self.per_second or 0.0))
+        self._filled = now
+        return now
+
+    @property
+    def announcement(self) -> RateLimit:
+        self._fill()
+        return RateLimit(self.burst, float(int(self._level)), (self.burst - self._level) / (self.per_second or 1.0))
+
+    async def call(self, cost: float) -> Any:
+        self.active += 1
+        try:
+            end, seconds = self._decide(cost)
+            await asyncio.sleep(seconds)
+        finally:
+            self.active -= 1
+        self.ends[end] += 1
+        if end == 'answered':
+            self.answers.append(asyncio.get_running_loop().time())
+        return end
+
+    def _decide(self, cost: float) -> tuple[str, float]:
+        now = self._fill()
+        if self.outage[0] <= now < self.outage[1]:
+            return 'trouble', 0.001
+        if self.per_second is not None and self._level < cost:
+            return 'refused', 0.005
+        self._level -= cost
+        chance = self._draw.random()
+        if chance < self.refused:
+            return 'refused', 0.005
+        return 'trouble' if chance < self.refused + self.failed else 'answered', self.latency(self.active)
+
+
+async def send_for(
+    server: Toy,
+    limits: Limits,
+    seconds: float,
+    *,
+    cost: Callable[[], float] = lambda: 1.0,
+    starts: float = 0.0,
+    tokens: bool = False,
+) -> tuple[Limiter, int]:
+    """Send calls until so many seconds have passed, retrying what fails; the limiter, and how many were answered."""
+    loop, draw = asyncio.get_running_loop(), random.Random(starts)
+    await asyncio.sleep(starts)
+    limiter, places, answered = Limiter(limits, clock=loop.time), asyncio.Semaphore(2 * limits.most), 0
+
+    async def one() -> None:
+        nonlocal answered
+        amount, attempt = cost(), 0
+        while True:
+            permit = await limiter.acquire(amount if tokens else 0.0)
+            end = await server.call(amount)
+            if server.announces:
+                limiter.announce('requests', server.announcement)
+            limiter.release(permit, end, refused='tokens' if tokens else 'requests', tokens=amount if tokens else None)
+            if end == 'answered':
+                answered += 1
+                places.release()
+                return
+            await asyncio.sleep(min(30, 0.5 * 2**attempt) * draw.uniform(0.5, 1.5))
+            attempt += 1
+
+    calls = set()
+    while loop.time() < seconds:
+        await asyncio.wait_for(places.acquire(), max(0.001, seconds - loop.time() + 1))
+        calls.add(asyncio.ensure_future(one()))
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    return limiter, answered
+
+
+def share_of(server: Toy, limits: Limits, best: float, seconds: float = 60, **options: Any) -> float:
+    """Answers per second, as a share of the best that is possible."""
+
+    async def run() -> float:
+        _, answered = await send_for(server, limits, seconds, **options)
+        return answered / seconds / best
+
+    return run_in_virtual_time(run())
+
+
+# -- calls in flight ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('limits', [Limits(64, 64), Limits(8, 64), Limits(128, 128)])
+def test_a_server_that_takes_any_load_gets_all_calls_that_are_allowed(limits: Limits) -> None:
+    assert share_of(Toy(), limits, limits.most / 0.2, seconds=20) > 0.9
+
+
+@pytest.mark.parametrize(('limits', 'peak'), [(Limits(64, 64), 32), (Limits(8, 64), 48), (Limits(512, 512), 48)])
+def test_a_server_that_slows_down_is_held_near_its_best(limits: Limits, peak: int) -> None:
+    in_flight = min(peak, limits.most)
+    best = in_flight / (0.2 * (1 + (in_flight / peak) ** 2))
+    server = Toy(latency=lambda active: 0.2 * (1 + (active / peak) ** 2))
+    assert share_of(server, limits, best) > 0.9
+
+
+@pytest.mark.parametrize('start', [4, 8, 64])
+def test_calls_in_flight_stop_growing_where_the_server_gives_no_more(start: int) -> None:
+    async def run() -> int:
+        server = Toy(latency=lambda active: 0.02 * max(1.0, active / 16))
+        limiter, _ = await send_for(server, Limits(start, 1000), 10)
+        return limiter.limit
+
+    assert 8 <= run_in_virtual_time(run()) <= 64
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('limits', 'refused', 'failed'),
+    [
+        (Limits(64, 64), 0.05, 0.07),
+        (Limits(256, 256), 0.05, 0.07),
+        (Limits(8, 128), 0.1, 0.0),
+        (Limits(8, 128), 0.003, 0.15),
+    ],
 )
+def test_random_refusals_and_faults_cost_no_more_than_themselves(limits: Limits, refused: float, failed: float) -> None:
+    server = Toy(refused=refused, failed=failed)
+    assert share_of(server, limits, limits.most / 0.2, seconds=15) > 0.75 * (1 - refused - failed)
 
 
-class Clock:
-    """Time that passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def limit_after(calls: int, *, capacity: int, limits: Limits) -> float:
-    """How many calls at once are let in after so many calls to a server that answers `capacity` at once in 20 ms."""
-
-    async def run() -> float:
-        limiter = Limiter(limits)
-
-        async def call() -> None:
-            ticket = await limiter.acquire()
-            await asyncio.sleep(0.02 * max(1.0, limiter.active / capacity))
-            limiter.release(ticket, 'ok')
-
-        await asyncio.gather(*(call() for _ in range(calls)))
-        return limiter.limit
-
-    return asyncio.run(run())
+@pytest.mark.parametrize(
+    ('limits', 'latency', 'announces'),
+    [
+        (Limits(64, 64), 0.2, False),
+        (Limits(64, 64), 0.2, True),
+        (Limits(512, 512), 0.2, False),
+        (Limits(8, 128), 0.02, False),
+    ],
+)
+def test_a_hard_limit_is_used_up_and_hardly_ever_exceeded(limits: Limits, latency: float, announces: bool) -> None:
+    server = Toy(latency=lambda active: latency, per_second=50, announces=announces)
+    assert share_of(server, limits, 50) > 0.95
+    assert server.ends['refused'] / server.ends.total() < 0.05
 
 
-def test_calls_at_once_grow_to_the_most_while_that_helps() -> None:
-    assert limit_after(400, capacity=1000, limits=Limits(4, 32)) == 32
+@pytest.mark.parametrize('limits', [Limits(64, 64), Limits(512, 512)])
+def test_a_limit_of_tokens_is_kept_for_requests_of_all_sizes(limits: Limits) -> None:
+    draw = random.Random(1)
+    server = Toy(per_second=100_000 / 60, burst=1000)
+    mean = 100.0
+    share = share_of(server, limits, 100_000 / 60 / mean, cost=lambda: draw.uniform(50, 150), tokens=True)
+    assert share > 0.95
+    assert server.ends['refused'] / server.ends.total() < 0.05
 
 
-def test_calls_at_once_stop_growing_where_the_server_gives_no_more() -> None:
-    assert 8 <= limit_after(1500, capacity=16, limits=Limits(4, 1000)) <= 64
+@pytest.mark.parametrize('later', [0, 20])
+def test_two_runs_share_a_limit(later: float) -> None:
+    async def run() -> list[tuple[Limiter, int]]:
+        server = Toy(per_second=50)
+        each = [send_for(server, Limits(64, 64), 120, starts=starts) for starts in (0, later)]
+        return await asyncio.gather(*each)
+
+    (_, first), (_, second) = run_in_virtual_time(run())
+    shared = first - 50 * later
+    assert 0.35 < shared / (shared + second) < 0.65
+    assert shared + second > 0.93 * 50 * (120 - later)
 
 
-def test_a_busy_server_cuts_once_for_all_calls_that_were_on_their_way() -> None:
-    async def run() -> float:
-        clock = Clock()
-        limiter = Limiter(Limits(64, 64), clock=clock)
-        tickets = [await limiter.acquire() for _ in range(64)]
-        clock.now = 1.0
-        for ticket in tickets:
-            limiter.release(ticket, 'busy')
-        return limiter.limit
+@pytest.mark.parametrize('most', [4, 64, 128])
+def test_a_run_recovers_soon_after_an_outage(most: int) -> None:
+    async def run() -> list[float]:
+        server = Toy(outage=(10, 70))
+        await send_for(server, Limits(most, most), 90)
+        return server.answers
 
-    assert asyncio.run(run()) == pytest.approx(64 * 0.6)
-
-
-def test_there_is_always_one_call() -> None:
-    async def run() -> float:
-        clock = Clock()
-        limiter = Limiter(Limits(2, 64), clock=clock)
-        for _ in range(20):
-            clock.now += 1
-            ticket = await limiter.acquire()
-            clock.now += 1
-            limiter.release(ticket, 'busy')
-        return limiter.limit
-
-    assert asyncio.run(run()) == 1.0
+    answers = run_in_virtual_time(run())
+    assert min(at for at in answers if at > 70) < (75 if most > 4 else 110)
+    if most > 4:
+        assert sum(75 < at <= 80 for at in answers) > 0.9 * 5 * most / 0.2
 
 
-def test_retry_after_closes_the_gate_for_everybody() -> None:
-    async def run() -> float:
+def test_a_long_retry_after_holds_everything_back_where_most_calls_are_refused() -> None:
+    async def run(answers: int) -> float:
         loop = asyncio.get_running_loop()
-        limiter = Limiter(Limits(4, 4))
-        limiter.release(await limiter.acquire(), 'busy', retry_after=0.15)
-        began = loop.time()
+        limiter = Limiter(Limits(8, 8), clock=loop.time)
+        for _ in range(answers):
+            limiter.release(await limiter.acquire(), 'answered')
+        for _ in range(4):
+            limiter.release(await limiter.acquire(), 'refused', retry_after=20)
         await limiter.acquire()
-        return loop.time() - began
+        return loop.time()
 
-    assert asyncio.run(run()) >= 0.14
+    assert run_in_virtual_time(run(answers=0)) >= 20
+    assert run_in_virtual_time(run(answers=16)) < 2
 
 
 def test_calls_per_second_are_kept() -> None:
-    async def run() -> float:
-        loop = asyncio.get_running_loop()
-        limiter = Limiter(Limits(10, 10, per_second=50))
-        began = loop.time()
-        for _ in range(6):
-            limiter.release(await limiter.acquire(), 'ok')
-        return loop.time() - began
-
-    assert 0.09 <= asyncio.run(run()) < 1.0
+    assert 0.95 < share_of(Toy(latency=lambda active: 0.01), Limits(10, 10, per_second=20), 20) <= 1.01
 
 
 def test_a_cancelled_call_gives_its_place_back() -> None:
     async def run() -> int:
         limiter = Limiter(Limits(1, 1))
-        ticket = await limiter.acquire()
+        permit = await limiter.acquire()
         waiting = asyncio.ensure_future(limiter.acquire())
         await asyncio.sleep(0)
-        limiter.release(ticket, 'ok')
+        limiter.release(permit, 'answered')
         waiting.cancel()
         await asyncio.wait([waiting])
         await limiter.acquire()
@@ -119,9 +253,50 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
     assert asyncio.run(asyncio.wait_for(run(), 1)) == 1
 
 
+@pytest.mark.parametrize(
+    ('headers', 'found'),
+    [
+        ({}, {}),
+        (
+            {'x-ratelimit-remaining-tokens': '7', 'x-ratelimit-reset-tokens': '6m0s'},
+            {'tokens': RateLimit(None, 7.0, 360.0)},
+        ),
+        ({'x-ratelimit-remaining-tokens': '7' * 500, 'x-ratelimit-reset-tokens': '1s'}, {}),
+        ({'x-ratelimit-remaining-requests': '-1', 'x-ratelimit-reset-requests': 'soon'}, {}),
+        (
+            {
+                'anthropic-ratelimit-requests-limit': '50',
+                'anthropic-ratelimit-requests-remaining': '49',
+                'anthropic-ratelimit-requests-reset': '2000-01-01T00:00:00Z',
+            },
+            {'requests': RateLimit(50.0, 49.0, 0.0)},
+        ),
+    ],
+)
+def test_announced_limits_are_read_and_nonsense_is_not(headers: dict[str, str], found: dict[str, RateLimit]) -> None:
+    assert read_rate_limits(headers) == found
+
+
+@pytest.mark.parametrize(
+    ('entry', 'limits'),
+    [
+        ({}, Limits()),
+        ({'concurrency': 7}, Limits(7, 7)),
+        ({'concurrency': (2, 9), 'max_workers': 4}, Limits(2, 9)),
+        ({'max_workers': 4}, Limits(4, 4)),
+        ({'max_workers': 4, 'batch_size': 2}, Limits(2, 2)),
+        ({'query_per_second': 3, 'request_rate': 2, 'batch_size': 8}, Limits(8, 8, 2.0)),
+        ({'query_per_second': 0}, Limits()),
+    ],
+)
+def test_workers_and_rates_of_an_entry_are_upper_bounds(entry: dict[str, Any], limits: Limits) -> None:
+    assert read_limits(entry) == limits
+
+
 def test_work_that_takes_too_long_is_a_passing_failure() -> None:
     async def run() -> None:
-        await with_timeout(0.01, asyncio.sleep(5))
+        with Timeout(0.01):
+            await asyncio.sleep(5)
 
     with pytest.raises(ModelError, match='no answer within') as late:
         asyncio.run(run())

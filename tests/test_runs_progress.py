@@ -36,7 +36,7 @@ def watched(listener: Any) -> None:
     listener.on_plan(PLAN, [FINDING])
     listener.on_pair_start('d', 'm', 3)
     for row, outcome in enumerate(['ok', 'ok', 'failed']):
-        listener.on_row(Result('d', 'm', row, outcome, input_tokens=10), asked=True, concurrency=8)  # type: ignore[arg-type]
+        listener.on_row(Result('d', 'm', row, outcome, input_tokens=10), asked=True)  # type: ignore[arg-type]
     listener.on_message('m: a key was refused')
     listener.on_scores('d', 'm', [CARD])
     listener.on_end()

@@ -110,7 +110,7 @@ class Engine:
             raise
 
     async def _run_job(self, job: Job, cached: CachedClient) -> None:
-        self._listener.on_pair_start(job.dataset, job.model, job.total)
+        self._listener.on_pair_start(job.dataset, job.model, job.total, lambda: job.client.activity)
         again = self._store.rows_by_outcome(job.dataset, job.model, self._rerun) if self._rerun else {}
         places = asyncio.Semaphore(job.client.window)
         own: set[asyncio.Task[None]] = set()
@@ -181,9 +181,9 @@ class Engine:
         result = _result(job, ask, number, row, picked, prediction)
         known = None if ask.sent else self._store.result(job.dataset, job.model, number)
         if known is not None and _says_the_same(known, result):
-            self._listener.on_row(known, asked=False, concurrency=job.client.concurrency)
+            self._listener.on_row(known, asked=False)
             return
-        told = partial(self._listener.on_row, result, asked=ask.sent > 0, concurrency=job.client.concurrency)
+        told = partial(self._listener.on_row, result, asked=ask.sent > 0)
         self._store.add_result(result, then=told)
 
 

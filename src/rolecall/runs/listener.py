@@ -1,10 +1,11 @@
-"""What a run tells while it goes on. Whoever shows it (a terminal, a log, a test) says what it wants to hear."""
+"""Events of a run, for whatever shows them: a terminal, a log, a test."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from rolecall.runs.client.model_client import Activity
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
@@ -12,16 +13,18 @@ __all__ = ['NullListener', 'RunListener']
 
 
 class RunListener(Protocol):
-    """Hears how a run goes. A row is told of when it is safe on disk."""
+    """Receives the events of a run."""
 
     def on_plan(self, plan: Any, findings: Sequence[Any]) -> None:
-        """What will be asked, and what the linter calls an error."""
+        """The plan, and the errors that the linter found."""
 
-    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
-        """A dataset × model is begun."""
+    def on_pair_start(
+        self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
+    ) -> None:
+        """A dataset × model starts. `activity` says at any time what its client is doing; call it from any thread."""
 
-    def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None:
-        """A row is safe. `asked`: something was sent for it; `concurrency`: calls now on their way at most."""
+    def on_row(self, result: Result, *, asked: bool) -> None:
+        """A row is on disk. `asked`: a request was sent for it."""
 
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
@@ -30,15 +33,17 @@ class RunListener(Protocol):
         """Something that a person should know."""
 
     def on_end(self) -> None:
-        """The run is over, one way or the other."""
+        """The run is over, finished or not."""
 
 
 class NullListener:
-    """Hears everything and says nothing."""
+    """Ignores every event. A base class for listeners that need only some."""
 
     def on_plan(self, plan: Any, findings: Sequence[Any]) -> None: ...
-    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None: ...
-    def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None: ...
+    def on_pair_start(
+        self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
+    ) -> None: ...
+    def on_row(self, result: Result, *, asked: bool) -> None: ...
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None: ...
     def on_message(self, message: str) -> None: ...
     def on_end(self) -> None: ...

@@ -1,14 +1,17 @@
-"""How a run goes, for people: a live display on a terminal, plain lines elsewhere, nothing but remarks if quiet."""
+"""The progress of a run: a live display on a terminal, plain lines elsewhere, only messages if quiet."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from rolecall.runs.client.model_client import Activity
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.store.results import Result
@@ -27,6 +30,7 @@ _EVERY = 5.0
 _REFRESH = 0.1
 _MOST_PAIRS = 40
 _MOST_FINDINGS = 5
+_LONGEST_REASON = 200
 
 
 def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> RunListener:
@@ -38,33 +42,34 @@ def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> RunLi
 
 
 @dataclass(slots=True)
-class Tally:
+class PairProgress:
     """How far one dataset × model is.
 
-    >>> tally = Tally('gsm8k × gpt', 100, clock=iter([0.0, 10.0]).__next__)
+    >>> pair = PairProgress('gsm8k × gpt', 100, clock=iter([0.0, 10.0]).__next__)
     >>> for row in range(50):
-    ...     tally.add(Result('gsm8k', 'gpt', row, 'ok', input_tokens=100, output_tokens=20), asked=True)
-    >>> print(tally.line())
+    ...     pair.add(Result('gsm8k', 'gpt', row, 'ok', input_tokens=100, output_tokens=20), asked=True)
+    >>> print(pair.line())
     gsm8k × gpt: 50/100 rows, 5.0 rows/s, 6,000 tokens, 0:10 left
     """
 
     name: str
     total: int | None
+    activity: Callable[[], Activity] = Activity
     clock: Callable[[], float] = time.monotonic
     done: int = 0
     asked: int = 0
     tokens: int = 0
-    concurrency: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     began: float = field(init=False)
+    tokens_before: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
+        self.tokens_before = self.activity().tokens
 
-    def add(self, result: Result, *, asked: bool, concurrency: int = 0) -> None:
+    def add(self, result: Result, *, asked: bool) -> None:
         self.done += 1
         self.outcomes[result.outcome] += 1
-        self.concurrency = concurrency
         if asked:
             self.asked += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
@@ -72,17 +77,22 @@ class Tally:
     def line(self) -> str:
         """Everything on one line."""
         total = '' if self.total is None else f'/{self.total:,}'
-        return f'{self.name}: {self.done:,}{total} rows{self.facts()}'
+        facts = self.facts()
+        return f'{self.name}: {self.done:,}{total} rows{facts and f", {facts}"}'
 
     def facts(self) -> str:
-        """Rate, trouble, tokens and time left, as far as they say anything."""
+        """Rate, trouble, tokens, time left, calls in flight, and why nothing moves."""
+        activity = self.activity()
         rate = self.asked / max(self.clock() - self.began, 1e-3)
+        tokens = max(self.tokens, activity.tokens - self.tokens_before)
         parts = [f'{rate:,.1f} rows/s'] if self.asked else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
-        parts += [f'{self.tokens:,} tokens'] if self.tokens else []
+        parts += [f'{tokens:,} tokens'] if tokens else []
         if self.total is not None and self.asked and self.done < self.total:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
-        return ''.join(f', {part}' for part in parts)
+        parts += [f'{activity.in_flight} in flight'] if activity.in_flight else []
+        parts += [activity.waiting[:_LONGEST_REASON]] if activity.waiting else []
+        return ', '.join(parts)
 
 
 def _clock(seconds: float) -> str:
@@ -92,114 +102,126 @@ def _clock(seconds: float) -> str:
 
 
 class QuietProgress(NullListener):
-    """Only what a person must know."""
+    """Messages only."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
-        self._say(f'rolecall: {printable(message)}')
+        self._print(f'rolecall: {printable(message)}')
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
 
 
 class PlainProgress(QuietProgress):
-    """Lines for logs: the plan, now and then where each pair is, and the scores."""
+    """Lines for logs: the plan, every few seconds where each pair is, and the scores."""
 
     def __init__(self, stream: IO[str], *, every: float = _EVERY) -> None:
         super().__init__(stream)
         self._every = every
-        self._tallies: dict[tuple[str, str], Tally] = {}
-        self._told: dict[tuple[str, str], float] = {}
+        self._pairs: dict[tuple[str, str], PairProgress] = {}
+        self._ended = threading.Event()
+        self._ticker: threading.Thread | None = None
 
     def on_plan(self, plan: RunPlan, findings: Sequence[Finding]) -> None:
-        """What will be asked, and what the linter calls an error."""
+        """The plan, and the errors that the linter found."""
         lines = list(plan.lines())
         hidden = len(lines) - 1 - _MOST_PAIRS
         for line in lines[:_MOST_PAIRS] if hidden > 0 else lines[:-1]:
-            self._say(printable(line))
+            self._print(printable(line))
         if hidden > 0:
-            self._say(f'… and {hidden:,} more')
-        self._say(lines[-1])
+            self._print(f'… and {hidden:,} more')
+        self._print(lines[-1])
         for finding in findings[:_MOST_FINDINGS]:
-            self._say(f'lint error: {finding.rule}  {printable(finding.where)}: {printable(finding.message)}')
+            self._print(f'lint error: {finding.rule}  {printable(finding.where)}: {printable(finding.message)}')
         if findings:
-            self._say(f'{count_noun(len(findings), "lint error")}; `rolecall lint` shows remedies.')
+            self._print(f'{count_noun(len(findings), "lint error")}; `rolecall lint` shows remedies.')
 
-    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
-        """A dataset × model is begun."""
-        self._tallies[dataset, model] = Tally(f'{dataset} × {model}', total)
-        self._told[dataset, model] = time.monotonic()
+    def on_pair_start(
+        self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
+    ) -> None:
+        """A dataset × model starts."""
+        self._pairs[dataset, model] = PairProgress(f'{dataset} × {model}', total, activity or Activity)
+        if self._ticker is None:
+            self._ticker = threading.Thread(target=self._tick, name='rolecall-progress', daemon=True)
+            self._ticker.start()
 
-    def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None:
-        """A row is safe."""
-        key = (result.dataset, result.model)
-        tally = self._tallies[key]
-        tally.add(result, asked=asked, concurrency=concurrency)
-        now = time.monotonic()
-        if now - self._told[key] >= self._every:
-            self._told[key] = now
-            self._tell(key, tally)
-
-    def _tell(self, key: tuple[str, str], tally: Tally) -> None:
-        self._say(printable(tally.line()))
+    def on_row(self, result: Result, *, asked: bool) -> None:
+        """A row is on disk."""
+        self._pairs[result.dataset, result.model].add(result, asked=asked)
 
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
-        tally = self._tallies.pop((dataset, model), None)
-        if tally is not None:
-            self._say(printable(tally.line()))
+        pair = self._pairs.pop((dataset, model), None)
+        if pair is not None:
+            self._print(printable(pair.line()))
         for card in cards:
-            self._say(printable(score_line(card)))
+            self._print(printable(score_line(card)))
+
+    def on_end(self) -> None:
+        """The run is over."""
+        self._ended.set()
+        if self._ticker is not None:
+            self._ticker.join()
+
+    def _tick(self) -> None:
+        """Show every pair now and then, also while no row finishes."""
+        while not self._ended.wait(self._every):
+            for key, pair in tuple(self._pairs.items()):
+                with suppress(OSError, ValueError):  # the stream is closed; the run goes on
+                    self._show(key, pair)
+
+    def _show(self, key: tuple[str, str], pair: PairProgress) -> None:
+        self._print(printable(pair.line()))
 
 
 class LiveProgress(PlainProgress):
-    """A bar for each dataset × model that is under way, redrawn in place."""
+    """A bar for each dataset × model in progress, redrawn in place."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream, every=_REFRESH)
         self._bars: dict[tuple[str, str], TaskID] = {}
-        self._shown: Progress | None = None
+        self._display: Progress | None = None
 
-    def on_pair_start(self, dataset: str, model: str, total: int | None) -> None:
-        """A dataset × model is begun."""
-        super().on_pair_start(dataset, model, total)
-        if self._shown is None:
-            self._shown = self._display()
-            self._shown.start()
-        self._bars[dataset, model] = self._shown.add_task(f'{dataset} × {model}', total=total, facts='')
+    def on_pair_start(
+        self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
+    ) -> None:
+        """A dataset × model starts."""
+        if self._display is None:
+            self._display = self._build_display()
+            self._display.start()
+        self._bars[dataset, model] = self._display.add_task(printable(f'{dataset} × {model}'), total=total, facts='')
+        super().on_pair_start(dataset, model, total, activity)
 
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
-        tally = self._tallies.get((dataset, model))
-        if tally is not None:
-            self._tell((dataset, model), tally)
-        bar = self._bars.pop((dataset, model), None)
-        if self._shown is not None and bar is not None:
-            self._shown.remove_task(bar)
         super().on_scores(dataset, model, cards)
+        bar = self._bars.pop((dataset, model), None)
+        if self._display is not None and bar is not None:
+            self._display.remove_task(bar)
 
     def on_end(self) -> None:
         """The run is over."""
-        if self._shown is not None:
-            self._shown.stop()
-            self._shown = None
+        super().on_end()
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
 
-    def _tell(self, key: tuple[str, str], tally: Tally) -> None:
-        if self._shown is not None:
-            busy = f', {tally.concurrency} at once' if tally.concurrency else ''
-            facts = tally.facts().removeprefix(', ') + busy
-            self._shown.update(self._bars[key], completed=tally.done, facts=facts)
+    def _show(self, key: tuple[str, str], pair: PairProgress) -> None:
+        bar = self._bars.get(key)
+        if self._display is not None and bar is not None:
+            with suppress(KeyError):  # removed by the other thread
+                self._display.update(bar, completed=pair.done, facts=printable(pair.facts()))
 
-    def _say(self, line: str) -> None:
-        if self._shown is None:
-            super()._say(line)
+    def _print(self, line: str) -> None:
+        if self._display is None:
+            super()._print(line)
         else:
-            self._shown.console.print(line, markup=False, highlight=False)
+            self._display.console.print(line, markup=False, highlight=False)
 
-    def _display(self) -> Progress:
+    def _build_display(self) -> Progress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

@@ -24,6 +24,7 @@ from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MAX_MEDIA_BYTES, MediaReader
+from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.http.secrets import Keys
 from rolecall.models.openai.entry import read_headers, read_server_address
 from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
@@ -141,6 +142,11 @@ class AnthropicModel:
         self._client = client
         self._counter = counter
         self._media = MediaReader(limit=settings.max_media_bytes)
+
+    @property
+    def rate_limits(self) -> Mapping[Unit, RateLimit]:
+        """What the server announced about its limits with its last answer."""
+        return self._client.rate_limits
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -30,6 +30,7 @@ from rolecall.models.http.body import (
     read_whole,
 )
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
+from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
 from rolecall.models.http.secrets import Keys, hide_secrets
 from rolecall.models.protocol import ModelError, OnText
 from rolecall.prompts.multimodal import MediaUrl
@@ -109,6 +110,8 @@ class HttpClient:
         self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
         self._max_reply_bytes = max_reply_bytes
+        self.rate_limits: Mapping[Unit, RateLimit] = {}
+        """What the server announced about its limits with its last answer."""
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
@@ -146,6 +149,7 @@ class HttpClient:
         url = self.address.endpoint(endpoint)
         try:
             async with session.request(method, url, data=sent, headers=next(keys), allow_redirects=False) as response:
+                self.rate_limits = read_rate_limits(response.headers)
                 if response.status != 200:
                     start = await read_start(response, limit=_ERROR_BYTES)
                     self._refuse(status_error(self.about, response.status, response.headers, start))

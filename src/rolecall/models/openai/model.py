@@ -16,6 +16,7 @@ from rolecall.checking import OptionReader
 from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
+from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply
@@ -67,6 +68,11 @@ class OpenAIModel:
         self._media = MediaReader(limit=settings.max_media_bytes)
         self._endpoint = 'chat/completions' if settings.chat else 'completions'
         self._served: asyncio.Task[str] | None = None
+
+    @property
+    def rate_limits(self) -> Mapping[Unit, RateLimit]:
+        """What the server announced about its limits with its last answer."""
+        return self._client.rate_limits
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""How fast and how patiently a model is asked, as its entry says. What cannot be meant is refused before the run."""
+"""Limits and retries as a model's entry sets them. Values that make no sense are refused before the run."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ __all__ = ['check_client_options', 'read_limits', 'read_retry_policy']
 
 
 def read_limits(entry: Mapping[str, Any]) -> Limits:
-    """Calls at once: `concurrency` as a number, or `(start, most)`; otherwise they adapt, from what it hints at.
+    """Calls in flight: `concurrency` as a number, or `(start, most)`; otherwise they adapt.
+
+    `max_workers` and `batch_size` are upper bounds, as they are in OpenCompass.
 
     >>> read_limits({'concurrency': (8, 256)})
     Limits(start=8, most=256, per_second=None)
+    >>> read_limits({'max_workers': 4, 'query_per_second': 2})
+    Limits(start=4, most=4, per_second=2.0)
     """
+    rates: list[Any] = [entry.get(key) for key in ('query_per_second', 'request_rate')]
+    rate = min((float(value) for value in rates if is_number(value) and value > 0), default=None)
     given: Any = entry.get('concurrency')
-    rates: tuple[Any, ...] = (entry.get('query_per_second'), entry.get('request_rate'))
-    rate = next((float(value) for value in rates if is_number(value) and value > 0), None)
     if is_whole(given, least=1):
         return Limits(given, given, rate)
     if given is not None:
         start, most = given
         return Limits(start, most, rate)
-    hints: list[Any] = [entry.get(key) for key in ('max_workers', 'batch_size')]
-    start = next((value for value in hints if is_whole(value, least=1)), Limits().start)
-    return Limits(min(start, Limits().most), Limits().most, rate)
+    bounds: list[Any] = [entry.get(key) for key in ('max_workers', 'batch_size')]
+    bound = min((value for value in bounds if is_whole(value, least=1)), default=None)
+    return Limits(per_second=rate) if bound is None else Limits(bound, bound, rate)
 
 
 def read_retry_policy(entry: Mapping[str, Any]) -> RetryPolicy:
-    """How long a call may take, and how often it is tried again."""
+    """How long a call may take, and how often it is retried."""
     usual = RetryPolicy()
     seconds, retries = entry.get('timeout') or 0, entry.get('retry')
     return RetryPolicy(

@@ -1,4 +1,8 @@
-"""How many requests are on their way at once: more while it helps, fewer when the server says it is too much."""
+"""Lets calls through to one model: as many at once, and as many a second, as bring the most answers.
+
+A `ConcurrencyController` finds the number of calls in flight; two `RateController`s the requests, and the tokens, per
+second that the server accepts. During an outage (nothing but failures) only single calls go out, until one is answered.
+"""
 
 from __future__ import annotations
 
@@ -9,133 +13,208 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ['Limiter', 'Limits', 'Signal']
+from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.runs.client.concurrency import ConcurrencyController
+from rolecall.runs.client.rate import RateController, SentCall
 
-Signal = Literal['ok', 'busy', 'trouble', 'other']
-"""How a call ended: answered; too much for the server (429, time-out); the server had trouble; anything else."""
+__all__ = ['CallOutcome', 'Limiter', 'Limits', 'Permit']
 
-_CUT = 0.6
-_STEP = 0.1
-"""By what share calls at once grow after the first time that doubling them did not help."""
-_WORTH = 0.2
-"""Of the share by which calls at once grew, the share by which answers per second must have grown."""
-_ROUNDS_OF_REST = 10
-_LONGEST_PAUSE = 300.0
+CallOutcome = Literal['answered', 'refused', 'trouble', 'other']
+"""How a call ended: answered; too much for the server (429, 503, …); it had trouble (5xx, dropped); anything else."""
+
+_OUTAGE_AFTER = 10
+"""Calls in a row that failed before the server counts as down."""
+_SILENCE = {'refused': 2.0, 'trouble': 0.2}
+"""Seconds without an answer that it takes, too: a rate limit refuses many calls in a row and lets others through."""
+_PROBE_SECONDS = 1.0
+_LATE = 0.02
+"""Seconds by which a timer may be late without calls being lost to the rate."""
+_FIRST_CALLS, _FIRST_GAP = 16, 0.002
+"""Calls that go out at once before anything came back, and seconds between the next: refusals come back soon."""
+_LONGEST_WAIT = 300.0
+_WORTH_WAITING = 2.0
+"""`Retry-After` below this only holds back the call it was sent for."""
+_RECENT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many calls at once to start with, at most, and how many may begin each second."""
+    """Calls in flight to start with and at most, and calls that may begin each second."""
 
     start: int = 8
     most: int = 128
     per_second: float | None = None
 
 
-class Limiter:
-    """Lets calls through. `enter` before a call, `leave` after it.
+@dataclass(slots=True)
+class Permit:
+    """The right to make one call; given back with how it ended."""
 
-    Calls at once double each round until that stops helping, and then try a little more from time to time. A server
-    that is busy cuts them once per round, and `Retry-After` closes the gate for everybody.
-    """
+    began: float
+    full: bool
+    """Whether it took the last place, so that another would have gone out, had there been one."""
+    sent: dict[Unit, SentCall]
+
+
+class Limiter:
+    """Lets calls through. `acquire` before a call, `release` after it."""
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = float(limits.most)
-        self._gap = 1 / limits.per_second if limits.per_second else 0.0
         self._clock = clock
-        self.limit = float(min(limits.start, limits.most))
-        self.active = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._closed_until = 0.0
-        self._next_start = 0.0
+        self._concurrency = ConcurrencyController(start=limits.start, most=limits.most)
+        self._rates: dict[Unit, RateController]
+        self._rates = {'requests': RateController(most=limits.per_second), 'tokens': RateController()}
+        self._next: dict[Unit, float] = {'requests': 0.0, 'tokens': 0.0}
+        self._waiting: deque[tuple[asyncio.Future[Permit], float]] = deque()
+        self._recent: deque[bool] = deque(maxlen=_RECENT)
+        self._failures_in_a_row = 0
+        self._heard = False
+        self._closed_at_first = 0.0
+        self._last_answer = clock()
+        self._down_since: float | None = None
+        self._probe_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
-        self._last_cut = float('-inf')
-        self._growth = 1.0
-        self._rest = 0
-        self._before: tuple[float, float] | None = None
-        self._start_round(clock())
+        self._alarm_at = 0.0
+        self.active = 0
+        self.closed_until = 0.0
+        """The server asked to be left alone until then, by the limiter's clock."""
 
-    async def acquire(self) -> float:
-        """Wait for a place. The result is the ticket to leave with."""
-        if self._waiting or not self._may_start():
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(place)
-            self._let_in()
-            try:
-                await place
-            except asyncio.CancelledError:
-                if place.done() and not place.cancelled():
-                    self.active -= 1
-                    self._let_in()
-                raise
-        else:
-            self._started()
-        return self._clock()
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+        return self._concurrency.limit
 
-    def release(self, ticket: float, signal: Signal, *, retry_after: float | None = None) -> None:
-        """A call has ended."""
+    @property
+    def down_since(self) -> float | None:
+        """Since when calls have only failed; None while the server answers."""
+        return self._down_since
+
+    def rate(self, unit: Unit = 'requests') -> float | None:
+        """Units a second that the server accepts, where that is known."""
+        return self._rates[unit].rate
+
+    async def acquire(self, tokens: float = 0.0) -> Permit:
+        """Wait for a place. `tokens`: what the call will probably cost."""
+        if not self._waiting and (permit := self._admit(tokens)) is not None:
+            return permit
+        place: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        self._waiting.append((place, tokens))
+        self._admit_waiting()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.active -= 1
+                self._admit_waiting()
+            raise
+
+    def release(
+        self,
+        permit: Permit,
+        outcome: CallOutcome,
+        *,
+        tokens: float | None = None,
+        retry_after: float | None = None,
+        refused: Unit = 'requests',
+    ) -> None:
+        """A call has ended. `tokens`: what it did cost; `refused`: what there was too much of, where it was refused."""
         self.active -= 1
+        self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
-        if signal == 'ok':
-            self._answered(ticket, now)
-        elif signal == 'busy':
-            self._cut(ticket, now)
-        elif signal == 'trouble':
-            self._start_round(now)
-        if retry_after:
-            self._closed_until = max(self._closed_until, now + min(retry_after, _LONGEST_PAUSE))
-        self._let_in()
+        self._record(permit, outcome, now, tokens, refused)
+        if outcome == 'refused' and retry_after is not None:
+            self._hold_back(now, min(retry_after, _LONGEST_WAIT))
+        self._admit_waiting()
 
-    def _may_start(self) -> bool:
-        now = self._clock()
-        return self.active < int(self.limit) and now >= self._closed_until and now >= self._next_start
+    def announce(self, unit: Unit, said: RateLimit) -> None:
+        """Take what the server says about one of its limits."""
+        self._rates[unit].announce(said)
 
-    def _started(self) -> None:
-        self.active += 1
-        if self._gap:
-            self._next_start = max(self._next_start, self._clock()) + self._gap
+    def _record(self, permit: Permit, outcome: CallOutcome, now: float, tokens: float | None, refused: Unit) -> None:
+        for unit, sent in permit.sent.items():
+            if outcome == 'answered':
+                sent.state = 'accepted'
+            else:
+                sent.state = 'refused' if outcome == 'refused' and unit == refused else 'void'
+            if unit == 'tokens' and tokens is not None:
+                if rate := self._rates[unit].rate:
+                    self._next[unit] += (tokens - sent.amount) / rate
+                sent.amount = tokens
+            self._rates[unit].settle(sent, now)
+        if permit.full and outcome != 'other':
+            self._concurrency.record(began=permit.began, ended=now, answered=outcome == 'answered')
+        if outcome != 'other':
+            self._recent.append(outcome == 'refused')
+            self._note_outage(outcome, now)
 
-    def _let_in(self) -> None:
-        while self._waiting and self._may_start():
-            place = self._waiting.popleft()
-            if not place.done():
-                self._started()
-                place.set_result(None)
-        opens = max(self._closed_until, self._next_start)
-        if self._waiting and self._alarm is None and (wait := opens - self._clock()) > 0:
-            self._alarm = asyncio.get_running_loop().call_later(wait, self._open)
-
-    def _open(self) -> None:
-        self._alarm = None
-        self._let_in()
-
-    def _answered(self, ticket: float, now: float) -> None:
-        """Rounds are as long as they have calls at once; a call counts if it began in this round."""
-        if ticket < self._began:
+    def _note_outage(self, outcome: CallOutcome, now: float) -> None:
+        if outcome == 'answered':
+            self._failures_in_a_row, self._down_since, self._last_answer = 0, None, now
             return
-        self._done += 1
-        self._waited += now - ticket
-        if self._done >= max(8, int(self.limit)):
-            self._judge(self.limit * self._done / max(self._waited, 1e-6))
-            self._start_round(now)
+        self._failures_in_a_row += 1
+        silent = now - self._last_answer
+        if self._down_since is None and self._failures_in_a_row >= _OUTAGE_AFTER and silent >= _SILENCE[outcome]:
+            self._down_since, self._probe_at = now, now + _PROBE_SECONDS / 2
+            for controller in self._rates.values():
+                controller.forget_outage(now)
 
-    def _start_round(self, now: float) -> None:
-        self._done, self._waited, self._began = 0, 0.0, now
+    def _hold_back(self, now: float, seconds: float) -> None:
+        """Close for everyone only where most calls are refused: a refusal among answers concerns its own call."""
+        until = now + seconds
+        if seconds < _WORTH_WAITING or until <= self.closed_until or sum(self._recent) * 2 < max(4, len(self._recent)):
+            return
+        self.closed_until = until
+        for controller in self._rates.values():
+            controller.close_until(until)
 
-    def _judge(self, rate: float) -> None:
-        """Go on growing if that brought answers quicker; otherwise go back to where it did, and rest."""
-        self._rest = max(0, self._rest - 1)
-        if self._before is not None and self.limit > self._before[0]:
-            limit, earlier = self._before
-            if rate < earlier * (1 + _WORTH * (self.limit / limit - 1)):
-                self.limit, self._growth, self._rest, self._before = limit, _STEP, _ROUNDS_OF_REST, None
-                return
-        self._before = (self.limit, rate)
-        if self._waiting and self._rest == 0:
-            self.limit = min(self._most, self.limit + max(1.0, self.limit * self._growth))
+    def _admit(self, tokens: float) -> Permit | None:
+        now = self._clock()
+        for controller in self._rates.values():
+            if controller.hold_until:
+                controller.update(now)
+        if self.active >= self.limit or self._opens_at() > now:
+            return None
+        if self._down_since is not None:
+            self._probe_at = now + _PROBE_SECONDS
+        self.active += 1
+        permit = Permit(now, self.active >= self.limit, {})
+        for unit, controller in self._rates.items():
+            sent = permit.sent[unit] = SentCall(now, 1.0 if unit == 'requests' else tokens)
+            controller.send(sent)
+            if rate := controller.rate:
+                self._next[unit] = max(self._next[unit], now - _LATE) + sent.amount / rate
+        if not self._heard and self.active >= _FIRST_CALLS:
+            self._closed_at_first = now + _FIRST_GAP
+        return permit
 
-    def _cut(self, ticket: float, now: float) -> None:
-        if ticket > self._last_cut:  # calls that began before the last cut say nothing about what came of it
-            self.limit = max(1.0, self.limit * _CUT)
-            self._last_cut, self._growth, self._before = now, _STEP, None
-        self._start_round(now)
+    def _opens_at(self) -> float:
+        """When the next call may begin, as far as time decides."""
+        opens = self.closed_until if self._heard else max(self.closed_until, self._closed_at_first)
+        for unit, controller in self._rates.items():
+            opens = max(opens, self._next[unit] if controller.rate else 0.0, controller.hold_until)
+        return opens if self._down_since is None else max(opens, self._probe_at)
+
+    def _admit_waiting(self) -> None:
+        while self._waiting:
+            place, tokens = self._waiting[0]
+            if place.done():
+                self._waiting.popleft()
+            elif (permit := self._admit(tokens)) is not None:
+                self._waiting.popleft()
+                place.set_result(permit)
+            else:
+                break
+        if self._waiting and (opens := self._opens_at()) > self._clock():
+            self._set_alarm(opens)
+
+    def _set_alarm(self, opens: float) -> None:
+        if self._alarm is not None and (self._alarm_at <= opens or self._alarm.cancelled()):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = opens
+        self._alarm = asyncio.get_running_loop().call_later(max(0.0, opens - self._clock()), self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        self._admit_waiting()

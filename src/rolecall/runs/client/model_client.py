@@ -1,31 +1,39 @@
-"""The way to one model: single calls to a server, or batches to a model in this process; failures tried again."""
+"""Clients: one per model of a run. They retry, and they decide how many calls go out at once, or in which batches."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Generic, Literal, Protocol, TypeVar
 
 from rolecall.errors import RolecallError
+from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
-from rolecall.runs.client.limiter import Limiter, Limits, Signal
-from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy, is_overload
+from rolecall.runs.client.limiter import CallOutcome, Limiter, Limits
+from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy, is_overload
 
 __all__ = [
+    'Activity',
     'BatchClient',
     'ConcurrentClient',
     'ModelCall',
     'ModelClient',
     'ModelUnavailableError',
     'RetryPolicy',
+    'Timeout',
     'build_client',
 ]
 
 T = TypeVar('T')
+Answer = Reply | Scored
+_REFUSALS = (429, 503, 529)
+_SANE = 10**9
+"""Servers have been seen to report anything as a number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,46 +47,60 @@ class ModelCall:
     """Given the request when it is handed to the model; raises if it is not the one that was shown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a client is doing just now, for people who wait."""
+
+    in_flight: int = 0
+    limit: int = 0
+    tokens: int = 0
+    waiting: str = ''
+    """Why nothing is sent at the moment, and until when; empty while calls go out."""
+
+
 class ModelClient(Protocol):
     """The way to one model."""
 
     @property
     def model(self) -> Model:
-        """Who is asked."""
+        """The model that is asked."""
 
     @property
     def window(self) -> int:
-        """How many rows should be on their way at once."""
+        """How many rows should be in progress at once."""
 
     @property
-    def concurrency(self) -> int:
-        """How many calls may be on their way just now."""
+    def activity(self) -> Activity:
+        """What is happening now. May be read from any thread."""
 
     @property
     def answered(self) -> bool:
         """Whether the model has ever answered anything."""
 
     def trust(self) -> None:
-        """Take it that the model answers: it has done so before."""
+        """The model is known to answer: it has done so before."""
 
-    async def send(self, call: ModelCall) -> Reply | Scored:
-        """What a call comes to; `ModelError` if it failed for good, `ModelUnavailableError` if every call would."""
+    async def send(self, call: ModelCall) -> Answer:
+        """The answer to a call; `ModelError` if it failed for good, `ModelUnavailableError` if every call would."""
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Stop what is in flight."""
 
 
 def build_client(model: Model, *, limits: Limits, retry_policy: RetryPolicy) -> ModelClient:
-    """A client with single calls for an API, with batches for a model that takes several requests at once."""
+    """A client with concurrent calls for an API, with batches for a model that takes several requests at once."""
     if model.batch > 1:
         return BatchClient(model, retry_policy)
     return ConcurrentClient(model, limits, retry_policy)
 
 
 class _RetryingClient(ABC):
-    """What clients have in common: a call is tried again while that may help."""
+    """What clients have in common: a failed call is retried as long as the policy allows."""
 
-    _retrier: Retrier
+    def __init__(self, model: Model, policy: RetryPolicy) -> None:
+        self.model = model
+        self._retrier = Retrier(model.name, policy)
+        self._tokens = 0
 
     @property
     def answered(self) -> bool:
@@ -87,69 +109,128 @@ class _RetryingClient(ABC):
     def trust(self) -> None:
         self._retrier.trust()
 
-    async def send(self, call: ModelCall) -> Reply | Scored:
-        return await self._retrier.until_done(lambda: self._once(call))
+    async def send(self, call: ModelCall) -> Answer:
+        retrier, attempts = self._retrier, Attempts()
+        while True:
+            retrier.check()
+            try:
+                answer = await self._send_once(call)
+            except ModelError as error:
+                pause = await retrier.handle(error, attempts, down=self._seconds_down())
+            except ModelUnavailableError:
+                raise
+            except RolecallError as error:
+                raise retrier.give_up(str(error)) from error
+            except BaseException:
+                retrier.settle()
+                raise
+            else:
+                retrier.succeed()
+                self._tokens += _tokens_of(answer) or 0
+                return answer
+            await asyncio.sleep(pause)
+
+    def _seconds_down(self) -> float:
+        """How long nothing has answered."""
+        return 0.0
 
     @abstractmethod
-    async def _once(self, call: ModelCall) -> Reply | Scored:
+    async def _send_once(self, call: ModelCall) -> Answer:
         """Send the call, once."""
 
 
 class ConcurrentClient(_RetryingClient):
-    """Calls go out one by one, as many at once as the limiter allows."""
+    """Calls go out one by one, as many at once and as many a second as the limiter allows."""
 
     def __init__(self, model: Model, limits: Limits, retry_policy: RetryPolicy) -> None:
-        self.model = model
+        super().__init__(model, retry_policy)
         self.window = 2 * limits.most
         self._limiter = Limiter(limits)
-        self._retrier = Retrier(model.name, retry_policy)
+        self._cost = _TokenCost()
+        self._last_failure = ''
 
     @property
-    def concurrency(self) -> int:
-        return int(self._limiter.limit)
-
-    async def _once(self, call: ModelCall) -> Reply | Scored:
-        ticket = await self._limiter.acquire()
-        signal: Signal = 'other'
-        retry_after = None
-        try:
-            await self._retrier.begin()
-            try:
-                answers = await with_timeout(
-                    self._retrier.retry_policy.seconds, _asked(self.model, call.kind, [call.request], call.sampling)
-                )
-            finally:
-                self._retrier.end()
-            signal = 'ok'
-            return answers[0]
-        except ModelError as error:
-            signal = 'other' if not error.transient else 'busy' if is_overload(error) else 'trouble'
-            retry_after = error.retry_after
-            raise
-        finally:
-            self._limiter.release(ticket, signal, retry_after=retry_after)
+    def activity(self) -> Activity:
+        limiter = self._limiter
+        return Activity(limiter.active, limiter.limit, self._tokens, self._describe_wait())
 
     async def close(self) -> None:
-        """Nothing is under way outside the calls themselves."""
+        """Nothing is in flight outside the calls themselves."""
+
+    async def _send_once(self, call: ModelCall) -> Answer:
+        limiter, retrier = self._limiter, self._retrier
+        permit = await limiter.acquire(self._cost.estimate(call) if limiter.rate('tokens') else 0.0)
+        outcome: CallOutcome = 'other'
+        tokens = failure = None
+        try:
+            await retrier.begin()
+            began = time.monotonic()
+            try:
+                with Timeout(retrier.policy.seconds):
+                    answers = await _start(self.model, [call])
+            finally:
+                retrier.end()
+            [answer] = _check_answers(self.model, answers, 1, time.monotonic() - began)
+            outcome, tokens = 'answered', _tokens_of(answer)
+            self._cost.learn(call, answer)
+            return answer
+        except ModelError as error:
+            outcome, failure = _outcome_of(error), error
+            self._last_failure = str(error)
+            raise
+        finally:
+            for unit, said in _announced(self.model).items():
+                limiter.announce(unit, said)
+            limiter.release(
+                permit,
+                outcome,
+                tokens=tokens,
+                retry_after=failure.retry_after if failure else None,
+                refused='tokens' if failure and self._cost.known and 'token' in str(failure).lower() else 'requests',
+            )
+
+    def _seconds_down(self) -> float:
+        since = self._limiter.down_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _describe_wait(self) -> str:
+        now = time.monotonic()
+        if (left := self._limiter.closed_until - now) > 0:
+            until = time.strftime('%H:%M:%S', time.localtime(time.time() + left))
+            return f'waiting until {until}: {self._last_failure}'
+        if (down := self._seconds_down()) > 0:
+            return f'no answer for {down:.0f} s, still trying: {self._last_failure}'
+        if self._last_failure and not self._retrier.answered:
+            return f'no answer yet, retrying: {self._last_failure}'
+        return ''
 
 
 class BatchClient(_RetryingClient):
     """Calls gather while the model computes; those with most in common go together, in the order of their texts.
 
-    A call is under way from when it is put in, so that all that wait are heard before the model is given up.
+    A call is in flight from when it is put in, so that all that wait are answered before the model is given up.
     """
 
     def __init__(self, model: Model, retry_policy: RetryPolicy) -> None:
-        self.model = model
+        super().__init__(model, replace(retry_policy, seconds=None))
         self.window = max(32, 4 * model.batch)
-        self.concurrency = model.batch
-        self._retrier = Retrier(model.name, replace(retry_policy, seconds=None))
-        self._pending: list[_Pending[Reply | Scored]] = []
+        self._pending: list[_Pending[Answer]] = []
+        self._computing = 0
         self._worker: asyncio.Task[None] | None = None
 
-    async def _once(self, call: ModelCall) -> Reply | Scored:
+    @property
+    def activity(self) -> Activity:
+        return Activity(self._computing, self.model.batch, self._tokens)
+
+    async def close(self) -> None:
+        """Stop the worker."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+
+    async def _send_once(self, call: ModelCall) -> Answer:
         await self._retrier.begin()
-        pending = _Pending[Reply | Scored](call, asyncio.get_running_loop().create_future())
+        pending = _Pending[Answer](call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
         if self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -159,76 +240,71 @@ class BatchClient(_RetryingClient):
             self._retrier.end()
 
     async def _work(self) -> None:
-        batch: list[_Pending[Reply | Scored]] = []
+        batch: list[_Pending[Answer]] = []
         try:
             while self._pending:
-                await self._gathered()
-                if self._retrier.broken is not None:
-                    raise self._retrier.broken
+                await self._gather_calls()
+                self._retrier.check()
                 batch = self._next_batch()
                 await self._compute(batch)
         except BaseException as error:
-            for one in (*batch, *self._pending):  # nobody may wait for a worker that is gone
-                _set(one, error=error)
+            for one in (*batch, *self._pending):  # no call may wait for a worker that is gone
+                one.fail(error)
             self._pending = []
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             self._worker = None
 
-    async def _gathered(self) -> None:
-        """Let rows that are ready put in their requests."""
+    async def _gather_calls(self) -> None:
+        """Let rows that are prepared put in their requests."""
         seen = -1
         while seen < len(self._pending) < self.window:
             seen = len(self._pending)
             for _ in range(3):
                 await asyncio.sleep(0)
 
-    def _next_batch(self) -> list[_Pending[Reply | Scored]]:
+    def _next_batch(self) -> list[_Pending[Answer]]:
         self._pending = [one for one in self._pending if not one.answer.done()]
         self._pending.sort(key=lambda one: one.key)
         if not self._pending:
             return []
         first = self._pending[0].key[0]
         size = next((i for i, one in enumerate(self._pending) if one.key[0] != first), len(self._pending))
-        size = min(size, self._most(self._pending[0].call))
+        size = min(size, self._batch_size(self._pending[0].call))
         batch, self._pending = self._pending[:size], self._pending[size:]
         return batch
 
-    def _most(self, call: ModelCall) -> int:
-        """How many requests one call may carry; a model may take more at once to weigh than to answer."""
-        most: int = getattr(self.model, 'score_batch', self.model.batch) if call.kind == 'score' else self.model.batch
-        return most
+    def _batch_size(self, call: ModelCall) -> int:
+        """How many requests one call may carry; a model may take more at once to score than to answer."""
+        size: int = getattr(self.model, 'score_batch', self.model.batch) if call.kind == 'score' else self.model.batch
+        return size
 
-    async def _compute(self, batch: list[_Pending[Reply | Scored]]) -> None:
-        """Answer a batch. If it fails as a whole, its requests are tried one by one, so that one spoils no other."""
+    async def _compute(self, batch: list[_Pending[Answer]]) -> None:
+        """Answer a batch. If it fails as a whole, its requests are sent one by one, so that one spoils no other."""
         if not batch:
             return
+        began = time.monotonic()
+        self._computing = len(batch)
         try:
-            answers = await self._asked(batch)
+            answers = await _start(self.model, [one.call for one in batch])
+            answers = _check_answers(self.model, answers, len(batch), time.monotonic() - began)
         except ModelError as error:
-            if len(batch) > 1:
-                for one in batch:
-                    await self._compute([one])
-            else:
-                _set(batch[0], error=error)
+            if len(batch) == 1:
+                batch[0].fail(error)
+                return
+            for one in batch:
+                await self._compute([one])
             return
         except RolecallError as error:
             for one in batch:
-                _set(one, error=error)
+                one.fail(error)
             return
+        finally:
+            self._computing = 0
         for one, answer in zip(batch, answers, strict=True):
-            _set(one, answer=answer)
-
-    async def _asked(self, batch: list[_Pending[Reply | Scored]]) -> Sequence[Reply | Scored]:
-        call = batch[0].call
-        return await _asked(self.model, call.kind, [one.call.request for one in batch], call.sampling)
-
-    async def close(self) -> None:
-        """Stop the worker."""
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.wait([self._worker])
+            if not one.answer.done():
+                one.answer.set_result(answer)
 
 
 class _Pending(Generic[T]):
@@ -242,52 +318,117 @@ class _Pending(Generic[T]):
         text = call.request if isinstance(call.request, str) else repr(call.request)
         self.key = ((call.kind, repr(call.sampling)), text)
 
-
-def _set(one: _Pending[T], *, answer: T | None = None, error: BaseException | None = None) -> None:
-    if one.answer.done():
-        return
-    if isinstance(error, asyncio.CancelledError):
-        one.answer.cancel()
-    elif error is not None:
-        one.answer.set_exception(error)
-    elif answer is not None:
-        one.answer.set_result(answer)
+    def fail(self, error: BaseException) -> None:
+        if self.answer.done():
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self.answer.cancel()
+        else:
+            self.answer.set_exception(error)
 
 
-async def _asked(model: Model, kind: str, requests: Sequence[Request], sampling: Sampling) -> Sequence[Reply | Scored]:
-    """One call to the model, with its time noted where the model does not tell."""
-    began = time.monotonic()
-    answers: Sequence[Reply | Scored]
-    answers = await (model.generate(requests, sampling) if kind == 'generate' else model.score(requests))
-    if len(answers) != len(requests):
-        raise ModelError(f'{model.name} gave {len(answers)} answers to {len(requests)} requests.')
-    took = (time.monotonic() - began) / len(requests)
+class Timeout:
+    """Turns work that takes longer than `seconds` into a transient `ModelError`. None: no limit.
+
+    Unlike `asyncio.timeout` it exists in Python 3.10.
+    """
+
+    __slots__ = ('_alarm', '_expired', '_seconds', '_task')
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._expired = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        if self._seconds is not None and self._task is not None:
+            self._alarm = asyncio.get_running_loop().call_later(self._seconds, self._expire)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._expired and isinstance(error, asyncio.CancelledError):
+            if self._task is not None and hasattr(self._task, 'uncancel'):
+                self._task.uncancel()
+            raise ModelError(f'no answer within {self._seconds:g} s.', transient=True, status=408) from None
+
+    def _expire(self) -> None:
+        self._expired = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class _TokenCost:
+    """What calls cost in tokens, learnt from answers: so many per character sent, and so many for an answer."""
+
+    def __init__(self) -> None:
+        self._per_character = 0.25
+        self._answer = 0.0
+        self.known = False
+
+    def estimate(self, call: ModelCall) -> float:
+        return self._per_character * _characters(call.request) + self._answer
+
+    def learn(self, call: ModelCall, answer: Answer) -> None:
+        sent, received = _count(answer.usage.input_tokens), _count(answer.usage.output_tokens)
+        if sent is None:
+            return
+        characters = _characters(call.request)
+        weight = 0.05 if self.known else 1.0
+        self._per_character += weight * (sent / max(characters, 1) - self._per_character)
+        self._answer += weight * ((received or 0) - self._answer)
+        self.known = True
+
+
+def _characters(request: object) -> int:
+    if isinstance(request, str):
+        return len(request)
+    if isinstance(request, Mapping):
+        return sum(map(_characters, request.values()))
+    return sum(map(_characters, request)) if isinstance(request, Sequence) else 1
+
+
+def _count(told: object) -> int | None:
+    return told if isinstance(told, int) and 0 <= told < _SANE else None
+
+
+def _tokens_of(answer: Answer) -> int | None:
+    sent, received = _count(answer.usage.input_tokens), _count(answer.usage.output_tokens)
+    return None if sent is None and received is None else (sent or 0) + (received or 0)
+
+
+def _outcome_of(error: ModelError) -> CallOutcome:
+    if not error.transient:
+        return 'other'
+    return 'refused' if is_overload(error) and error.status in _REFUSALS else 'trouble'
+
+
+def _announced(model: Model) -> Mapping[Unit, RateLimit]:
+    """The rate limits that a server announced with its last answer."""
+    said: Mapping[Unit, RateLimit] = getattr(model, 'rate_limits', {})
+    return said
+
+
+def _start(model: Model, calls: Sequence[ModelCall]) -> Awaitable[Sequence[Answer]]:
+    """Hand calls of one kind to the model."""
+    requests = [call.request for call in calls]
+    for call in calls:
+        if call.check is not None:
+            call.check(call.request)
+    if calls[0].kind == 'generate':
+        return model.generate(requests, calls[0].sampling)
+    return model.score(requests)
+
+
+def _check_answers(model: Model, answers: Sequence[Answer], count: int, seconds: float) -> list[Answer]:
+    """The answers, one for each request, with the time they took where the model does not say."""
+    if len(answers) != count:
+        raise ModelError(f'{model.name} gave {len(answers)} answers to {count} requests.')
+    each = seconds / count
     return [
-        one if one.usage.seconds is not None else replace(one, usage=replace(one.usage, seconds=took))
+        one if one.usage.seconds is not None else replace(one, usage=replace(one.usage, seconds=each))
         for one in answers
     ]
-
-
-async def with_timeout(seconds: float | None, work: Awaitable[T]) -> T:
-    """The work's result, or a transient `ModelError` if it takes longer than that."""
-    task = asyncio.current_task()
-    if seconds is None or task is None:
-        return await work
-    late = False
-
-    def stop() -> None:
-        nonlocal late
-        late = True
-        task.cancel()
-
-    alarm = asyncio.get_running_loop().call_later(seconds, stop)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if not late:
-            raise
-        if hasattr(task, 'uncancel'):
-            task.uncancel()
-        raise ModelError(f'no answer within {seconds:g} s.', transient=True, status=408) from None
-    finally:
-        alarm.cancel()
