@@ -2,7 +2,7 @@
 
     python benchmarks/row_path.py [--stack]
 
-A server on loopback answers one request. Counted are the functions of rolecall that are called for the row, the files and
+A server on loopback answers. Counted are the functions of rolecall that are called for the row, the files and
 rooms (top-level packages) they stand in, the frames on the stack when the HTTP library is entered, and how often
 neighbouring frames are in different rooms. The script knows no module of rolecall but `run_config`, so that it also runs
 on older trees: `PYTHONPATH=/path/to/other/src python benchmarks/row_path.py`.
@@ -25,6 +25,8 @@ import aiohttp
 import rolecall
 
 ROOT = str(Path(rolecall.__file__).parent)
+ROW = 3
+"""The row that is followed: one that the run does not compare with its preview."""
 REPLY = b'{"choices": [{"message": {"role": "assistant", "content": "2"}, "finish_reason": "stop"}]}'
 
 
@@ -56,8 +58,9 @@ def frames_of(frame: FrameType | None) -> list[FrameType]:
 
 
 def is_row(frame: FrameType) -> bool:
-    """Whether this is the coroutine in which the engine asks about one row."""
-    return frame.f_code.co_filename.endswith('engine.py') and frame.f_code.co_name in ('_row', '_ask_about_row')
+    """Whether this is the coroutine in which the engine asks about the row that is followed."""
+    asks = frame.f_code.co_filename.endswith('engine.py') and frame.f_code.co_name in ('_row', '_ask_about_row')
+    return asks and frame.f_locals.get('number') == ROW
 
 
 def file_of(frame: FrameType) -> str:
@@ -101,7 +104,7 @@ def follow_row() -> RowPath:
     dataset = {
         'abbr': 'demo',
         'type': 'Rows',
-        'test': [{'q': '1+1=?', 'a': '2'}],
+        'test': [{'q': f'{number}+1=?', 'a': '2'} for number in range(ROW + 1)],
         'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
         'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
         'eval_cfg': {'evaluator': 'AccEvaluator'},
@@ -117,7 +120,7 @@ def follow_row() -> RowPath:
         server.shutdown()
         thread.join()
         server.server_close()
-    assert summary.outcomes == {'ok': 1}, summary.outcomes
+    assert summary.outcomes == {'ok': ROW + 1}, summary.outcomes
     return path
 
 
