@@ -60,9 +60,9 @@ def config(
     return {'datasets': [dataset], 'models': [model] if model else []}
 
 
-def judged_with(words: str) -> dict[str, Any]:
+def judged_with(words: str, **options: Any) -> dict[str, Any]:
     asked = {'type': 'PromptTemplate', 'template': words}
-    return {'evaluator': {'type': 'GenericLLMEvaluator', 'prompt_template': asked}}
+    return {'evaluator': {'type': 'GenericLLMEvaluator', 'prompt_template': asked, **options}}
 
 
 def found(rule: str, given: dict[str, Any], **options: Any) -> list[Finding]:
@@ -128,7 +128,7 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ('unfilled-field', config('</E>{q}', **{**SHOTS, 'ice': '{q} {answr}'})),
     ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{q}: {predction}'))),
     ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{q}: {verdict}'))),
-    ('judge-prompt', config('{q}', eval_cfg=judged_with('{q}: {prediction}'))),
+    ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{q}: {prediction}', judge_cfg='nobody'))),
     ('non-string-value', config('{q}', {'q': ['a', 'b'], 'a': 'c'})),
     ('non-string-value', config('{q}', {'q': None, 'a': 'c'})),
     ('non-string-value', config('{q}', {'q': 3.0, 'a': 'c'})),
@@ -192,6 +192,7 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('unfilled-field', config('Say {q} as {a}')),
     ('judge-prompt', config('{q}', model=BASE, eval_cfg=judged_with('{history}{q} {prediction} {obj_gold} {"x": 1}'))),
     ('judge-prompt', config('{q}', model=BASE, eval_cfg={'evaluator': 'GenericLLMEvaluator'})),
+    ('judge-prompt', config('{q}', eval_cfg=judged_with('{q}: {prediction}'))),
     ('non-string-value', config('{q} {n}', {**ROW, 'n': 3, 'unused': ['x']})),
     ('non-string-value', config('{q}', {'q': 'x', 'a': ['y']})),
     ('non-string-value', config('{q}', {'q': [b'no text form'], 'a': 'y'})),

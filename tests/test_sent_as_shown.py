@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from rolecall import plan_run, preview, run_config
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError, RunError
+from rolecall.inferencers.inferencer import Prediction, only_step
+from rolecall.models.protocol import Sampling
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
@@ -220,6 +222,19 @@ def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: P
     assert summary.plan.pairs[0].shots_dropped == 2
 
 
+def test_an_export_says_what_was_done_to_fit(
+    tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for limit, said, count in ((70, '1 request with fewer examples', 1), (20, '1 request left out', 0)):
+        config = four_shots('http://localhost', tokenizer, max_seq_len=limit)
+        file = tmp_path / f'fits_{limit}.py'
+        file.write_text('\n'.join(f'{name} = {value!r}' for name, value in config.items()))
+        assert main(['export', 'requests', str(file)]) == 0
+        shown = capsys.readouterr()
+        assert f'demo × m: {said}' in shown.err
+        assert len(shown.out.splitlines()) == count
+
+
 def test_training_examples_have_the_shots_that_are_sent(tokenizer: Path) -> None:
     plan = build_entries(four_shots('http://localhost', tokenizer))
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
@@ -294,3 +309,24 @@ def test_choices_are_refused_for_a_model_that_takes_messages() -> None:
     config['datasets'][0]['infer_cfg']['inferencer'] = {'type': 'CLPInferencer'}
     with pytest.raises(ConfigError, match='CLPInferencer appends choices to a text'):
         plan_run(config)
+
+
+def test_an_inferencer_of_ones_own_may_send_what_it_likes_and_is_not_run_by_the_plan(
+    server: Server, tokenizer: Path, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    class Louder:
+        needs = ('generate',)
+
+        async def infer(self, pair: Pair, row: Any, picked: Any, ask: Any) -> Prediction:
+            asked.append(row)
+            reply = await ask.generate(f'{only_step(pair, row, picked).requests[0][1]}!', Sampling())
+            return Prediction(reply.text, replies=(reply.text,))
+
+    config = four_shots(server.url, tokenizer)
+    config['datasets'][0]['infer_cfg']['inferencer'] = {'type': Louder}
+    assert (plan_run(config).requests, asked) == (1, [])
+    server.calls.clear()
+    assert run_config(config, out=tmp_path).outcomes == {'ok': 1}
+    assert [body['prompt'][-1] for body in server.bodies] == ['!']

@@ -189,6 +189,8 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
 
 def _find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:
     """The dataset's judge, or why it cannot be asked."""
+    if not model_entries:  # the judge may be named where the models are
+        return None, ''
     try:
         return find_judge(task, model_entries), ''
     except (ConfigError, DataError) as error:

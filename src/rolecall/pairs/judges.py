@@ -145,8 +145,8 @@ def _find_judge_parts(entry: object) -> Iterator[Mapping[str, Any]]:
         return
     if isinstance(entry.get('prompt_template'), Mapping) or part_name(entry.get('type', '')) in _ASKS_FOR:
         yield entry
-    for inner in entry.values():
-        if isinstance(inner, Mapping):
+    for key, inner in entry.items():
+        if isinstance(inner, Mapping) or (isinstance(inner, str) and str(key).endswith('evaluator')):
             yield from _find_judge_parts(inner)
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import tee
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.pairs.entries import build_entries
-from rolecall.pairs.fitting import Step, TokenBudget, fit
+from rolecall.pairs.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.programs import build_program
 from rolecall.pairs.sampling import sampling_of
@@ -272,7 +272,10 @@ def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudg
     own = model_entry.max_seq_len
     limit = min((length for length in (stated, own) if isinstance(length, int) and length > 0), default=None)
     reserved = 0 if weighs else sampling_of(options, model_entry.entry).max_out_len
-    return TokenBudget(limit, reserved if isinstance(reserved, int) else 0, options.get('truncate'))
+    truncate = options.get('truncate')
+    return TokenBudget(
+        limit, reserved if isinstance(reserved, int) else 0, truncate if truncate in get_args(CutSide) else None
+    )
 
 
 def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:

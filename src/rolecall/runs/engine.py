@@ -200,8 +200,13 @@ async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked
 
 
 def _find_check(job: Job, number: int, row: Row, picked: Picked) -> Callable[[Request, Sequence[str]], None] | None:
-    """Rows 0, 1, 2, 4, 8, … are compared with their previews as they are handed to the model."""
-    return partial(_check_shown, job, number, row, picked) if number & (number - 1) == 0 else None
+    """Rows 0, 1, 2, 4, 8, … are compared with their previews as they are handed to the model.
+
+    An inferencer of the user's own may send what it likes.
+    """
+    if number & (number - 1) or job.pair is None or job.pair.task.inferencer.own is not None:
+        return None
+    return partial(_check_shown, job, number, row, picked)
 
 
 def _check_shown(job: Job, number: int, row: Row, picked: Picked, request: Request, replies: Sequence[str]) -> None:

@@ -83,7 +83,8 @@ async def _plan_pair(
 ) -> PlannedPair:
     total = len(prepared.pair.data.test)
     total = total if limit is None else min(total, limit)
-    if deadline is not None and not prepared.pair.task.retriever.fixed:
+    slow = deadline is not None and not prepared.pair.task.retriever.fixed
+    if slow or prepared.pair.task.inferencer.own is not None:
         plan = _estimate(prepared, total)
     else:
         for number, row, picked in prepared.pair.rows(limit):
@@ -99,7 +100,7 @@ async def _plan_pair(
 
 
 def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
-    """The plan by the first row alone: picking examples for every row would take too long."""
+    """The plan by the first row alone, where looking at all would take long or run the user's own inferencer."""
     requests = 0
     for row in islice(prepared.pair.data.test, 1):
         try:

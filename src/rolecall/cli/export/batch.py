@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,21 +18,31 @@ from rolecall.pairs.sampling import sampling_of, stated
 from rolecall.pairs.tasks import Task
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
+from rolecall.strings import count_noun
 
-__all__ = ['batch_entries', 'batch_notes', 'make_custom_id']
+__all__ = ['batch_entries', 'batch_notes', 'fit_notes', 'make_custom_id']
 
 _LENGTHS = {'max_out_len': 'max_tokens', 'min_out_len': 'min_tokens'}
 _PASSED_ON = ('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format')
 
 
 def batch_entries(
-    pair: Pair, model_entry: ModelEntry, *, limit: int | None = None, media: MediaReader | None = None
+    pair: Pair,
+    model_entry: ModelEntry,
+    *,
+    limit: int | None = None,
+    media: MediaReader | None = None,
+    fits: Counter[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The batch entries of one dataset × model; `media` says which local files may be read."""
+    """The batch entries of one dataset × model; `media` says which local files may be read.
+
+    `fits` counts the rows that had to be fitted, by the kind of note.
+    """
+    fits = Counter() if fits is None else fits
     body, settings = _body_of(pair.task, model_entry)
     for number, row, picked in pair.rows(limit):
         try:
-            for part, request in _requests(pair, row, picked):
+            for part, request in _requests(pair, row, picked, fits):
                 name = make_custom_id(pair.task.abbr, model_entry.abbr, number, part)
                 entry = _entry(name, request, body, scores=pair.weighs, finished=model_entry.kind == 'chat')
                 yield entry if settings is None else {**entry, 'body': _encode_messages(entry['body'], settings, media)}
@@ -55,6 +66,22 @@ def batch_notes(pair: Pair) -> Iterator[str]:
     if pair.weighs and pair.model_entry is not None and pair.model_entry.kind == 'api':
         what = 'scoring prompts needs a server that echoes them with logprobs.'
         yield f'{pair.task.abbr} × {pair.model_entry.abbr}: {what}'
+
+
+_FITS = {
+    'too_long': 'left out, because they do not fit the context',
+    'shots_dropped': 'with fewer examples, to fit the context',
+    'truncated': 'cut, to fit the context',
+    'not_counted': 'not checked against max_seq_len, because no tokenizer of the model was found',
+}
+
+
+def fit_notes(pair: Pair, fits: Counter[str]) -> Iterator[str]:
+    """What was done to the requests of this pair to make them fit."""
+    for kind, what in _FITS.items():
+        if fits[kind]:
+            model = pair.model_entry.abbr if pair.model_entry else ''
+            yield f'{pair.task.abbr} × {model}: {count_noun(fits[kind], "request")} {what}.'
 
 
 def make_custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
@@ -98,9 +125,10 @@ def _encode_messages(body: dict[str, Any], settings: OpenAISettings, media: Medi
     )
 
 
-def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked) -> Iterator[tuple[str, Request]]:
+def _requests(pair: Pair, row: Mapping[str, Any], picked: Picked, fits: Counter[str]) -> Iterator[tuple[str, Request]]:
     """Each request of a row that does not depend on a reply, with a name of its own. Nothing if the row is too long."""
     for step, _ in pair.steps(row, picked):
+        fits.update({note.kind for note in step.notes})
         if step.too_long:
             return
         labels = [label for label, _ in step.requests]

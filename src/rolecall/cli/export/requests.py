@@ -60,7 +60,9 @@ def _requests(arguments: argparse.Namespace) -> int:
 def _entries(
     opened: OpenedConfig, selection: Selection, limit: int | None, data: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    from rolecall.cli.export.batch import batch_entries, batch_notes
+    from collections import Counter
+
+    from rolecall.cli.export.batch import batch_entries, batch_notes, fit_notes
     from rolecall.cli.selection import open_pairs
     from rolecall.models.http.media import MediaReader
     from rolecall.pairs.entries import media_folders
@@ -70,7 +72,10 @@ def _entries(
         for note in batch_notes(pair):
             print_note(note)
         if pair.model_entry is not None:
-            yield from batch_entries(pair, pair.model_entry, limit=limit, media=MediaReader(folders))
+            fits: Counter[str] = Counter()
+            yield from batch_entries(pair, pair.model_entry, limit=limit, media=MediaReader(folders), fits=fits)
+            for note in fit_notes(pair, fits):
+                print_note(note)
 
 
 def _refuse(task: Task, error: RolecallError) -> None:
