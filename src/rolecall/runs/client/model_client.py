@@ -110,6 +110,8 @@ class _RetryingClient(ABC):
         self._retrier.trust()
 
     async def send(self, call: ModelCall) -> Answer:
+        if call.check is not None:
+            call.check(call.request)
         retrier, attempts = self._retrier, Attempts()
         while True:
             retrier.check()
