@@ -19,33 +19,33 @@ __all__ = ['MessagesRenderer', 'roles_of', 'show_answer']
 class MessagesRenderer:
     """Renders the messages that a chat template would receive, one step before the text."""
 
-    side: Renderer
+    renderer: Renderer
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
-        rendered = self.side.render(script, mode, prefill=prefill)
+        rendered = self.renderer.render(script, mode, prefill=prefill)
         layout = rendered.layout
         return Rendered(layout.messages, rendered.notes) if isinstance(layout, ChatLayout) else rendered
 
 
-def roles_of(side: Renderer) -> MetaTemplate | None:
+def roles_of(renderer: Renderer) -> MetaTemplate | None:
     """The roles of a renderer, if it has any."""
-    inner = side.side if isinstance(side, MessagesRenderer) else side
+    inner = renderer.renderer if isinstance(renderer, MessagesRenderer) else renderer
     if isinstance(inner, (ApiRenderer, ChatRenderer)):
         return API_ROLES if inner.meta.round is None else inner.meta
     return inner.meta if isinstance(inner, TextRenderer) and inner.has_rounds else None
 
 
-def show_answer(script: Script, column: str, side: Renderer) -> Script:
+def show_answer(script: Script, column: str, renderer: Renderer) -> Script:
     """The prompt up to its answer, with the output column shown only there."""
     shown = Field(column, f'{{{column}}}', Origin('label', column))
-    if script.plain and isinstance(side, TextRenderer):
+    if script.plain and isinstance(renderer, TextRenderer):
         return replace(script, items=tuple(_with_answer_in_text(script.items, shown)))
     if script.plain:
         words = tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
         return Script((Turn('user', words), Turn('assistant', (shown,))), raw=True)
-    at = _answer_at(script, side)
+    at = _answer_at(script, renderer)
     if at is None:
-        name = 'assistant' if script.raw else _answering(side)
+        name = 'assistant' if script.raw else _answering(renderer)
         section = script.items[-1].section if script.items else 'round'
         speech = Turn(name, (shown,), section='end' if section == 'end' else 'round')
         return replace(script, items=(*script.items, speech))
@@ -62,25 +62,25 @@ def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
         yield item
 
 
-def _answer_at(script: Script, side: Renderer) -> int | None:
+def _answer_at(script: Script, renderer: Renderer) -> int | None:
     """Which speech is the answer: the last that hides it, or else the final speech if the model generates it."""
-    own = [i for i, item in enumerate(script.items) if isinstance(item, Turn) and _is_models(item, side)]
+    own = [i for i, item in enumerate(script.items) if isinstance(item, Turn) and _is_models(item, renderer)]
     hiding = [i for i in own if any(map(_is_hidden, _pieces(script.items[i])))]
     if hiding:
         return hiding[-1]
     return own[-1] if own and own[-1] == len(script.items) - 1 and not script.raw else None
 
 
-def _is_models(turn: Turn, side: Renderer) -> bool:
-    meta = roles_of(side)
+def _is_models(turn: Turn, renderer: Renderer) -> bool:
+    meta = roles_of(renderer)
     if meta is None or turn.role == 'assistant':
         return turn.role in ('BOT', 'assistant')
     role = meta.roles.get(turn.role) or meta.roles.get(turn.fallback_role or '')
     return role is not None and role.generate
 
 
-def _answering(side: Renderer) -> str:
-    meta = roles_of(side)
+def _answering(renderer: Renderer) -> str:
+    meta = roles_of(renderer)
     return next((role.name for role in meta.roles.values() if role.generate), 'BOT') if meta else 'BOT'
 
 

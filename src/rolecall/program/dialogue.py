@@ -69,8 +69,8 @@ class DialogueProgram:
         self._wording = as_wording(wording)
         self._infer_mode = infer_mode
         self._script = self._wording.place_shots(self._wording.prompt.script(), shots)
-        self._side = as_renderer(renderer)
-        self._render = render_with(self._side, 'gen', prefill=prefill)
+        self._renderer = as_renderer(renderer)
+        self._render = render_with(self._renderer, 'gen', prefill=prefill)
         self._round = self._section('round')
         if self._script.plain or not self._round:
             what = f'a multi-turn prompt needs a dialogue with a round, got {self._wording.prompt!r}.'
@@ -80,7 +80,7 @@ class DialogueProgram:
         self._turn_columns = Script(self._round).columns | {self._wording.output_column or ''}
         self._speeches = {i: item for i, item in enumerate(self._round) if isinstance(item, Turn)}
         self._answer_at = self._place_of_answer()
-        self._joins_lines = isinstance(self._side, TextRenderer) and not self._side.has_rounds
+        self._joins_lines = isinstance(self._renderer, TextRenderer) and not self._renderer.has_rounds
         self._asks_in_place = self._answer_at is not None and self._is_models(self._hidden_answer({}))
         self._begins_answer = self._joins_lines or (self._asks_in_place and prefill)
 
@@ -163,7 +163,7 @@ class DialogueProgram:
 
     def _notes(self, row: Row, turn: int) -> Iterator[Note]:
         """Notes on late text that the renderer does not see and so cannot note itself."""
-        if self._answer_at is None or isinstance(self._side, DatasetRenderer):
+        if self._answer_at is None or isinstance(self._renderer, DatasetRenderer):
             return
         if self._joins_lines:
             _, rest = _around_answer(self._hidden_answer(_at_turn(row, turn)).content)
@@ -216,7 +216,7 @@ class DialogueProgram:
 
     def _is_models(self, speech: Turn) -> bool:
         """Whether a renderer with roles asks for the answer in this speech."""
-        meta = roles_of(self._side)
+        meta = roles_of(self._renderer)
         if meta is None or not any(map(_is_hidden, content_pieces(speech.content))):
             return False
         if self._script.raw:

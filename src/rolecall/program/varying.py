@@ -62,22 +62,22 @@ class VaryingProgram:
         label: Hashable = None,
         prefill: bool = False,
     ) -> None:
-        wording, side = as_wording(wording), as_renderer(renderer)
+        wording, renderer = as_wording(wording), as_renderer(renderer)
         script = wording.script(label, mode)
         wording.check_place(script)
         self._train = train
-        self._fixed = partial(compile, wording, side, mode=mode, label=label, prefill=prefill)
-        self._fill = self._quick_fill(wording, side, script, mode, prefill)
+        self._fixed = partial(compile, wording, renderer, mode=mode, label=label, prefill=prefill)
+        self._fill = self._quick_fill(wording, renderer, script, mode, prefill)
 
     def _quick_fill(
-        self, wording: Wording, side: Renderer, script: Script, mode: Mode, prefill: bool
+        self, wording: Wording, renderer: Renderer, script: Script, mode: Mode, prefill: bool
     ) -> Callable[[Row, Sequence[int]], Request | None] | None:
         """A fill function that renders each training row once; None where its output could differ from `with_shots`."""
         shots = _shot_wordings(wording)
         if not all(map(_is_text, (script, *shots))):
             return None
         joints = wording.shot_joints
-        in_text = partial(_TextShots, render_with(side, mode, prefill=prefill), self._train)
+        in_text = partial(_TextShots, render_with(renderer, mode, prefill=prefill), self._train)
         if not wording.shots_are_dialogues:
             if not all(shot.plain and any(map(has_words, shot.pieces())) for shot in shots):
                 return None
@@ -85,18 +85,22 @@ class VaryingProgram:
             return in_text(placed, lambda row: str(wording.shot(row, 0).fill({})), joints.separator.join)
         if script.raw or not all(shot.items and not shot.raw for shot in shots):
             return None
-        if isinstance(side, TextRenderer) and side.writes_text and all(side.stands_alone(shot.items) for shot in shots):
+        if (
+            isinstance(renderer, TextRenderer)
+            and renderer.writes_text
+            and all(renderer.stands_alone(shot.items) for shot in shots)
+        ):
             last = joints.end if wording.shots_have_labels else ''
-            join = ''.join if side.has_rounds else _join_lines
+            join = ''.join if renderer.has_rounds else _join_lines
             placed = insert_shots(script, [_SPEECHES], Joints('', ''))
-            return in_text(placed, _dialogue_words(wording, side), lambda texts: join([*texts, last]))
-        if isinstance(side, ApiRenderer) and _stand_alone(script, shots, joints, side.meta):
+            return in_text(placed, _dialogue_words(wording, renderer), lambda texts: join([*texts, last]))
+        if isinstance(renderer, ApiRenderer) and _stand_alone(script, shots, joints, renderer.meta):
             return _MessageShots(
                 script,
                 mode,
                 self._train,
                 wording,
-                lambda part, mode: MessagesLayout(side.drafts(part, mode, prefill=prefill)[0]),
+                lambda part, mode: MessagesLayout(renderer.drafts(part, mode, prefill=prefill)[0]),
             )
         return None
 
@@ -149,12 +153,12 @@ def _join_lines(texts: list[str]) -> str:
     return '\n'.join(filter(None, texts))
 
 
-def _dialogue_words(wording: Wording, side: TextRenderer) -> Callable[[Row], str]:
+def _dialogue_words(wording: Wording, renderer: TextRenderer) -> Callable[[Row], str]:
     joint = BareText((Text(wording.shot_joints.separator, Origin('joint', 'shots')),), 'shots')
 
     def words(row: Row) -> str:
         items: tuple[Item, ...] = wording.shot(row, 0).items
-        return side.render_fragment((*items, joint) if wording.shots_have_labels else items)
+        return renderer.render_fragment((*items, joint) if wording.shots_have_labels else items)
 
     return words
 

@@ -130,7 +130,7 @@ def _read_media(written: object, read: Read, problems: ProblemCollector, where: 
         return MixedParts.of(())
     shapes: list[PartShape] = []
     for key, value in written.items():
-        kind = key if key == 'text' else str(key).removesuffix('_url')
+        kind = str(key).removesuffix('_url')
         if kind not in MODALITIES or key == 'text_url':
             problems.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
         elif kind == 'text':

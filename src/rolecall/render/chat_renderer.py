@@ -84,11 +84,11 @@ def _as_user(draft: MessageDraft) -> MessageDraft:
 class ChatLayout:
     """Text that the model's chat template makes from messages."""
 
-    __slots__ = ('_asks', '_continues', '_messages', '_side')
+    __slots__ = ('_asks', '_continues', '_messages', '_renderer')
 
-    def __init__(self, messages: MessagesLayout, side: ChatRenderer, *, asks: bool, continues: bool) -> None:
+    def __init__(self, messages: MessagesLayout, renderer: ChatRenderer, *, asks: bool, continues: bool) -> None:
         self._messages = messages
-        self._side = side
+        self._renderer = renderer
         self._asks = asks
         self._continues = continues
 
@@ -119,12 +119,12 @@ class ChatLayout:
         return ''
 
     def _write(self, messages: Sequence[Message]) -> str:
-        return self._side.template.render(
+        return self._renderer.template.render(
             messages,
-            tools=list(self._side.tools) or None,
+            tools=list(self._renderer.tools) or None,
             add_generation_prompt=self._asks,
             continue_final_message=self._continues,
-            variables=self._side.variables,
+            variables=self._renderer.variables,
         )
 
     def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
