@@ -204,3 +204,21 @@ def test_generate_shows_in_the_prompt_and_must_be_true_or_false() -> None:
         PromptTemplate({'round': [human('{question}', generate='yes')]})
     with pytest.raises(ConfigError, match='expected True or False'):
         list(preview(config([ROW], template({'round': [bot('x', generate=1)]}), meta=LM)))
+
+
+def test_a_reserved_role_that_generates_answers_without_the_defaults_of_the_round() -> None:
+    side = {
+        'round': [{'role': 'HUMAN', 'begin': '<H>', 'end': '</H>', 'prompt': 'hello'}],
+        'reserved_roles': [{'role': 'BOT', 'begin': '<B>', 'end': '</B>', 'generate': True}],
+    }
+    assert text({'round': ['{question}']}, side) == 'q<B>'
+    assert text({'round': [QUESTION]}, side) == '<H>q</H><B>'
+
+
+def test_a_prompt_for_each_label_is_refused_for_generation_unless_a_label_is_given() -> None:
+    wording = Wording(PromptTemplate({'yes': '{question} Yes.', 'no': '{question} No.'}))
+    with pytest.raises(TemplateError, match='one prompt per label; generation needs a single prompt'):
+        compile(wording, mode='gen')
+    assert compile(wording, mode='gen', label='no')(ROW) == 'q No.'
+    with pytest.raises(TemplateError, match='a label is needed'):
+        compile(wording, mode='ppl')

@@ -290,3 +290,9 @@ def test_spans_join_to_the_request_and_the_answer_is_hidden(
     assert 'GOLD' not in str(traced.request)
     if shots:
         assert VaryingProgram(wording, ApiRenderer(), train=shots)(row, [0]) == traced.request
+
+
+def test_a_modality_may_be_named_like_its_part() -> None:
+    assert shown(trace(mm(speech('Q', image_url='file://{image}')), {'image': 'c.jpg'})) == ['Q', 'file://c.jpg']
+    with pytest.raises(TemplateError, match="unknown modality 'text_url'"):
+        mm(speech('Q', text_url='x'))

@@ -143,3 +143,17 @@ def test_examples_that_share_a_round_with_their_neighbours_are_sent_as_shown(spe
         varying = VaryingProgram(wording, text(meta), train=TRAIN)
         fixed = compile(wording, text(meta), shots=TRAIN[:2])
         assert varying({'q': '2'}, [0, 1]) == fixed({'q': '2'})
+
+
+def test_messages_of_examples_that_meet_in_one_role_are_joined() -> None:
+    system = {'role': 'SYSTEM', 'prompt': 'sys'}
+    asked = prompt(begin=[system, human('first'), '</E>'], round=[human('{q}'), bot('{a}')])
+    ice = PromptTemplate({'round': [human('{q}')]})
+    program = VaryingProgram(Wording(asked, ice, output_column='a'), ApiRenderer(), train=TRAIN)
+    assert program({'q': '2'}, [0, 0]) == [
+        {'role': 'system', 'content': 'sys'},
+        {'role': 'user', 'content': 'first\ns1\ns1\n2'},
+    ]
+    ice = PromptTemplate({'round': [human('{q}'), bot('{a}'), human('next')]})
+    program = VaryingProgram(Wording(asked, ice, output_column='a'), ApiRenderer(), train=TRAIN)
+    assert [message['content'] for message in program({'q': '2'}, [0])] == ['sys', 'first\ns1', 'A', 'next\n2']

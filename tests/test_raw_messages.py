@@ -172,3 +172,13 @@ def test_parts_that_are_all_text_are_a_text() -> None:
     shown = [*parts, {'type': 'image_url', 'image_url': {'url': '{q}'}}]
     with pytest.raises(TemplateError, match='has images, audio or video'):
         compile(RawPromptTemplate([{'role': 'user', 'content': shown}]), TEXT_SIDES['roles'])
+
+
+def test_media_of_an_example_belong_to_the_example() -> None:
+    def message(*urls: str) -> dict[str, Any]:
+        return {'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': url}} for url in urls]}
+
+    wording = Wording(RawPromptTemplate(['</E>', message('{i}', '')]), RawPromptTemplate([message('{i}')]))
+    traced = compile(wording, ApiRenderer(), shots=[{'i': 'a.jpg'}, {'i': 'b.jpg'}]).trace({'i': 'c.jpg'})
+    found = [(str(span.text), span.origin.kind, span.origin.shot) for span in traced.spans]
+    assert found == [('a.jpg', 'media', 0), ('b.jpg', 'media', 1), ('c.jpg', 'media', None), ('', 'media', None)]
