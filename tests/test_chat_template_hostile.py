@@ -18,8 +18,8 @@ from chat_template_corpus import FAMILIES
 from rolecall.errors import RenderError
 from rolecall.render import metering
 from rolecall.render.chat_template import MAX_CHARS, MAX_STEPS, ChatTemplate
+from rolecall.render.jinja_sandbox import ENVIRONMENT
 from rolecall.render.metering import WorkExceededError, WorkMeter, spend
-from rolecall.render.sandbox import ENVIRONMENT
 
 MESSAGES = [{'role': 'user', 'content': 'Hi', 'extra': {'list': [1]}}]
 

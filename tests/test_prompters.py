@@ -544,7 +544,7 @@ def test_arguments_of_calls_are_json_or_data() -> None:
         'builtin',
         'frame',
         'history',
-        'inputs',
+        'call_inputs',
         'instruction',
         'special_tokens',
         'tool_specs',

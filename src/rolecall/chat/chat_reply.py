@@ -8,8 +8,8 @@ from typing import Any
 
 from rolecall.models.protocol import Reply, Usage
 from rolecall.prompters.base_prompter import Prompter
+from rolecall.prompters.call_inputs import InputReader
 from rolecall.prompters.frame import fields_of
-from rolecall.prompters.inputs import InputReader
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 

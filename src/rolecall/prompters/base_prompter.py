@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from rolecall.errors import PrompterError
+from rolecall.prompters.call_inputs import InputReader, PromptCall
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
 from rolecall.prompters.history import HistoryReader, check_history, plain_text
-from rolecall.prompters.inputs import InputReader, PromptCall
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
 from rolecall.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens

@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
+from rolecall.prompters.call_inputs import PromptCall, is_silent
 from rolecall.prompters.frame import INPUT, Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
-from rolecall.prompters.inputs import PromptCall, is_silent
 from rolecall.prompters.tool_specs import Tools
 from rolecall.prompters.vendors import Message, parse_arguments
 from rolecall.prompts.multimodal import raw_turn

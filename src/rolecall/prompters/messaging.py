@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rolecall.prompters.call_inputs import PromptCall, is_silent
 from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import HistoryReader, numbered_messages, origin_of
-from rolecall.prompters.inputs import PromptCall, is_silent
 from rolecall.prompters.vendors import Message, anthropic_messages
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Place, Span, texts_of

@@ -245,7 +245,7 @@ class SpokenParts:
 
     def write(self, row: Row) -> list[Written]:
         """The parts for one row, each piece labelled with its role."""
-        written = [replace(part, pieces=self._labelled(part.pieces)) for part in self.parts.write(row)]
+        written = [replace(part, pieces=self._label_pieces(part.pieces)) for part in self.parts.write(row)]
         begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
         if begin and written and _is_text(written[0]):
             written[0] = _with_words(written[0], (*begin, *written[0].pieces))
@@ -257,7 +257,7 @@ class SpokenParts:
             written.append(_text_part(end))
         return written
 
-    def _labelled(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
+    def _label_pieces(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
         return tuple(replace(piece, origin=self._label(piece.origin)) for piece in pieces)
 
     def _label(self, origin: Origin) -> Origin:

@@ -17,8 +17,8 @@ from jinja2 import Template, meta
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from rolecall.errors import RenderError, did_you_mean
+from rolecall.render.jinja_sandbox import ENVIRONMENT, TemplateRefusedError, compile_template
 from rolecall.render.metering import WorkExceededError, WorkMeter, spend
-from rolecall.render.sandbox import ENVIRONMENT, TemplateRefusedError, compile_template
 
 __all__ = ['ChatTemplate']
 

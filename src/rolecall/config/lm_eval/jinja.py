@@ -14,8 +14,8 @@ from jinja2.filters import FILTERS
 
 from rolecall.errors import RenderError
 from rolecall.prompts.pieces import Origin, Text
+from rolecall.render.jinja_sandbox import make_environment, parse_template
 from rolecall.render.metering import WorkExceededError, WorkMeter, spend
-from rolecall.render.sandbox import make_environment, parse_template
 
 __all__ = ['RowTemplate', 'row_template']
 
