@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,10 +34,16 @@ def import_tokenizers() -> Any:
 
 @contextmanager
 def package_errors(where: object) -> Iterator[None]:
-    """Turn errors of the `tokenizers` package into a `DataError`."""
+    """Turn errors of the `tokenizers` package, its panics included, into a `DataError`."""
     try:
         yield
+    except DataError:
+        raise
     except Exception as error:  # the package raises bare `Exception`
+        raise DataError(f'{where}: not a usable tokenizer: {error}') from error
+    except BaseException as error:
+        if type(error).__name__ != 'PanicException':  # what a panic in Rust is in Python: not an `Exception`
+            raise
         raise DataError(f'{where}: not a usable tokenizer: {error}') from error
 
 
@@ -72,6 +80,15 @@ def _text(file: Path) -> str:
         raise DataError(f'{file}: cannot be read: {error}. {_REMEDY}') from error
 
 
+_ANY_TEXT = 'a A1 .\n\0é中😀\u0378'
+"""A tokenizer that cannot encode this (no unknown token, for example) would fail on some row of some dataset."""
+_WITH_PATTERNS = ('normalizer', 'normalizers', 'pre_tokenizer', 'pretokenizers', 'pattern')
+_USUAL_LETTERS = 'aA 1\n.中'
+_MOST_LETTERS = 24
+_LONGEST_END = 40
+_RUNS = (14, 17, 20, 23, 2048, 8192)
+_SLOW = 0.05
+
 Spelling: TypeAlias = Literal['bytes', 'spaces', 'plain']
 """How a vocabulary spells its tokens: bytes as letters (GPT-2), `▁` for a space (SentencePiece), or plainly."""
 
@@ -101,6 +118,8 @@ class FastTokenizer:
         bare = content | {'truncation': None, 'padding': None, 'post_processor': None}
         with package_errors(path):
             inner = package.Tokenizer.from_str(json.dumps(bare))
+            inner.encode(_ANY_TEXT, add_special_tokens=False)
+            check_speed(inner, _patterns_of(content), path)
         adds_bos = _rebuilt_adds_bos(config)
         bos = _token_text(config.get('bos_token'))
         bos_id = inner.token_to_id(put_first or bos or '')
@@ -118,9 +137,7 @@ class FastTokenizer:
         )
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        ids: list[int] = (
-            (self.inner if special else self._plain).encode(replace_lone_surrogates(text), add_special_tokens=False).ids
-        )
+        ids: list[int] = self._encoding(self.inner if special else self._plain, text).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -132,7 +149,7 @@ class FastTokenizer:
         return [show_bytes(self._bytes(number)) for number in ids]
 
     def offsets(self, text: str) -> list[Offset]:
-        encoding = self.inner.encode(replace_lone_surrogates(text), add_special_tokens=False)
+        encoding = self._encoding(self.inner, text)
         ranges: list[tuple[int, int]] = encoding.offsets
         following = [*(start for start, _ in ranges[1:]), len(text)]
         # A byte token keeps its character; any other token that shares one was inserted before it.
@@ -144,6 +161,10 @@ class FastTokenizer:
 
     def count(self, text: str) -> int:
         return len(self.encode(text))
+
+    def _encoding(self, inner: tokenizers.Tokenizer, text: str) -> tokenizers.Encoding:
+        with package_errors(self.name):
+            return inner.encode(replace_lone_surrogates(text), add_special_tokens=False)
 
     @cached_property
     def _plain(self) -> tokenizers.Tokenizer:
@@ -165,6 +186,41 @@ class FastTokenizer:
         if self.spelling == 'bytes':
             return b''.join(BYTE_OF.get(letter) or letter.encode() for letter in token)
         return (token.replace('▁', ' ') if self.spelling == 'spaces' else token).encode()
+
+
+def _patterns_of(content: Any) -> str:
+    """The regular expressions of a tokenizer.json, joined."""
+    if isinstance(content, dict):
+        own = content['Regex'] if isinstance(content.get('Regex'), str) else ''
+        return own + ''.join(_patterns_of(value) for name, value in content.items() if name in _WITH_PATTERNS)
+    return ''.join(map(_patterns_of, content)) if isinstance(content, list) else ''
+
+
+def check_speed(inner: tokenizers.Tokenizer, patterns: str, path: Path) -> None:
+    """Refuse a tokenizer whose regular expressions take much more than linear time on a long run of one character.
+
+    Short runs come first, so that a pattern with exponential time is found before it has taken a second. What slips
+    through meets the limit on backtracking of the package's own engine, and then `package_errors`.
+    """
+    letters = [*dict.fromkeys((*_USUAL_LETTERS, *(letter for letter in patterns if letter.isalnum())))]
+    ends = {'!', ''.join(letter for letter in patterns if not letter.isalnum())[:_LONGEST_END] + '!'}
+    for size in _RUNS if patterns else ():
+        for letter, end in itertools.product(letters[:_MOST_LETTERS], ends):
+            text = letter * size + end
+            if all(_seconds_to_split(inner, text) > _SLOW for _ in range(3)):  # one slow run may be the machine's
+                raise DataError(
+                    f'{path}: not a usable tokenizer: its regular expressions need more than '
+                    f'{1000 * _SLOW:g} ms for {size:,} characters'
+                )
+
+
+def _seconds_to_split(inner: tokenizers.Tokenizer, text: str) -> float:
+    started = time.perf_counter()
+    if inner.normalizer is not None:
+        text = inner.normalizer.normalize_str(text)
+    if inner.pre_tokenizer is not None:
+        inner.pre_tokenizer.pre_tokenize_str(text)
+    return time.perf_counter() - started
 
 
 def _read_json(path: Path) -> dict[str, Any]:

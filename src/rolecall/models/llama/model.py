@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rolecall.checking import OptionReader
+from rolecall.checking import OptionReader, is_whole
 from rolecall.errors import DataError, did_you_mean
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
@@ -45,6 +45,7 @@ _DRAWING = (
     'min_new_tokens',
 )
 _SAMPLE = 1 << 20
+_LONGEST_CONTEXT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,4 +334,4 @@ def _digest_weights(path: Path) -> str:
 def _trained_context(path: Path) -> int | None:
     metadata = read_metadata(path)
     length = metadata.get(f'{metadata.get("general.architecture")}.context_length')
-    return length if isinstance(length, int) else None
+    return length if is_whole(length, least=1, most=_LONGEST_CONTEXT) else None

@@ -28,9 +28,14 @@ def load_gguf(path: Path, *, vocab_only: bool) -> int:
     parameters = llama_native.model_parameters(native, vocab_only=vocab_only)
     handle: int | None = native.llama_model_load_from_file(os.fsencode(path), parameters)
     if not handle:
-        why = llama_native.take_errors().split('error loading model: ')[-1].partition(';')[0]
+        why = _printable(llama_native.take_errors().split('error loading model: ')[-1].partition(';')[0])
         raise DataError(f'{path}: llama.cpp cannot load it: {why or "no reason given"}')
     return handle
+
+
+def _printable(text: str) -> str:
+    """What llama.cpp quotes from a file may hold control characters."""
+    return ''.join(letter if letter.isprintable() else f'\\x{ord(letter):02x}' for letter in text[:400])
 
 
 def _check_tokens(path: Path) -> None:

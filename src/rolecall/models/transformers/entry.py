@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rolecall.checking import OptionReader
+from rolecall.checking import OptionReader, is_whole
+from rolecall.errors import DataError
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
@@ -125,6 +126,7 @@ _NOT_WEIGHTS = (
     *('device_map', 'cache_dir', 'local_files_only', 'max_memory', 'offload_folder', 'low_cpu_mem_usage'),
 )
 """Loading arguments that do not affect replies, or that are secret."""
+_LONGEST_CONTEXT = 10**9
 _LIMITS = ('max_position_embeddings', 'n_positions', 'max_sequence_length')
 
 
@@ -159,8 +161,8 @@ class ModelFiles:
         config = self._config
         said, learnt = self.settings.max_seq_len, config.get('n_positions')
         if said is not None:
-            return min(said, learnt) if isinstance(learnt, int) else said
-        return next((config[key] for key in _LIMITS if isinstance(config.get(key), int)), None)
+            return min(said, learnt) if is_whole(learnt, least=1) else said
+        return next((config[key] for key in _LIMITS if is_whole(config.get(key), least=1, most=_LONGEST_CONTEXT)), None)
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -185,5 +187,11 @@ class ModelFiles:
         file = self._folder and self._folder / 'config.json'
         if not file or not file.is_file():
             return {}
-        found = json.loads(file.read_bytes())
-        return {**found, **found.get('text_config', {})}
+        try:
+            found = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f'{file}: not valid JSON: {error}') from error
+        if not isinstance(found, dict):
+            raise DataError(f'{file}: not a JSON object')
+        text = found.get('text_config')
+        return {**found, **text} if isinstance(text, dict) else found
