@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
+from rolecall.errors import RolecallError
 from rolecall.report import (
     ConfigPreviews,
     StoredRun,
@@ -20,10 +21,13 @@ from rolecall.report import (
     report_markdown,
     report_terminal,
 )
+from rolecall.report.counts import count_results
 from rolecall.report.packing import pack
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
 from rolecall.report.plots import round_ticks
+from rolecall.report.prices import Price, find_price, read_prices
 from rolecall.report.score_text import left_out
+from rolecall.report.usage import usage_lines
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
@@ -130,7 +134,7 @@ def test_markdown_keeps_hostile_words_in_their_cells():
     lines = report_markdown(run_with(HOSTILE, HOSTILE)).splitlines()
     tables = [line for line in lines if line.startswith('|')]
     widths = {len(re.findall(r'(?<!\\)\|', line)) for line in tables}
-    assert widths == {4, 5, 6}
+    assert widths == {4, 5, 7}
     assert not any(re.search(r'(?<!\\)<', line) for line in lines)
 
 
@@ -287,3 +291,129 @@ def test_a_run_directory_is_reported(tmp_path):
         page = Page(report_html(stored, previews=previews))
     assert len(page.data['packed']) == len(run.rows)
     assert page.data['packed'][0][5][0][1] == 0
+
+
+# -- numbers one can trust ---------------------------------------------------------------------------------------------
+
+
+def grouped_run(members=10):
+    names = [f'subject{number}' for number in range(members)]
+    cards = [
+        Scorecard(name, model, 'accuracy', 40.0 + at, 30.0, 60.0, 20, 20, {'ok': 20})
+        for model in 'ab'
+        for at, name in enumerate(names)
+    ]
+    cards += [
+        Scorecard('mmlu', model, 'accuracy', 45.0, 40.0, 50.0, 200, 200, {'ok': 200}, {'members': names})
+        for model in 'ab'
+    ]
+    return MemoryRun(cards)
+
+
+def test_the_members_of_a_group_are_folded_under_it():
+    run = grouped_run()
+    folded = on_terminal(run)
+    assert 'mmlu' in folded
+    assert 'subject3' not in folded
+    assert '10 lines folded into groups; --all shows them.' in folded
+    out = io.StringIO()
+    report_terminal(run, make_console(out, width=120), everything=True)
+    assert out.getvalue().index('mmlu') < out.getvalue().index('  subject0')
+    html = report_html(run)
+    assert html.count('data-group="mmlu"') == 10
+    assert html.count('data-fold="mmlu"') == 1
+    assert report_csv(run).count('\n') == 23
+
+
+def test_cut_and_empty_replies_stand_beside_every_score():
+    details = {'cut': {'rows': 12, 'of': 100, 'finished': 46.8}, 'empty': {'rows': 6, 'of': 100}}
+    run = MemoryRun([card(value=41.2, scored=100, total=100, outcomes={'ok': 100}, details=details)])
+    for shown in (on_terminal(run), report_markdown(run), report_html(run)):
+        assert '12 % cut; 41.2 of all, 46.8 of finished' in shown
+        assert '6 % empty' in shown
+    assert 'warning: gsm8k × base: 12 % of the replies were cut off' in on_terminal(run)
+    (line,) = csv.DictReader(io.StringIO(report_csv(run)))
+    assert (line['cut'], line['empty'], line['value_of_finished']) == ('12', '6', '46.8')
+
+
+def run_of(right, rows=200):
+    """A run in which each model answers so many rows correctly."""
+    results = [
+        Result(
+            'd',
+            model,
+            row,
+            'ok',
+            correct=row < hits,
+            score=float(row < hits),
+            input_tokens=1000,
+            output_tokens=100,
+            seconds=0.5,
+        )
+        for model, hits in right.items()
+        for row in range(rows)
+    ]
+    return MemoryRun([Scorecard('d', model, 'accuracy', hits / rows * 100) for model, hits in right.items()], results)
+
+
+@pytest.mark.parametrize(
+    ('right', 'headline'),
+    [
+        ({'a': 100, 'b': 160}, 'b beats a by 30.0 ±'),
+        ({'a': 100, 'b': 101}, 'b and a cannot be told apart on 200 rows (difference 0.5 ±'),
+        ({'a': 100, 'b': 160, 'c': 101}, 'b is best on 200 rows, ahead of c by 29.5 ±'),
+        ({'a': 160, 'b': 160, 'c': 101}, 'a and b share first place: they cannot be told apart on 200 rows.'),
+    ],
+)
+def test_a_headline_says_what_the_rows_allow(right, headline):
+    run = run_of(right)
+    for shown in (on_terminal(run), report_markdown(run), report_html(run)):
+        assert headline in shown
+
+
+def test_models_that_cannot_be_told_apart_share_a_rank():
+    shown = on_terminal(run_of({'good': 160, 'poor': 100, 'meagre': 101}))
+    assert re.search(r'good +1 +80\.0', shown)
+    assert re.search(r'meagre +2–3 +50\.5', shown)
+    assert re.search(r'poor +2–3 +50\.0', shown)
+
+
+def test_tokens_and_money_are_shown_by_model_and_dataset():
+    run = run_of({'a': 100, 'b': 160})
+    prices = {'a': Price(2.0, 8.0)}
+    out = io.StringIO()
+    report_terminal(run, make_console(out, width=120), prices=prices)
+    for shown in (out.getvalue(), report_markdown(run, prices=prices), report_html(run, prices=prices)):
+        assert '200,000' in shown
+        assert '0.56' in shown  # 200,000 tokens at 2 dollars, 20,000 at 8
+    assert re.search(r'b +d +200 +200,000 +20,000 +0\.50 +–', out.getvalue())
+
+
+def test_a_token_count_with_a_gap_is_not_known():
+    rows = [Result('d', 'm', 0, 'ok', input_tokens=5, output_tokens=5), Result('d', 'm', 1, 'ok', output_tokens=5)]
+    [line] = usage_lines(count_results(rows), {'m': Price(1.0, 1.0)})
+    assert (line.input_tokens, line.output_tokens, line.cost) == (None, 10, None)
+
+
+@pytest.mark.parametrize(
+    ('entry', 'expected'),
+    [
+        ({'path': 'gpt-4o-mini-2024-07-18'}, Price(0.15, 0.60)),
+        ({'path': 'gpt-4o'}, Price(2.5, 10.0)),
+        ({'path': 'mine'}, Price(1.0, 2.0)),
+        ({'path': 'gpt-4o', 'price': {'input': 7, 'output': 8}}, Price(7.0, 8.0)),
+        ({'path': 'unknown'}, None),
+    ],
+)
+def test_a_price_comes_from_the_entry_the_users_file_or_the_table(tmp_path, entry, expected):
+    file = tmp_path / 'prices.json'
+    file.write_text('{"mine*": {"input": 1, "output": 2}}')
+    assert find_price(entry, read_prices(file)) == expected
+
+
+@pytest.mark.parametrize('text', ['[]', '{', '{"a": 1}', '{"a": {"input": "x"}}', '{"a": {"input": -1}}'])
+def test_a_file_of_prices_that_is_none_is_refused(tmp_path, text):
+    file = tmp_path / 'prices.json'
+    file.write_text(text)
+    with pytest.raises(RolecallError, match='prices.json'):
+        read_prices(file)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import declare_command, print_note
+
+if TYPE_CHECKING:
+    from rolecall.report.prices import Price
 
 __all__ = ['add_report', 'show_report']
 
@@ -29,6 +32,8 @@ def add_report(commands: Any) -> None:
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
     format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
     format_.add_argument('--csv', action='store_true', help='print one line per score')
+    parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
+    parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
     parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
 
 
@@ -37,34 +42,44 @@ def _report(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
 
     if arguments.html:
-        return _write_page(arguments.directory, arguments.html, arguments.config)
+        return _write_page(arguments.directory, arguments.html, arguments.config, arguments.prices)
     if not (arguments.markdown or arguments.csv):
-        show_report(arguments.directory)
+        show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
         return 0
     with RunReader(arguments.directory) as archive:
         run = StoredRun(archive)
-        print(report_markdown(run) if arguments.markdown else report_csv(run), end='')
+        prices = run.prices(_read_overrides(arguments.prices))
+        print(report_markdown(run, prices=prices) if arguments.markdown else report_csv(run), end='')
     return 0
 
 
-def show_report(directory: str | Path) -> None:
+def _read_overrides(path: str | None) -> dict[str, Price]:
+    from rolecall.report.prices import read_prices
+
+    return read_prices(path) if path else {}
+
+
+def show_report(directory: str | Path, *, everything: bool = False, prices: str | None = None) -> None:
     """Print the scores of a run to the terminal."""
     from rolecall.report import StoredRun, report_terminal
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.views.terminal import make_console
 
     with RunReader(directory) as archive:
-        report_terminal(StoredRun(archive), make_console(sys.stdout))
+        run = StoredRun(archive)
+        known = run.prices(_read_overrides(prices))
+        report_terminal(run, make_console(sys.stdout), everything=everything, prices=known)
 
 
-def _write_page(directory: str, target: str, config: str | None) -> int:
+def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:
     from rolecall.report import ConfigPreviews, StoredRun, page_parts
     from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
 
     previews = ConfigPreviews(config) if config else None
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
-        page.writelines(page_parts(StoredRun(archive), previews=previews))
+        run = StoredRun(archive)
+        page.writelines(page_parts(run, previews=previews, prices=run.prices(_read_overrides(prices))))
     if previews is not None:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')

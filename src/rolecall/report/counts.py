@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rolecall.runs.store.results import Result
+from rolecall.scoring.ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
@@ -21,6 +22,7 @@ VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
 """The verdict on a row: correct, wrong, a partial score, or none."""
 
 _REASONS_KEPT = 1000
+_SCORES_KEPT = 100_000
 _REASON = 200
 
 
@@ -62,6 +64,11 @@ class RunCounts:
     """How many rows ended in which verdict (of those that are `ok`) or outcome."""
     reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
     measures: dict[str, dict[str, array[float]]] = field(default_factory=dict)
+    usage: dict[Pair, tuple[int, float | None, float | None, float | None]] = field(default_factory=dict)
+    """Rows, input tokens, output tokens and seconds; None where a row does not tell."""
+    scores: dict[str, dict[Hashable, PairedRow]] = field(default_factory=dict)
+    """The scores of each model by dataset and row, for comparing models: those between 0 and 1, up to a limit."""
+    scores_capped: bool = False
     rows: int = 0
 
     def add(self, result: Result, *, prompt_characters: int | None = None) -> None:
@@ -78,6 +85,29 @@ class RunCounts:
         self._measure('answer tokens', result.model, result.output_tokens)
         self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
         self._measure('seconds', result.model, result.seconds)
+        self._add_usage(pair, result)
+        self._add_score(result)
+
+    def _add_usage(self, pair: Pair, result: Result) -> None:
+        used = (result.input_tokens, result.output_tokens, result.seconds)
+        rows, *sums = self.usage.get(pair, (0, 0.0, 0.0, 0.0))
+        if result.outcome in ('failed', 'too_long') and result.output_tokens is None:
+            self.usage[pair] = (rows + 1, sums[0], sums[1], sums[2])
+            return
+        added = [
+            None if total is None or number is None else total + number
+            for total, number in zip(sums, used, strict=True)
+        ]
+        self.usage[pair] = (rows + 1, added[0], added[1], added[2])
+
+    def _add_score(self, result: Result) -> None:
+        if result.score is None or not 0 <= result.score <= 1:
+            return
+        own = self.scores.setdefault(result.model, {})
+        if len(own) >= _SCORES_KEPT:
+            self.scores_capped = True
+            return
+        own[result.dataset, result.row] = PairedRow(result.score, result.correct, result.cluster)
 
     def reasons_by_count(self) -> list[Why]:
         """Why rows have no answer, most frequent first."""
@@ -102,10 +132,13 @@ UNFINISHED = 'not finished'
 
 
 def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorecard]:
-    """The scores, and one without a number for each dataset × model that has rows and is not finished."""
+    """The scores (one for each extractor), and one without a number for each dataset × model that is not finished."""
     scored = {(card.dataset, card.model) for card in cards}
     begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
-    return [*cards, *(_unfinished_card(*pair, endings) for pair, endings in begun)]
+    return [
+        *(column for card in cards for column in card.columns),
+        *(_unfinished_card(*pair, endings) for pair, endings in begun),
+    ]
 
 
 def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scorecard:

@@ -29,8 +29,21 @@ from rolecall.report.plots import (
     outcome_bars,
     score_plots,
 )
+from rolecall.report.prices import PRICES_OF, Price
 from rolecall.report.run_source import Previews, Run, judge_requests, requests_sent
-from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
+from rolecall.report.score_text import (
+    FOLD_FROM,
+    OUTCOMES,
+    denominator,
+    digits_of,
+    grid_of,
+    interval,
+    left_out,
+    score,
+    warnings_of,
+)
+from rolecall.report.standing import find_standing
+from rolecall.report.usage import usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 from rolecall.views.looks import LOOKS
@@ -43,12 +56,24 @@ _REASONS = 50
 _MEASURES = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',))
 
 
-def report_html(run: Run, *, previews: Previews | None = None, most_bytes: int = _MOST_BYTES) -> str:
+def report_html(
+    run: Run,
+    *,
+    previews: Previews | None = None,
+    most_bytes: int = _MOST_BYTES,
+    prices: Mapping[str, Price | None] | None = None,
+) -> str:
     """The whole page. `previews` gives origins to the prompts; rows beyond `most_bytes` are counted, not shown."""
-    return ''.join(page_parts(run, previews=previews, most_bytes=most_bytes))
+    return ''.join(page_parts(run, previews=previews, most_bytes=most_bytes, prices=prices))
 
 
-def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = _MOST_BYTES) -> Iterator[str]:
+def page_parts(
+    run: Run,
+    *,
+    previews: Previews | None = None,
+    most_bytes: int = _MOST_BYTES,
+    prices: Mapping[str, Price | None] | None = None,
+) -> Iterator[str]:
     """The page in parts, for writing it to a file as it is made."""
     cards: Sequence[Scorecard] = run.scorecards()
     pairs = dict.fromkeys((card.dataset, card.model) for card in cards)
@@ -74,6 +99,8 @@ def page_parts(run: Run, *, previews: Previews | None = None, most_bytes: int = 
             **_summary(cards, run_counts, models),
             **_scores(cards, models),
             **_outcomes(cards, run_counts),
+            standing=find_standing(run_counts),
+            **_usage(run_counts, prices or {}),
             measures=[
                 measure_plot(*measure, models)
                 for names in _MEASURES
@@ -104,6 +131,7 @@ def make_environment() -> Environment:
         interval=interval,
         denominator=denominator,
         left_out_of=left_out,
+        count=count_noun,
         outcome_words=lambda outcome: OUTCOMES.get(outcome, outcome),
     )
     return environment
@@ -158,14 +186,28 @@ def _about(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
 
 
 def _summary(cards: Sequence[Scorecard], run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
-    datasets = dict.fromkeys([card.dataset for card in cards] + [dataset for dataset, _ in run_counts.endings])
+    scored = [card.dataset for card in cards if not card.members]
+    datasets = dict.fromkeys(scored + [dataset for dataset, _ in run_counts.endings])
     counts = ((len(datasets), 'dataset'), (len(models), 'model'), (run_counts.rows, 'row'))
     return {'facts': [count_noun(*count) for count in counts], 'models': models}
 
 
 def _scores(cards: Sequence[Scorecard], models: Sequence[str]) -> dict[str, Any]:
-    digits = digits_of(cards)
-    return {'grid': grid_of(cards), 'digits': digits, 'score_plots': list(score_plots(cards, models, digits))}
+    digits, grid = digits_of(cards), grid_of(cards)
+    few = len(grid.groups) < FOLD_FROM
+    plotted = [card for card in cards if few or (card.dataset, card.metric) not in grid.groups]
+    return {
+        'grid': grid,
+        'digits': digits,
+        'score_plots': list(score_plots(plotted, models, digits)),
+        'warnings': warnings_of(cards),
+    }
+
+
+def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[str, Any]:
+    lines = list(usage_lines(run_counts, prices))
+    known = any(line.input_tokens or line.output_tokens for line in lines)
+    return {'usage': lines if known else [], 'prices_of': PRICES_OF}
 
 
 def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Request, Span, texts_of
+from rolecall.report.prices import Price, find_price
 from rolecall.retrievers import Picked
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.results import Result
@@ -132,6 +133,12 @@ class StoredRun:
         """When the store was last written."""
         written = (self._archive.directory / FILE).stat().st_mtime
         return datetime.fromtimestamp(written).isoformat(' ', 'minutes')
+
+    def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
+        """The price of each model, as far as it is known."""
+        entries = self._archive.config().get('models') or []
+        known = [entry for entry in entries if isinstance(entry, Mapping)]
+        return {str(entry.get('abbr', '')): find_price(entry, overrides) for entry in known}
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model."""

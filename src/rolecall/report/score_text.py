@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['OUTCOMES', 'Grid', 'denominator', 'digits_of', 'grid_of', 'interval', 'left_out', 'scale_of', 'score']
+__all__ = [
+    'FOLD_FROM',
+    'OUTCOMES',
+    'Grid',
+    'Line',
+    'denominator',
+    'digits_of',
+    'grid_of',
+    'interval',
+    'left_out',
+    'scale_of',
+    'score',
+    'warnings_of',
+]
 
 OUTCOMES = {
     'ok': 'ok',
@@ -20,28 +33,67 @@ OUTCOMES = {
 """How a row can end, in words."""
 
 
+FOLD_FROM = 8
+"""With this many members of groups or more, they are folded."""
+
+Line = tuple[str, str]
+"""A dataset (or group) and a metric."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Scorecards by dataset and metric (down) and model (across)."""
+    """Scorecards by dataset and metric (down) and model (across); the members of a group follow it."""
 
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
     models: tuple[str, ...]
     cards: dict[tuple[str, str, str], Scorecard]
+    groups: dict[Line, str] = field(default_factory=dict)
+    """The outermost group that a line is folded under."""
 
-    def card(self, line: tuple[str, str], model: str) -> Scorecard | None:
+    def card(self, line: Line, model: str) -> Scorecard | None:
         """The score in one cell, if there is one."""
         return self.cards.get((*line, model))
 
+    def is_group(self, line: Line) -> bool:
+        """Whether a line is the average of others."""
+        return any(card.members for model in self.models if (card := self.card(line, model)))
+
+    def folded(self) -> Grid:
+        """The grid without the members of groups."""
+        return replace(self, lines=tuple(line for line in self.lines if line not in self.groups))
+
 
 def grid_of(cards: Iterable[Scorecard]) -> Grid:
-    """The scorecards as a table, in the order they come.
+    """The scorecards as a table: groups first, each followed by its members, then the rest in the order they come.
 
-    >>> grid_of([Scorecard('gsm8k', 'a', 'accuracy', 50.0), Scorecard('gsm8k', 'b', 'accuracy', 60.0)]).models
-    ('a', 'b')
+    >>> group = Scorecard('all', 'm', 'accuracy', 55.0, details={'members': ['a', 'b']})
+    >>> grid_of([Scorecard('c', 'm', 'f1', 1.0), Scorecard('a', 'm', 'accuracy', 50.0), group]).lines
+    (('all', 'accuracy'), ('a', 'accuracy'), ('c', 'f1'))
     """
     kept = {(card.dataset, card.metric, card.model): card for card in cards}
-    lines = tuple(dict.fromkeys((dataset, metric) for dataset, metric, _ in kept))
-    return Grid(lines, tuple(dict.fromkeys(model for _, _, model in kept)), kept)
+    lines = list(dict.fromkeys((dataset, metric) for dataset, metric, _ in kept))
+    members = {card.dataset: card.members for card in kept.values() if card.members}
+    inside = {name for names in members.values() for name in names}
+    ordered: dict[Line, None] = {}
+    groups: dict[Line, str] = {}
+
+    def place(name: str, outermost: str | None) -> None:
+        for line in lines:
+            if line[0] == name and line not in ordered:
+                ordered[line] = None
+                if outermost is not None:
+                    groups[line] = outermost
+        for member in members.get(name, ()):
+            place(member, outermost or name)
+
+    for name in [*(name for name in members if name not in inside), *(line[0] for line in lines)]:
+        place(name, None)
+    return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in kept)), kept, groups)
+
+
+def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
+    """What keeps scores from being trusted, once each; of groups, their members' warnings stand."""
+    return list(dict.fromkeys(warning for card in cards if not card.members for warning in card.warnings()))
 
 
 def digits_of(cards: Sequence[Scorecard]) -> dict[str, int]:

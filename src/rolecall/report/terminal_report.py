@@ -1,26 +1,34 @@
-"""The report on a terminal: datasets down, models across; one line for each pair where that is too wide."""
+"""The report on a terminal: a headline, scores (models across, or one line for each pair where that is too wide),
+the ranking, tokens and money, and why rows have no answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.report.counts import Why, count_results, every_card, unjudged_reasons
+from rolecall.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
+from rolecall.report.prices import Price
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import (
+    FOLD_FROM,
     OUTCOMES,
     Grid,
+    Line,
     denominator,
     digits_of,
     grid_of,
     interval,
     left_out,
     score,
+    warnings_of,
 )
+from rolecall.report.standing import Standing, find_standing
+from rolecall.report.usage import usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -33,19 +41,39 @@ _REASON_WIDTH = 160
 _ODD = '#d55e00'
 
 
-def report_terminal(run: Run, to: Console) -> None:
-    """Print the scores of a run with their intervals and denominators, and why rows are missing."""
+def report_terminal(
+    run: Run, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
+) -> None:
+    """Print the scores of a run with their intervals and denominators, and what to know about them."""
     run_counts = count_results(run.results())
     cards = every_card(run.scorecards(), run_counts)
-    grid = grid_of(cards)
+    whole = grid_of(cards)
+    grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.folded()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
+    standing = find_standing(run_counts)
+    if standing is not None:
+        to.print(Text(printable(standing.headline), 'bold'))
     if not cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:
         to.print(_across(grid, digits_of(cards)))
     else:
-        to.print(_down(cards, digits_of(cards)))
+        to.print(_down(grid, digits_of(cards)))
+    if hidden := len(whole.lines) - len(grid.lines):
+        to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
+    for warning in warnings_of(cards):
+        to.print(Text(f'warning: {printable(warning)}', _ODD))
+    if standing is not None and len(standing.ranking.places) > 2:
+        rows = count_noun(standing.ranking.rows, 'row')
+        to.print(Text(f'ranking on {rows} that all models have', 'bold'))
+        to.print(_ranking_table(standing))
+    _print_usage(run_counts, prices or {}, to)
     _print_reasons([*unjudged_reasons(cards), *run_counts.reasons_by_count()], to)
+
+
+def _head(grid: Grid, line: Line) -> Text:
+    indent = '  ' if line in grid.groups else ''
+    return Text.assemble((f'{indent}{printable(line[0])}', 'bold'), (f'\n{indent}{printable(line[1])}', 'dim'))
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
@@ -54,40 +82,73 @@ def _across(grid: Grid, digits: dict[str, int]) -> Table:
     for model in grid.models:
         table.add_column(Text(printable(model)), justify='right', overflow='fold')
     for line in grid.lines:
-        dataset, metric = line
-        head = Text.assemble((printable(dataset), 'bold'), (f'\n{printable(metric)}', 'dim'))
-        table.add_row(head, *(_cell(grid.card(line, model), digits[metric]) for model in grid.models))
+        cells = (_cell(grid.card(line, model), digits[line[1]]) for model in grid.models)
+        table.add_row(_head(grid, line), *cells)
     return table
 
 
 def _cell(card: Scorecard | None, digits: int) -> Text:
     if card is None:
         return Text('')
-    missing = left_out(card)
     return Text.assemble(
         (score(card, digits), 'bold'),
         (f' {interval(card, digits)}' if interval(card, digits) else '', ''),
         (f'\n{denominator(card)} scored', 'dim'),
-        (f'\n{missing}' if missing else '', _ODD),
+        *_remarks(card, digits),
     )
 
 
-def _down(cards: Sequence[Scorecard], digits: dict[str, int]) -> Table:
+def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
+    """What is missing from a score, and how many replies were cut or empty."""
+    return [(f'\n{words}', _ODD) for words in (left_out(card), card.describe_replies(digits)) if words]
+
+
+def _down(grid: Grid, digits: dict[str, int]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column('dataset × model', overflow='fold')
     table.add_column('score', justify='right', no_wrap=True)
     table.add_column('rows', overflow='fold')
-    for card in cards:
-        places = digits[card.metric]
-        missing = left_out(card)
-        table.add_row(
-            Text.assemble(
-                (printable(card.dataset), 'bold'), f' × {printable(card.model)}', (f'\n{printable(card.metric)}', 'dim')
-            ),
-            Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
-            Text.assemble((f'{denominator(card)} scored', 'dim'), (f'\n{missing}' if missing else '', _ODD)),
-        )
+    for line in grid.lines:
+        for card in (grid.card(line, model) for model in grid.models):
+            if card is None:
+                continue
+            indent, places = '  ' if line in grid.groups else '', digits[card.metric]
+            table.add_row(
+                Text.assemble(
+                    (f'{indent}{printable(card.dataset)}', 'bold'),
+                    f' × {printable(card.model)}',
+                    (f'\n{indent}{printable(card.metric)}', 'dim'),
+                ),
+                Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
+                Text.assemble((f'{denominator(card)} scored', 'dim'), *_remarks(card, places)),
+            )
     return table
+
+
+def _new_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify='left', title_style='bold')
+    for name in texts:
+        table.add_column(name, overflow='fold')
+    for name in numbers:
+        table.add_column(name, justify='right')
+    return table
+
+
+def _ranking_table(standing: Standing) -> Table:
+    table = _new_table('', ('rank', 'mean'), ('model',))
+    for place in standing.ranking.places:
+        table.add_row(Text(printable(place.model)), place.rank, f'{100 * place.value:.1f}')
+    return table
+
+
+def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console) -> None:
+    lines = list(usage_lines(counts, prices))
+    if not any(line.input_tokens or line.output_tokens for line in lines):
+        return
+    table = _new_table('tokens', ('rows', 'input', 'output', 's/row', 'US$'), ('model', 'dataset'))
+    for line in lines:
+        table.add_row(Text(printable(line.model)), Text(printable(line.dataset or 'all')), *line.cells)
+    to.print(table)
 
 
 def _print_reasons(reasons: Sequence[Why], to: Console) -> None:

@@ -6,25 +6,31 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from rolecall.report.counts import count_results, every_card, unjudged_reasons
+from rolecall.report.counts import RunCounts, count_results, every_card, unjudged_reasons
+from rolecall.report.prices import Price
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
-from rolecall.strings import printable
+from rolecall.report.standing import Standing, find_standing
+from rolecall.report.usage import usage_lines
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun, printable
 
 __all__ = ['report_csv', 'report_markdown']
 
 _SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
 _REASONS = 20
+_REPLIES = ('cut', 'empty', 'value_of_finished')
 
 
-def report_markdown(run: Run) -> str:
-    """The scores of a run, why rows are missing, and the counts they rest on."""
-    return '\n'.join(_lines(run)) + '\n'
+def report_markdown(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
+    """The scores of a run, the ranking of its models, tokens and money, and why rows are missing."""
+    return '\n'.join(_lines(run, prices)) + '\n'
 
 
-def _lines(run: Run) -> Iterator[str]:
+def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]:
     yield f'# {_words(run.title)}'
     yield ''
     yield _words(run.created)
@@ -32,6 +38,9 @@ def _lines(run: Run) -> Iterator[str]:
     run_counts = count_results(run.results())
     cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
+    if standing := find_standing(run_counts):
+        yield _words(standing.headline)
+        yield ''
     yield from _table(
         ['dataset', 'metric', *grid.models],
         [
@@ -50,9 +59,13 @@ def _lines(run: Run) -> Iterator[str]:
     yield '## Rows'
     yield ''
     yield from _table(
-        ['dataset', 'model', 'metric', 'scored', 'the rest'],
-        [[card.dataset, card.model, card.metric, denominator(card), left_out(card)] for card in cards],
+        ['dataset', 'model', 'metric', 'scored', 'the rest', 'replies'],
+        [
+            [card.dataset, card.model, card.metric, denominator(card), left_out(card), card.describe_replies()]
+            for card in cards
+        ],
     )
+    yield from _more_tables(standing, run_counts, prices or {})
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     if reasons:
         yield ''
@@ -61,6 +74,25 @@ def _lines(run: Run) -> Iterator[str]:
         yield from _table(
             ['rows', 'outcome', 'reason', 'where'],
             [[f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), why.reason, why.place] for why in reasons],
+        )
+
+
+def _more_tables(standing: Standing | None, run_counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterator[str]:
+    if standing is not None and len(standing.ranking.places) > 2:
+        yield from ('', f'## Ranking on {count_noun(standing.ranking.rows, "row")}', '')
+        places = standing.ranking.places
+        yield from _table(
+            ['model', 'rank', 'mean'],
+            [[place.model, place.rank, f'{100 * place.value:.1f}'] for place in places],
+            numbers_from=1,
+        )
+    usage = list(usage_lines(run_counts, prices))
+    if any(line.input_tokens or line.output_tokens for line in usage):
+        yield from ('', '## Tokens', '')
+        yield from _table(
+            ['model', 'dataset', 'rows', 'input', 'output', 's/row', 'US$'],
+            [[line.model, line.dataset or 'all', *line.cells] for line in usage],
+            numbers_from=2,
         )
 
 
@@ -81,7 +113,9 @@ def report_csv(run: Run) -> str:
     """The scores of a run. The outcomes add up to the rows that are finished."""
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')
-    writer.writerow(['dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', *OUTCOMES, 'details'])
+    writer.writerow(
+        ['dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', *OUTCOMES, *_REPLIES, 'details']
+    )
     for card in every_card(run.scorecards(), count_results(run.results())):
         writer.writerow(
             [
@@ -89,7 +123,15 @@ def report_csv(run: Run) -> str:
                 *('' if number is None else repr(number) for number in (card.value, card.low, card.high)),
                 *(card.scored, card.total),
                 *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),
+                *_reply_counts(card),
                 json.dumps(dict(card.details), ensure_ascii=False, default=str) if card.details else '',
             ]
         )
     return out.getvalue()
+
+
+def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
+    """How many replies were cut and empty, and the score of the others, where a run has counted that."""
+    cut, empty = (card.details.get(name) or {} for name in ('cut', 'empty'))
+    finished = cut.get('finished')
+    return cut.get('rows', 0), empty.get('rows', 0), '' if finished is None else repr(finished)

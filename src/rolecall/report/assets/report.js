@@ -7,6 +7,7 @@
   const PER_PAGE = 50;
   const SLICE_MS = 24;
   const SHORT = 600;
+  const FOLD_FROM = 8;
   const [PAIR, ROW, OUTCOME, VERDICT, SCORE, PROMPTS, REPLIES, REASONING, PREDICTION, EXTRACTED, GOLD, REASON, MORE] =
     Array.from({ length: 13 }, (_, at) => at);
   const [ASKED, IN_A_SHOT] = [1, 2];
@@ -283,7 +284,7 @@
   let waiting = 0;
   const soon = () => { clearTimeout(waiting); waiting = setTimeout(changed, 180); };
 
-  const isSection = () => ['', '#scores', '#outcomes', '#lengths', '#rows'].includes(location.hash);
+  const isSection = () => ['', '#scores', '#outcomes', '#tokens', '#lengths', '#rows'].includes(location.hash);
   addEventListener('hashchange', () => { if (!isSection()) read(); });
   document.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -298,4 +299,18 @@
     if (act) { event.preventDefault(); act(); }
   });
   read();
+
+  // ── groups: their members are folded where there are many, and shown at a click ─────────────────────────────────
+  for (const button of document.querySelectorAll('[data-fold]')) {
+    const members = [...document.querySelectorAll('[data-group]')].filter((row) => row.dataset.group === button.dataset.fold);
+    const set = (open) => {
+      button.setAttribute('aria-expanded', String(open));
+      button.textContent = open ? '▾' : '▸';
+      button.setAttribute('aria-label', `${members.length} scores of ${button.dataset.fold}`);
+      members.forEach((row) => { row.hidden = !open; });
+    };
+    button.hidden = false;
+    button.addEventListener('click', () => set(button.getAttribute('aria-expanded') !== 'true'));
+    set(members.length < FOLD_FROM);
+  }
 })();
