@@ -20,7 +20,7 @@ from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
-from rolecall.pairs.sampling import sampling_of
+from rolecall.pairs.sampling import sampling_of, stated
 from rolecall.pairs.tasks import Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
@@ -358,6 +358,7 @@ def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: Mod
         chat_template=model.chat_template,
         tokenizer=model.tokenizer,
         max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
+        alike_samples=_draws_alike(task, model_entry),
     )
 
 
@@ -377,3 +378,11 @@ def _tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
         return find_tokenizer(entry), ''
     except (MissingExtraError, DataError) as missing:
         return None, str(missing)
+
+
+def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
+    """Whether several answers are drawn to one prompt without a temperature, so that they may all be the same."""
+    options, entry = task.inferencer.options, model_entry.entry
+    samples = stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
+    several = isinstance(samples, int) and samples > 1
+    return several and not sampling_of(options, entry).temperature

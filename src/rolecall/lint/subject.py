@@ -75,6 +75,8 @@ class Subject:
     tokenizer_missing: str = ''
     """Why there is no tokenizer."""
     max_out_len: int | None = None
+    alike_samples: bool = False
+    """Several answers are drawn to one prompt, without a temperature."""
 
     @property
     def mode(self) -> Mode:

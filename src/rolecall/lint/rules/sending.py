@@ -39,6 +39,12 @@ def missing_length(subject: Subject) -> Iterator[Hit]:
         yield Hit('neither the inferencer nor the model says how long a reply may be.')
 
 
+def alike_samples(subject: Subject) -> Iterator[Hit]:
+    """Several answers to one prompt, drawn without a temperature."""
+    if subject.alike_samples:
+        yield Hit('several answers are drawn to each prompt without a temperature: they may all be the same.')
+
+
 def shared_abbr(subject: Subject) -> Iterator[Hit]:
     """Entries that go by the same name."""
     if subject.namesakes:
@@ -101,6 +107,14 @@ SENDING_RULES = (
         remedy='Set max_out_len on the model or on the inferencer.',
         levels=('pair',),
         once=missing_length,
+    ),
+    Rule(
+        name='samples-without-temperature',
+        severity='warning',
+        description='Self-consistency and pass@k need answers that differ, but no temperature is set.',
+        remedy='Set temperature on the model or in generation_kwargs, for example temperature=0.7.',
+        levels=('pair',),
+        once=alike_samples,
     ),
     Rule(
         name='duplicate-abbr',
