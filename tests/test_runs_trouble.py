@@ -290,7 +290,7 @@ def test_a_function_that_replies_oddly_can_be_reported(tmp_path: Path) -> None:
     model = {'abbr': 'f', 'type': lambda request: Reply('x', reasoning=7)}  # type: ignore[arg-type]
     run_config(config(model, dataset(questions(1), '{question}')), out=tmp_path)
     with RunReader(tmp_path) as archive:
-        assert report_html(StoredRun(archive)).endswith('</html>\n')
+        assert report_html(StoredRun(archive)).rstrip().endswith('</html>')
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rolecall.strings import count_noun
+
 __all__ = ['PlannedPair', 'RunPlan']
 
 
@@ -75,7 +77,7 @@ class RunPlan:
         judging = sum(pair.to_judge for pair in self.pairs)
         more = f', and up to {judging:,} to judges' if judging else ''
         price = '' if self.price is None else f', at most {self.price:.2f}{" without the judges" if judging else ""}'
-        yield f'{about}{self.requests:,} requests to send{more}{price}'
+        yield f'{about}{count_noun(self.requests, "request")} to send{more}{price}'
 
     def __str__(self) -> str:
         return '\n'.join(self.lines())
@@ -83,24 +85,20 @@ class RunPlan:
 
 def _parts(pair: PlannedPair) -> Iterator[str]:
     known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
-    yield _counted(pair.rows, 'row')
-    yield f'{pair.about}{_counted(pair.requests, "request")}{known}'
+    yield count_noun(pair.rows, 'row')
+    yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
     if pair.input_tokens is not None:
-        yield f'{pair.about}{pair.input_tokens:,} input tokens'
+        yield f'{pair.about}{count_noun(pair.input_tokens, "input token")}'
     if pair.shots_dropped:
-        yield f'{pair.about}{pair.shots_dropped:,} examples dropped to fit'
+        yield f'{pair.about}{count_noun(pair.shots_dropped, "example")} dropped to fit'
     if pair.too_long:
-        yield f'{pair.about}{pair.too_long:,} rows too long'
+        yield f'{pair.about}{count_noun(pair.too_long, "row")} too long'
     if pair.left_out:
-        yield f'{pair.left_out:,} malformed lines left out'
+        yield f'{count_noun(pair.left_out, "malformed line")} left out'
     if pair.to_judge:
-        yield f'up to {pair.to_judge:,} requests to its judge'
+        yield f'up to {count_noun(pair.to_judge, "request")} to its judge'
     if pair.price is not None:
         yield f'at most {pair.price:.2f}'
-
-
-def _counted(count: int, noun: str) -> str:
-    return f'{count:,} {noun}{"" if count == 1 else "s"}'
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:
