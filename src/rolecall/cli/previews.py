@@ -96,8 +96,12 @@ def _open_selected(
 
 
 def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
-    """The pairs as their judges see them; pairs without a judge are complaints."""
+    """Each dataset as its judge sees it, whichever model answers; a dataset without a judge is a complaint."""
+    seen: set[str] = set()
     for pair in pairs:
+        if pair.task.where in seen:
+            continue
+        seen.add(pair.task.where)
         try:
             judge = find_judge(pair.task, model_entries)
         except RolecallError as error:

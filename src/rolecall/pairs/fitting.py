@@ -42,8 +42,9 @@ class TokenBudget:
         return None if self.max_seq_len is None else self.max_seq_len - self.reserved
 
     def __str__(self) -> str:
-        less = f' − max_out_len {self.reserved}' if self.reserved else ''
-        return f'{self.tokens} fit (max_seq_len {self.max_seq_len}{less})'
+        if not self.reserved:
+            return f'max_seq_len {self.max_seq_len}'
+        return f'max_seq_len {self.max_seq_len} − max_out_len {self.reserved} = {self.tokens} tokens'
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Step:
         return {} if self.cut is None else {'truncated': self.cut.details}
 
 
-_NOT_COUNTED = 'not known here whether this fits: {}, and no tokenizer of this model was found. It is sent as it is.'
+_NOT_COUNTED = 'not known here whether this fits ({}): no tokenizer of this model was found. It is sent as it is.'
 
 
 def fit(
@@ -131,7 +132,9 @@ def fit(
         requests = requests_with(shots[:kept])
         if (_count_longest(requests, count, limit) or 0) <= limit:
             dropped = len(shots) - kept
-            message = f'{dropped} of {len(shots)} examples dropped: {tokens:,} tokens with all of them, {budget}.'
+            message = (
+                f'{dropped} of {len(shots)} examples dropped: {tokens:,} tokens with all of them, budget {budget}.'
+            )
             return Step(requests, shots[:kept], shots_dropped=dropped, notes=(Note('shots_dropped', message),))
     return _cut_to_fit(requests, len(shots), count, budget)
 
@@ -169,7 +172,7 @@ def _cut_to_fit(requests: Labelled, dropped: int, count: Count, budget: TokenBud
     """The requests cut at the side that the user stated, in what all labels share; otherwise the row is too long."""
     limit = budget.tokens or 0
     without = ' without examples' if dropped else ''
-    reason = f'too long: {_count_longest(requests, count, limit):,} tokens{without}, {budget}.'
+    reason = f'too long: {_count_longest(requests, count, limit):,} tokens{without}, budget {budget}.'
     too_long = Step(requests, shots_dropped=dropped, too_long=reason, notes=(Note('too_long', reason),))
     part = _find_part_to_cut([request for _, request in requests])
     if budget.truncate is None or part is None:
@@ -193,7 +196,7 @@ def _cut_to_fit(requests: Labelled, dropped: int, count: Count, budget: TokenBud
         low, high = (low, middle) if fits(middle) else (middle, high)
     cut = cut_out(high)
     after = ' after all examples' if dropped else ''
-    what = f'{high:,} of {length:,} characters cut out ({cut.side}){after}: {budget}.'
+    what = f'{high:,} of {length:,} characters cut out ({cut.side}){after}: budget {budget}.'
     return Step(
         [(label, cut.apply(request)) for label, request in requests],
         shots_dropped=dropped,

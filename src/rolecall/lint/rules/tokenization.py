@@ -186,8 +186,6 @@ def overflowing(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 yield Hit(note.message, about='row', example=excerpt(prompt.text), severity='error')
             elif note.kind in ('shots_dropped', 'truncated'):
                 yield Hit(note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped)
-            elif note.kind == 'not_counted':
-                yield Hit(note.message, about=note.kind, severity='info')
 
 
 TOKEN_RULES = (
