@@ -12,6 +12,7 @@ entry points are read when a name is not built in, so neither costs anything at 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,14 +101,24 @@ class Registry(Mapping[str, T]):
     """
 
     def __init__(
-        self, kind: str, builtins: Mapping[str, str | T], *, spelling: Callable[[str], str] | None = None
+        self,
+        kind: str,
+        builtins: Mapping[str, str | T],
+        *,
+        spelling: Callable[[str], str] | None = None,
+        is_ours: Callable[[str], bool] | None = None,
     ) -> None:
-        """`spelling` reduces a name to what matters in it, where several spellings mean one part."""
+        """`spelling` reduces a name to what matters in it, where several spellings mean one part.
+
+        `is_ours` says which classes of OpenCompass or AISBench stand for ours even where the class itself is at hand
+        (`load_config(…, foreign='real')`): all, unless it is given.
+        """
         self.kind = kind
         self.plural = f'{kind}s'
         self.group = f'rolecall.{self.plural.replace(" ", "_")}'
         self._builtins = builtins
         self._spelling = spelling or str
+        self._is_ours = is_ours or (lambda name: True)
         self._names = {self._spelling(name): name for name in reversed(tuple(builtins))}
 
     def __getitem__(self, name: str) -> T:
@@ -130,7 +141,9 @@ class Registry(Mapping[str, T]):
     def builtin_name(self, given: object) -> str | None:
         """The built-in that a config's type stands for; None if it is something else. Imports nothing."""
         name = bare_name(given)
-        if name is None or name in self._builtins:
+        if name is None or self._stands_for_itself(given):
+            return None
+        if name in self._builtins:
             return name
         return self._names.get(self._spelling(name))
 
@@ -139,8 +152,8 @@ class Registry(Mapping[str, T]):
         path = _path_of(given)
         if given is None or path == '':
             raise ConfigError(Problem(where, f'no {self.kind} is named.', self._remedy('')))
-        if path is None:
-            return Part(part_name(given), given, '')
+        if path is None or self._stands_for_itself(given):
+            return Part(part_name(given), given, '' if path is None else path)
         name = self.builtin_name(given)
         if name is not None:
             return Part(name, self[name], 'rolecall')
@@ -189,6 +202,11 @@ class Registry(Mapping[str, T]):
             raise ConfigError(problems)
         return made
 
+    def _stands_for_itself(self, given: object) -> bool:
+        """Whether this is a real class or function of a reference system that is used as it is."""
+        named = isinstance(given, str) or isinstance(getattr(given, 'dotted', None), str)
+        return not named and _path_of(given) is not None and not self._is_ours(part_name(given))
+
     def plugins(self) -> tuple[Plugin, ...]:
         """What installed packages offer, by name. Nothing of it is imported."""
         return _plugins(self.group, tuple(sys.path))
@@ -200,7 +218,8 @@ class Registry(Mapping[str, T]):
             unsupported = '.' in path
             word = 'unsupported' if unsupported else 'unknown'
             cutoff = _MISSPELT if unsupported else _SIMILAR
-            raise ConfigError(Problem(where, f'{word} {self.kind} {path!r}.', self._remedy(name, cutoff)))
+            remedy = f'{self._remedy(name, cutoff)}{_offer_package(path)}'
+            raise ConfigError(Problem(where, f'{word} {self.kind} {path!r}.', remedy))
         if len(found) > 1:
             offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in found)
             what = f'two plugins offer the {self.kind} {name!r}: {offers}.'
@@ -259,6 +278,14 @@ def import_dotted(
     missing = '.'.join(parts[:-1])
     place = 'is installed' if base is None else 'is installed or lies beside the config'
     raise ConfigError(Problem(where, f'cannot import the {kind} {path!r}: no module {missing!r} {place}.', remedy))
+
+
+def _offer_package(path: str) -> str:
+    """How to use a part of an installed package as it is; nothing where that package is not installed."""
+    package, dot, _ = path.partition('.')
+    if not dot or package not in REFERENCE_SYSTEMS or importlib.util.find_spec(package) is None:
+        return ''
+    return f" {package} is installed: ROLECALL_FOREIGN=real, or load_config(path, foreign='real'), uses its own."
 
 
 def _path_of(given: object) -> str | None:

@@ -14,7 +14,7 @@ from rolecall.config.execute import Runner
 from rolecall.config.finder import read_base
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.locate import Retrace
-from rolecall.config.names import is_standard, resolve, resolve_real
+from rolecall.config.names import is_standard, resolve, resolve_real, resolve_registered
 from rolecall.config.reference import Call, Resolve
 from rolecall.config.trouble import not_a_list
 from rolecall.errors import ConfigError, Problem
@@ -75,7 +75,7 @@ class Config(Mapping[str, Any]):
 def load_config(
     path: str | Path,
     *,
-    foreign: Literal['reference', 'real'] = 'reference',
+    foreign: Literal['reference', 'real'] | None = None,
     roots: Sequence[str | Path] = (),
     resolve: Resolve = resolve,
     num_fewshot: int | None = None,
@@ -89,7 +89,8 @@ def load_config(
     """Runs a config file and returns its public names.
 
     What it imports from OpenCompass, AISBench and other packages becomes ours where `resolve` knows the name and an
-    inert `Reference` otherwise; with `foreign='real'`, the real thing where its package is installed. `roots` are
+    inert `Reference` otherwise; with `foreign='real'`, or ROLECALL_FOREIGN=real, loaders, evaluators and postprocessors
+    are the package's own where it is installed. `roots` are
     further folders in which `opencompass.configs` and `ais_bench.benchmark.configs` are looked for.
 
     >>> import tempfile
@@ -117,6 +118,7 @@ def load_config(
     if given or overrides:
         named = ', '.join([*given, *(['overrides'] if overrides else [])])
         raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
+    foreign = foreign or os.environ.get('ROLECALL_FOREIGN') or 'reference'  # type: ignore[assignment]
     if foreign not in ('reference', 'real'):
         raise ConfigError(Problem('foreign', f'{foreign!r} is no way to treat them.', "Use 'reference' or 'real'."))
     file = os.path.abspath(path)
@@ -127,6 +129,8 @@ def load_config(
     values = {name: value for name, value in public.items() if _is_data(value)}
     helpers = {name: value for name, value in public.items() if name not in values}
     _mark_local_paths(values, Path(file).parent)
+    if foreign == 'real':
+        _resolve_registered_names(values, set())
     config = Config(Path(path), values, helpers, Retrace(file, finds, folders))
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
@@ -162,6 +166,22 @@ def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
 
     for value in config.values():
         mark(value)
+
+
+def _resolve_registered_names(value: Any, seen: set[int]) -> None:
+    """Replace bare names of postprocessors and evaluators by what an installed package registers under them."""
+    if not isinstance(value, dict | list | tuple) or id(value) in seen:
+        return
+    seen.add(id(value))
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        named = inner.get('type') if isinstance(inner, dict) else inner
+        found = resolve_registered(key, named) if type(named) is str and '.' not in named else None
+        if found is not None and isinstance(inner, dict):
+            inner['type'] = found
+        elif found is not None and isinstance(value, dict):
+            value[key] = found
+    for inner in list(value.values()) if isinstance(value, dict) else value:
+        _resolve_registered_names(inner, seen)
 
 
 def _is_data(value: object) -> bool:

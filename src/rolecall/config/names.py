@@ -9,7 +9,16 @@ from rolecall.prompts.template import TEMPLATES
 from rolecall.registry import REFERENCE_SYSTEMS
 from rolecall.retrievers.build import RETRIEVERS
 
-__all__ = ['CONFIG_PACKAGES', 'FOREIGN', 'OURS', 'is_foreign', 'is_standard', 'resolve', 'resolve_real']
+__all__ = [
+    'CONFIG_PACKAGES',
+    'FOREIGN',
+    'OURS',
+    'is_foreign',
+    'is_standard',
+    'resolve',
+    'resolve_real',
+    'resolve_registered',
+]
 
 CONFIG_PACKAGES = ('opencompass.configs', 'ais_bench.benchmark.configs')
 """Packages of config files. They are read as files wherever they lie, and never imported."""
@@ -68,15 +77,40 @@ def resolve(dotted: str, /) -> object | None:
 
 
 def resolve_real(dotted: str, /) -> object | None:
-    """The real object of an installed package, else ours, else None. Imports the package, whatever that costs."""
-    if dotted.endswith('.read_base'):
-        return resolve(dotted)
+    """Ours for templates, retrievers and inferencers, else the real object of an installed package, else None.
+
+    Imports the package, whatever that costs.
+    """
+    ours = resolve(dotted)
+    if ours is not None:
+        return ours
     module, _, name = dotted.rpartition('.')
     try:
         owner: object = importlib.import_module(module)
         if not hasattr(owner, name):
             return importlib.import_module(dotted)
-    except ImportError:
-        return resolve(dotted)
+    except Exception:  # a package may fail to import in any way; its name then stays a reference
+        return None
     found: object = getattr(owner, name)
     return found
+
+
+_REGISTERED = {
+    'evaluator': 'ICL_EVALUATORS',
+    'pred_postprocessor': 'TEXT_POSTPROCESSORS',
+    'dataset_postprocessor': 'TEXT_POSTPROCESSORS',
+    'model_postprocessor': 'TEXT_POSTPROCESSORS',
+}
+
+
+def resolve_registered(key: str, name: str) -> object | None:
+    """What OpenCompass or AISBench registers under a bare name, for an entry under this key of a config."""
+    registry = _REGISTERED.get(key)
+    for module in ('opencompass.registry', 'ais_bench.benchmark.registry') if registry else ():
+        try:
+            found: object = getattr(importlib.import_module(module), str(registry)).get(name)
+        except Exception:  # not installed, or not importable here
+            continue
+        if found is not None:
+            return found
+    return None

@@ -59,8 +59,10 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     """
     if not isinstance(entry, Mapping):
         raise ConfigError(Problem('', f'a dataset must be a mapping, got {type(entry).__name__}.'))
-    own = getattr(entry.get('type'), 'open_dataset', None)
-    if own is not None:  # an object that knows its splits by name, as those of another harness' tasks do
+    kind = entry.get('type')
+    own = getattr(kind, 'open_dataset', None)
+    # An object that knows its splits by name, as those of another harness' tasks do. (A reference has any attribute.)
+    if own is not None and not isinstance(getattr(kind, 'dotted', None), str):
         opened: Dataset = own(base=base, data=data)
         return opened
     reader_cfg = entry.get('reader_cfg') or {}
@@ -305,5 +307,6 @@ DATASETS: Registry[OpenBuiltin] = Registry(
         **HUB_BENCHMARKS,
     },
     spelling=lambda name: name.lower().replace('_', ''),
+    is_ours=lambda name: False,
 )
 """Each opens the splits of an entry. Older spellings (`hellaswagDataset_V2`) differ in case and underscores only."""

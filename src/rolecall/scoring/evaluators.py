@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
-from rolecall.scoring.blame import ScoringError, describe_error
+from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import CODE_METRICS
 from rolecall.scoring.families import FAMILY_METRICS
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, mark_by
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
+from rolecall.scoring.user_evaluators import read_user_evaluator
 
 __all__ = ['METRICS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
+
+_ALWAYS_OURS = frozenset(
+    {'GenericLLMEvaluator', 'LMEvaluator', 'CascadeEvaluator', 'MultiTurnEvaluator', *CODE_METRICS}
+)
+"""Judges and what runs code: ours even where the class of another system is at hand."""
 
 METRICS: Registry[Callable[..., Metric]] = Registry(
     'metric',
@@ -45,6 +50,7 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         **FAMILY_METRICS,
         **CODE_METRICS,
     },
+    is_ours=lambda name: name in _ALWAYS_OURS,
 )
 """The evaluators of configs; each makes a metric."""
 
@@ -77,7 +83,7 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     _refuse_unsupported(read_entry(entry, where=where))
     read = find_entry(entry, METRICS, where=where)
     if not read.builtin:
-        return _read_user_class(read)
+        return read_user_evaluator(read)
     options = dict(read.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
@@ -128,43 +134,3 @@ def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
         return metric.mark(replace(answer, prediction=found))
 
     return replace(metric, mark=mark)
-
-
-def _read_user_class(read: Entry) -> Metric:
-    if isinstance(read.kind, Metric):
-        return read.kind
-    if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
-        return _read_user_function(read)
-    if problems := option_problems(read.kind, read, skip=0) if inspect.isclass(read.kind) else []:
-        raise ConfigError(problems)
-    try:
-        evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
-    except Exception as error:  # a user's class may raise anything
-        raise ConfigError(Problem(read.where, f'{read.name} raised {describe_error(error)}.')) from error
-    if not callable(getattr(evaluator, 'score', None)):
-        raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
-
-    def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
-        columns = {
-            'predictions': [answer.prediction for answer in answers],
-            'references': [answer.gold for answer in answers],
-            'test_set': [answer.values for answer in answers],
-        }
-        taken = inspect.signature(evaluator.score).parameters
-        result: Mapping[str, Any] = evaluator.score(**{name: columns[name] for name in taken if name in columns})
-        return result
-
-    return Metric(read.name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
-
-
-def _read_user_function(read: Entry) -> Metric:
-    if problems := option_problems(read.kind, read, skip=2):
-        raise ConfigError(problems)
-    options = dict(read.options)
-    return Metric(
-        read.name,
-        mark_by(lambda prediction, gold: read.kind(prediction, gold, **options)),
-        unit='',
-        needs_gold=False,
-        weighs=True,
-    )

@@ -50,6 +50,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
         'humaneval_postprocess_v3': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v3',
         **FAMILY_POSTPROCESSORS,
     },
+    is_ours=lambda name: False,
     spelling=lambda name: re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower(),
 )
 """`first-option`, `first_option` and `first_option_postprocess` are the same name."""

@@ -72,6 +72,10 @@ def _further_details(told: Mapping[str, Any]) -> dict[str, Any]:
     return {'returned': kept} if kept else {}
 
 
+def _unwrap(verdict: Any) -> Any:
+    return verdict[0] if isinstance(verdict, (list, tuple)) and len(verdict) == 1 else verdict
+
+
 def _find_scale(value: float, mean: float) -> float:
     """The factor from the rows' mean to the value: 100 or 1; 0 where the value is something else.
 
@@ -84,8 +88,12 @@ def _find_scale(value: float, mean: float) -> float:
 
 def _read_verdicts(details: Any, size: int) -> list[float]:
     """Each answer's `correct`, where the details have it."""
-    each = details if isinstance(details, (list, tuple)) else []
-    found: list[Any] = [one['correct'] for one in each if isinstance(one, Mapping) and 'correct' in one]
+    each = list(details.values()) if isinstance(details, Mapping) else details
+    listed = [one for one in each if isinstance(one, Mapping)] if isinstance(each, (list, tuple)) else []
+    key = next((name for name in ('correct', 'is_correct') if listed and all(name in one for one in listed)), '')
+    found: list[Any] = [_unwrap(one[key]) for one in listed] if key else []
+    if key == 'is_correct' and len(found) != size:
+        return []  # of another system, which may count otherwise
     odd = [one for one in found if not is_boolean(one) and one not in (0, 1)]
     if odd or len(found) not in (0, size):
         got = f'{odd[0]!r:.60}' if odd else f'{len(found)} in all'

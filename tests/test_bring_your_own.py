@@ -1,0 +1,169 @@
+"""Loaders, postprocessors and evaluators of others, used as they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rolecall
+from rolecall.config.files import load_config
+from rolecall.datasets import open_dataset
+from rolecall.errors import ConfigError
+from rolecall.scoring.evaluate import Scorable, build_scorer
+
+FAKE = """
+class GSM8KDataset:
+    @staticmethod
+    def load(path, **others):
+        return {'train': [{'q': 'shot', 'a': '1'}], 'test': [{'q': f'{path} {n}', 'a': str(n)} for n in range(4)]}
+
+class OddDataset:
+    def load(self, path):
+        return [{'q': 'by an instance', 'a': 'x'}]
+
+class HalfEvaluator:
+    def __init__(self, bonus=0):
+        self.bonus = bonus
+
+    def score(self, predictions, references, test_set):
+        print('noise')
+        details = {str(n): {'pred': p, 'is_correct': p == r} for n, (p, r) in enumerate(zip(predictions, references))}
+        right = sum(one['is_correct'] for one in details.values())
+        return {'half': 100 * right / len(predictions) + self.bonus, 'rows': len(test_set), 'note': 'kept', 'details': details}
+
+class AccEvaluator(HalfEvaluator):
+    pass
+
+class FailingEvaluator:
+    def score(self, predictions, references):
+        return {'error': 'lengths differ'}
+
+class HumanEvalEvaluator:
+    def score(self, predictions, references):
+        raise RuntimeError('ran code without a sandbox')
+
+def last_word(text, strip=''):
+    return text.split()[-1].strip(strip)
+"""
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """An `opencompass` that is installed, with registries of its own."""
+    package, datasets, registry = (ModuleType(f'opencompass{tail}') for tail in ('', '.datasets', '.registry'))
+    package.__path__ = []  # type: ignore[attr-defined]
+    for module in (package, datasets, registry):
+        module.__spec__ = __import__('importlib.machinery').machinery.ModuleSpec(module.__name__, None)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(FAKE, '<opencompass>', 'exec'), vars(datasets))
+    package.datasets, package.registry = datasets, registry  # type: ignore[attr-defined]
+    registry.TEXT_POSTPROCESSORS = {'my-last': datasets.last_word}  # type: ignore[attr-defined]
+    registry.ICL_EVALUATORS = {'HalfEvaluator': datasets.HalfEvaluator}  # type: ignore[attr-defined]
+    return datasets
+
+
+CONFIG = """
+from opencompass.datasets import GSM8KDataset, OddDataset, HalfEvaluator, AccEvaluator, last_word
+datasets = [dict(
+    abbr='d', type=GSM8KDataset, path='there',
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}'), inferencer=dict(type='GenInferencer')),
+    eval_cfg=dict(evaluator=dict(type=HalfEvaluator, bonus=0), pred_postprocessor=dict(type=last_word, strip='.')))]
+"""
+
+
+def written(folder: Path, text: str = CONFIG) -> Path:
+    path = folder / 'config.py'
+    path.write_text(text)
+    return path
+
+
+def test_an_installed_package_is_used_as_it_is(package: ModuleType, tmp_path: Path) -> None:
+    config = dict(load_config(written(tmp_path), foreign='real'))
+    config['models'] = [
+        {'abbr': 'm', 'type': lambda prompt: f'It is {prompt.split()[-1]}.' if '3' not in prompt else 'no.'}
+    ]
+    summary = rolecall.run_config(config, out=tmp_path / 'run')
+    card = summary.scorecards[0]
+    assert (card.metric, card.value, card.scored, card.total) == ('half', 75.0, 4, 4)
+    assert card.low is not None
+    assert card.low < 75 < (card.high or 0)
+    assert card.details['further'] == {'rows': 4.0}
+    assert card.details['returned'] == {'note': 'kept'}
+
+
+def test_the_environment_asks_for_the_same(
+    package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('ROLECALL_FOREIGN', 'real')
+    entry = load_config(written(tmp_path))['datasets'][0]
+    assert entry['type'] is package.GSM8KDataset
+    assert [row['q'] for row in open_dataset(entry).test] == [f'there {n}' for n in range(4)]
+
+
+def test_without_it_names_stay_names(package: ModuleType, tmp_path: Path) -> None:
+    entry = load_config(written(tmp_path))['datasets'][0]
+    assert repr(entry['type']) == 'opencompass.datasets.GSM8KDataset'
+
+
+def test_the_error_offers_the_installed_package(package: ModuleType, tmp_path: Path) -> None:
+    entry = load_config(written(tmp_path))['datasets'][0]
+    with pytest.raises(
+        ConfigError, match=r"opencompass is installed: ROLECALL_FOREIGN=real, or load_config\(path, foreign='real'\)"
+    ):
+        build_scorer(entry['eval_cfg'])
+
+
+def test_bare_names_are_looked_up_in_its_registries(package: ModuleType, tmp_path: Path) -> None:
+    text = CONFIG.replace('dict(type=last_word', "dict(type='my-last'").replace(
+        'dict(type=HalfEvaluator, bonus=0)', "'HalfEvaluator'"
+    )
+    scoring = load_config(written(tmp_path, text), foreign='real')['datasets'][0]['eval_cfg']
+    assert scoring['pred_postprocessor']['type'] is package.last_word
+    assert scoring['evaluator'] is package.HalfEvaluator
+
+
+def test_a_loader_that_is_a_method_gets_an_instance(package: ModuleType) -> None:
+    assert open_dataset({'type': package.OddDataset, 'path': 'x'}).test[0] == {'q': 'by an instance', 'a': 'x'}
+
+
+def test_a_class_of_the_package_goes_before_ours_of_that_name(package: ModuleType) -> None:
+    scorer = build_scorer({'evaluator': {'type': package.AccEvaluator, 'bonus': 1}})
+    assert scorer.score([Scorable(0, 'ok', 'a', 'a')]).value == 101.0
+
+
+def test_code_is_never_run_by_the_package(package: ModuleType) -> None:
+    metric = build_scorer({'evaluator': package.HumanEvalEvaluator}).metric
+    assert metric is not None
+    assert metric.name == 'pass@1'
+
+
+def test_an_error_that_an_evaluator_returns_is_told(package: ModuleType) -> None:
+    with pytest.raises(rolecall.RolecallError, match='FailingEvaluator returned an error: lengths differ'):
+        build_scorer({'evaluator': package.FailingEvaluator}).score([Scorable(0, 'ok', 'a', 'a')])
+
+
+def whole(predictions: list[str], references: list[str], **kwargs: Any) -> dict[str, float]:
+    return {'share': sum(p == r for p, r in zip(predictions, references, strict=True)) / len(predictions)}
+
+
+def number(predictions: list[str], references: list[str]) -> float:
+    return 0.25
+
+
+def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    return {'acc': float(results[0] == doc['target']), 'length': len(results[0])}
+
+
+FUNCTIONS = [(whole, 'share', 0.5), (number, 'number', 0.25), (process_results, 'process_results', 0.5)]
+
+
+@pytest.mark.parametrize(('function', 'name', 'value'), FUNCTIONS)
+def test_functions_in_the_forms_of_other_harnesses(function: Any, name: str, value: float) -> None:
+    rows = [Scorable(0, 'ok', 'a', 'a', {'target': 'a'}), Scorable(1, 'ok', 'b', 'c', {'target': 'c'})]
+    run = build_scorer({'evaluator': function}).score(rows)
+    assert (run.metric, run.value, run.scored) == (name, value, 2)
