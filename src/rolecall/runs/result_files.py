@@ -30,17 +30,18 @@ def export_results(
     format: Format = 'jsonl',  # noqa: A002  # the word for it
     dataset: str | None = None,
     model: str | None = None,
+    prompts: bool = False,
 ) -> int:
-    """Write the rows of a run, one after the other in bounded memory, and say how many there were.
+    """Write the rows of a run, one after the other in bounded memory; the result is their number.
 
-    `dataset` and `model` pick by abbr; patterns work.
+    `dataset` and `model` select by abbr; patterns work. With `prompts`, each row has the `requests` that were sent.
     """
     if format == 'parquet':
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
         with write_atomically(to) as part:
-            return _write_parquet(result_objects(run, dataset=dataset, model=model), part)
-    lines = result_lines(run, format=format, dataset=dataset, model=model)
+            return _write_parquet(result_objects(run, dataset=dataset, model=model, prompts=prompts), part, prompts)
+    lines = result_lines(run, format=format, dataset=dataset, model=model, prompts=prompts)
     if isinstance(to, (str, Path)):
         with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             written = _write(lines, stream)
@@ -55,14 +56,15 @@ def result_lines(
     format: Literal['jsonl', 'csv'] = 'jsonl',  # noqa: A002  # the word for it
     dataset: str | None = None,
     model: str | None = None,
+    prompts: bool = False,
 ) -> Iterator[str]:
     """The rows of a run as lines: one JSON object each, or CSV with the names of the columns first."""
-    objects = result_objects(run, dataset=dataset, model=model)
+    objects = result_objects(run, dataset=dataset, model=model, prompts=prompts)
     return _csv_lines(objects) if format == 'csv' else map(_json_line, objects)
 
 
 def result_objects(
-    run: str | Path, *, dataset: str | None = None, model: str | None = None
+    run: str | Path, *, dataset: str | None = None, model: str | None = None, prompts: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run as plain objects, those keys first that everybody looks at."""
     with RunReader(run) as archive:
@@ -74,7 +76,15 @@ def result_objects(
                 pattern is None or fnmatchcase(abbr, pattern)
                 for abbr, pattern in zip(pair, (dataset, model), strict=True)
             ):
-                yield from (_order_keys(result, archive) for result in archive.results(*pair))
+                for result in archive.results(*pair):
+                    values = _order_keys(result, archive)
+                    yield values | {'requests': _requests_of(result, archive)} if prompts else values
+
+
+def _requests_of(result: Result, archive: RunReader) -> list[Any]:
+    """Every request that was sent for a row, in order; null where the store has not kept one."""
+    identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
+    return [archive.request(identity) for identity in identities]
 
 
 def _refuse_unknown(what: str, pattern: str | None, known: Iterable[str]) -> None:
@@ -147,13 +157,13 @@ def _flat(value: Any) -> Any:
     return value
 
 
-def _write_parquet(objects: Iterator[dict[str, Any]], path: Path) -> int:
+def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool) -> int:
     pyarrow = needed('pyarrow', purpose='to write Parquet files', extra='data')
     parquet = needed('pyarrow.parquet', purpose='to write Parquet files', extra='data')
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
     numbers['seconds'] = pyarrow.float64()
-    keys = list(_order_keys(Result('', '', 0, 'ok')))
+    keys = [*_order_keys(Result('', '', 0, 'ok')), *(['requests'] if prompts else [])]
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.cli.options import add_pattern_options, declare_command
+from rolecall.cli.options import add_pattern_options, declare_command, fail
 
 __all__ = ['add_results']
 
@@ -19,18 +19,46 @@ def add_results(exports: Any) -> None:
         'write every row of a run',
         'Write one record per row of a run: prediction, gold answer, score and outcome.',
         '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
-        '  rolecall export results runs/first --format parquet -o rows.parquet',
+        '  rolecall export results runs/first --prompts --format parquet -o rows.parquet\n'
+        '  rolecall export results runs/first --format every-eval-ever -o shared',
     )
     parser.set_defaults(run=_results)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--format', choices=('jsonl', 'csv', 'parquet'), default='jsonl', help='default: jsonl')
+    parser.add_argument(
+        '--format',
+        choices=('jsonl', 'csv', 'parquet', 'every-eval-ever'),
+        default='jsonl',
+        help='every-eval-ever writes a folder of records in that schema (default: jsonl)',
+    )
+    parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
     add_pattern_options(parser)
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
 
 
 def _results(arguments: argparse.Namespace) -> int:
+    if arguments.format == 'every-eval-ever':
+        return _write_records(arguments)
     from rolecall.runs.result_files import export_results
 
     to = sys.stdout if arguments.output == '-' else arguments.output
-    export_results(arguments.directory, to, format=arguments.format, dataset=arguments.dataset, model=arguments.model)
+    export_results(
+        arguments.directory,
+        to,
+        format=arguments.format,
+        dataset=arguments.dataset,
+        model=arguments.model,
+        prompts=arguments.prompts,
+    )
+    return 0
+
+
+def _write_records(arguments: argparse.Namespace) -> int:
+    from rolecall.report.every_eval_ever import export_every_eval_ever
+
+    if arguments.output == '-':
+        return fail('--format every-eval-ever writes a folder: name it with -o.')
+    if arguments.dataset or arguments.model:
+        return fail('--format every-eval-ever writes the whole run; --dataset and --model do not apply.')
+    for path in export_every_eval_ever(arguments.directory, arguments.output, prompts=arguments.prompts):
+        print(path)
     return 0

@@ -1,0 +1,106 @@
+"""`rolecall export results`: prompts, Parquet and the Every Eval Ever schema, from a run on disk."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rolecall.cli.main import main
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.scorecard import Scorecard
+
+CONFIG = """
+def answer(request):
+    return request[::-1]
+models = [dict(abbr='echo', type='Function', function=answer)]
+datasets = [dict(abbr='words', type='Rows', test=[dict(q='ab', a='ba'), dict(q='cd', a='xx')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}'), inferencer=dict(type='GenInferencer', max_out_len=9)),
+    eval_cfg=dict(evaluator=dict(type='AccEvaluator')))]
+"""
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('export')
+    (folder / 'config.py').write_text(CONFIG)
+    assert main(['run', str(folder / 'config.py'), '--out', str(folder / 'first'), '--quiet']) == 0
+    return folder / 'first'
+
+
+def export(run, capsys, *options):
+    capsys.readouterr()
+    assert main(['export', 'results', str(run), *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_prompts_are_added_when_asked_for(run, capsys):
+    rows = [json.loads(line) for line in export(run, capsys, '--prompts').splitlines()]
+    assert [row['requests'] for row in rows] == [['ab'], ['cd']]
+    assert 'requests' not in json.loads(export(run, capsys).splitlines()[0])
+    assert export(run, capsys, '--prompts', '--format', 'csv').splitlines()[0].endswith(',requests')
+
+
+def test_parquet_holds_the_prompts_too(run, capsys, tmp_path):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    export(run, capsys, '--prompts', '--format', 'parquet', '-o', str(tmp_path / 'rows.parquet'))
+    table = parquet.read_table(tmp_path / 'rows.parquet').to_pylist()
+    assert [json.loads(row['requests']) for row in table] == [['ab'], ['cd']]
+    assert [row['score'] for row in table] == [1.0, 0.0]
+
+
+def test_a_run_becomes_records_of_every_eval_ever(run, capsys, tmp_path):
+    [path] = export(run, capsys, '--prompts', '--format', 'every-eval-ever', '-o', str(tmp_path)).splitlines()
+    record = json.loads(Path(path).read_text())
+    assert record['eval_library']['name'] == 'rolecall'
+    [score] = record['evaluation_results']
+    assert score['evaluation_name'] == 'words'
+    assert score['score_details']['score'] == 50.0
+    assert score['score_details']['uncertainty']['confidence_interval']['confidence_level'] == 0.95
+    assert score['metric_config']['lower_is_better'] is False
+    detailed = record['detailed_evaluation_results']
+    uuid4 = r'[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}'
+    assert re.fullmatch(rf'data/[^/]+/[^/]+/[^/]+/{uuid4}_samples\.jsonl', detailed['file_path'])
+    content = (tmp_path / detailed['file_path']).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == detailed['checksum']
+    samples = [json.loads(line) for line in content.splitlines()]
+    assert len(samples) == detailed['total_rows'] == 2
+    assert [sample['evaluation']['is_correct'] for sample in samples] == [True, False]
+    assert samples[0]['input'] == {'raw': 'ab', 'formatted': 'ab', 'reference': ['ba']}
+    assert samples[0]['output']['raw'] == ['ba']
+    assert {sample['evaluation_id'] for sample in samples} == {record['evaluation_id']}
+
+
+def test_exporting_again_gives_the_same_records(run, capsys, tmp_path):
+    first, second = (export(run, capsys, '--format', 'every-eval-ever', '-o', str(tmp_path / name)) for name in 'ab')
+    assert first.replace('/a/', '/b/') == second
+    assert Path(first.strip()).read_text() == Path(second.strip()).read_text()
+
+
+def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
+    store = Store(tmp_path / 'run')
+    rows = [
+        Result('d', 'm', 0, 'failed', reason='HTTP 500'),
+        Result('d', 'm', 1, 'ok', replies=('a', 'b'), fingerprints=('x', 'y'), score=0.5, gold=['p', 'q']),
+    ]
+    store.record_scores([Scorecard('d', 'm', 'ppl', 3.0, scored=1, total=2)], rows)
+    store.close()
+    [path] = export(tmp_path / 'run', capsys, '--format', 'every-eval-ever', '-o', str(tmp_path / 'out')).splitlines()
+    record = json.loads(Path(path).read_text())
+    assert record['evaluation_results'][0]['metric_config']['lower_is_better'] is True
+    samples = [json.loads(line) for line in Path(path.replace('.json', '_samples.jsonl')).read_text().splitlines()]
+    assert samples[0]['error'] == 'failed: HTTP 500'
+    assert samples[1]['interaction_type'] == 'multi_turn'
+    assert [message['content'] for message in samples[1]['messages']] == ['a', 'b']
+    assert samples[1]['input']['reference'] == ['p', 'q']
+
+
+@pytest.mark.parametrize(
+    ('options', 'reason'), [([], 'name it with -o'), (['-o', 'x', '--model', 'm'], 'do not apply')]
+)
+def test_records_need_a_folder_and_the_whole_run(run, capsys, options, reason):
+    assert main(['export', 'results', str(run), '--format', 'every-eval-ever', *options]) == 2
+    assert reason in capsys.readouterr().err
