@@ -108,7 +108,7 @@ def test_a_row_that_does_not_fit_without_examples_is_too_long() -> None:
         [{'question': 'w ' * 30}], prompt, ice='{question} {answer}', entry={'max_seq_len': 12}, max_out_len=2
     )
     assert (found.value, found.outcome, found.shots_dropped) == (None, 'too_long', 4)
-    assert '10 fit' in found.reason
+    assert 'max_seq_len 12 − max_out_len 2 = 10 tokens' in found.reason
 
 
 def test_the_datasets_own_limit_wins_over_the_models() -> None:

@@ -139,11 +139,10 @@ def canonical(requests: Any) -> set[str]:
     return {json.dumps(request, sort_keys=True) for request in requests}
 
 
-@pytest.mark.parametrize('at_hand', [True, False], ids=['tokenizer', 'no tokenizer'])
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=24, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(config=configs())
+@given(at_hand=st.sampled_from([True, True, True, False]), config=configs())
 def test_what_a_server_receives_is_what_is_shown(
     server: Server,
     tokenizer: Path,

@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.errors import Problem, RenderError, TemplateError
 from rolecall.prompts.multimodal import SpokenParts
-from rolecall.prompts.pieces import Origin, Piece, Row, relabel
+from rolecall.prompts.pieces import Origin, Row, relabel
 from rolecall.prompts.script import Script
 from rolecall.prompts.wording import Mode
 from rolecall.render.arrange import Note
@@ -104,9 +104,6 @@ class ChatLayout:
             if found is not None:
                 return _label_text(text, found, messages, spans)
         return [Span(text, _OWN)]
-
-    def pieces(self) -> Iterator[Piece]:
-        return self._messages.pieces()
 
     @property
     def messages(self) -> MessagesLayout:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Any, Protocol
 
 from rolecall.errors import RenderError
 from rolecall.prompts.frozen import FrozenDict
 from rolecall.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, Token, bind
-from rolecall.prompts.script import Content, content_pieces
+from rolecall.prompts.script import Content
 from rolecall.prompts.values import text_of
 from rolecall.render.spans import Message, Request, Span
 
@@ -42,9 +42,6 @@ class Layout(Protocol):
 
     def trace(self, row: Row) -> list[Span]:
         """The request for one row as spans."""
-
-    def pieces(self) -> Iterator[Piece]:
-        """Every piece, in order."""
 
     @property
     def prefix(self) -> Request:
@@ -84,9 +81,6 @@ class TextLayout:
 
     def trace(self, row: Row) -> list[Span]:
         return [Span(piece.text, piece.origin) for piece in bind(self._pieces, row) if isinstance(piece, Text)]
-
-    def pieces(self) -> Iterator[Piece]:
-        return iter(self._pieces)
 
     @property
     def is_constant(self) -> bool:
@@ -161,9 +155,6 @@ class TokensLayout:
     def trace(self, row: Row) -> list[Span]:
         return _token_spans(bind(self._pieces, row))
 
-    def pieces(self) -> Iterator[Piece]:
-        return iter(self._pieces)
-
     @property
     def prefix(self) -> list[int | str]:
         """Up to the last id before the first field: text next to a value is tokenized together with it."""
@@ -230,10 +221,6 @@ class LinesLayout:
                 first = False
         return spans + self._end.trace(row)
 
-    def pieces(self) -> Iterator[Piece]:
-        for line in (self._begin, *self._lines, self._end):
-            yield from line.pieces()
-
     @property
     def prefix(self) -> str:
         """The begin text and the constant start of the first speech (which may turn out empty)."""
@@ -257,9 +244,6 @@ class TokenLinesLayout:
 
     def trace(self, row: Row) -> list[Span]:
         return _token_spans(self._join_lines(row))
-
-    def pieces(self) -> Iterator[Piece]:
-        return chain(self._begin, *self._lines, self._end)
 
     @property
     def prefix(self) -> list[int | str]:
@@ -322,15 +306,6 @@ class MessagesLayout:
 
     def trace(self, row: Row) -> list[Span]:
         return [span for i, draft in enumerate(self._drafts) for span in _draft_spans(draft, i, row)]
-
-    def pieces(self) -> Iterator[Piece]:
-        for draft in self._drafts:
-            yield from content_pieces(draft.content)
-
-    @property
-    def drafts(self) -> tuple[MessageDraft, ...]:
-        """The messages with unfilled fields."""
-        return self._drafts
 
     @property
     def prefix(self) -> list[Message]:
