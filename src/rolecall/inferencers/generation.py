@@ -16,7 +16,7 @@ from rolecall.program import InferMode
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
 
-__all__ = ['ChatInferencer', 'GenInferencer', 'MultiTurnGenInferencer', 'SCInferencer']
+__all__ = ['ChatInferencer', 'GenInferencer', 'MultiTurnGenInferencer', 'RepeatsInferencer', 'SCInferencer']
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,21 @@ class GenInferencer:
             return _conclude(reply.text, step, [reply])
         replies = await _draw(step, self.sampling, self.samples, ask)
         return _conclude([reply.text for reply in replies], step, replies)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatsInferencer:
+    """Several answers to one question that are scored together, as `{'replies': [...]}`."""
+
+    needs: ClassVar[tuple[str, ...]] = ('generate',)
+    sampling: Sampling = field(default_factory=Sampling)
+    samples: int = 1
+
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
+        """Ask about one row and conclude."""
+        step = only_step(pair, row, picked)
+        replies = await _draw(step, self.sampling, self.samples, ask)
+        return _conclude({'replies': [reply.text for reply in replies]}, step, replies)
 
 
 @dataclass(frozen=True, slots=True)

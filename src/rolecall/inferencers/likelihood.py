@@ -23,7 +23,7 @@ from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.retrievers import Picked
 
-__all__ = ['CLPInferencer', 'LLInferencer']
+__all__ = ['CLPInferencer', 'LLInferencer', 'LikelihoodInferencer']
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,31 @@ class LLInferencer:
             found.append(boundary_by_place(one, at, 'cont') if at >= 0 else None)
         placed = [boundary for boundary in found if boundary is not None]
         return placed if len(placed) == len(scored) else boundary_by_ending(scored)
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodInferencer:
+    """The log-likelihood of every continuation after its context, as a list of [log-likelihood, is_greedy]."""
+
+    needs: ClassVar[tuple[str, ...]] = ('score',)
+
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
+        """Ask about one row and conclude. Whether a continuation is greedy is None where the model does not say."""
+        step = only_step(pair, row, picked)
+        scored = await ask.score(requests_of(step))
+        places = pair.answers_at(row, step)
+        sums: list[list[float | None]] = []
+        shown = []
+        for (label, request), one in zip(step.requests, scored, strict=True):
+            at = places.get(label, 0)
+            boundary = boundary_by_place(one, at, 'sep') if at else Boundary(0, 'all', 0)
+            if boundary is None:
+                raise RenderError('this model does not say where its tokens stand, so a continuation has no beginning.')
+            log = math.fsum(value for value in one.logprobs[boundary.token :] if value is not None)
+            sums.append([log, None])
+            text = text_of_request(request)
+            shown.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(one, text)})
+        return Prediction(sums, details={**step.details, 'continuations': shown}, shots_dropped=step.shots_dropped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ INFERENCER_KINDS: dict[str, Kind] = {
     'GenInferencer': 'gen',
     'ParallelGenInferencer': 'gen',
     'LMMGenInferencer': 'gen',
+    'RepeatsInferencer': 'gen',
     'SCInferencer': 'gen',
     'CLPInferencer': 'choices',
     'LikelihoodInferencer': 'choices',
@@ -55,6 +56,7 @@ INFERENCERS: Registry[Any] = Registry(
             ),
             f'{_GENERATION}:GenInferencer',
         ),
+        'RepeatsInferencer': f'{_GENERATION}:RepeatsInferencer',
         'SCInferencer': f'{_GENERATION}:SCInferencer',
         **dict.fromkeys(
             ('MultiTurnGenInferencer', 'ChatInferencer', 'ParallelChatInferencer'),
@@ -64,6 +66,7 @@ INFERENCERS: Registry[Any] = Registry(
         'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
         'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
         'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
+        'LikelihoodInferencer': 'rolecall.inferencers.likelihood:LikelihoodInferencer',
     },
 )
 

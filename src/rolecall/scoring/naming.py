@@ -13,6 +13,10 @@ from rolecall.registry import Registry, part_name
 __all__ = ['Entry', 'find_entry', 'option_problems', 'read_entry']
 
 
+_METHODS = ('score', 'mark', 'build_metric')
+"""What an evaluator that is an object may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A config entry: the object or name, its short name, its options, and its place in the config."""
@@ -32,7 +36,8 @@ def read_entry(entry: Any, *, where: str = '') -> Entry:
     """
     options = {key: value for key, value in entry.items() if key != 'type'} if isinstance(entry, Mapping) else {}
     kind = entry.get('type') if isinstance(entry, Mapping) else entry
-    if not kind or not (isinstance(kind, str) or callable(kind) or hasattr(kind, 'score') or hasattr(kind, 'mark')):
+    usable = isinstance(kind, str) or callable(kind) or any(hasattr(kind, one) for one in _METHODS)
+    if not kind or not usable:
         raise ConfigError(
             Problem(where, f"expected a name, a function or a dict with 'type', got {entry!r:.80}.", "Add type='…'.")
         )

@@ -23,6 +23,9 @@ def read_user_evaluator(read: Entry) -> Metric:
     """The metric of an object, a class or a function that is not one of ours."""
     if isinstance(read.kind, Metric):
         return read.kind
+    if callable(getattr(read.kind, 'build_metric', None)):
+        built: Metric = read.kind.build_metric()
+        return built
     if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
         return _read_function(read)
     if problems := option_problems(read.kind, read, skip=0) if inspect.isclass(read.kind) else []:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.lm_eval import CATALOGUE, SUFFIXES
+from rolecall.config.lm_eval.metric import TaskEvaluator
 from rolecall.config.lm_eval.program import LmTemplate
 from rolecall.config.lm_eval.rows import LmRows
 from rolecall.config.lm_eval.shots import ShotSampler
@@ -44,16 +45,17 @@ def load_tasks(
 
 
 def _entry(task: LmTask) -> dict[str, Any]:
-    template = LmTemplate(task)
+    template, rows = LmTemplate(task), LmRows(task)
     return {
         'abbr': task.name,
-        'type': LmRows(task),
+        'type': rows,
         'infer_cfg': {
             'prompt_template': template,
             'ice_template': template,
             'retriever': ShotSampler(task),
             'inferencer': _inferencer(task),
         },
+        'eval_cfg': {'evaluator': TaskEvaluator(rows)},
     }
 
 
@@ -69,7 +71,8 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
     stops = [until] if isinstance(until, str) else list(until or ())
     others = {key: value for key, value in given.items() if key not in sampling}
     return {
-        'type': 'GenInferencer',
+        'type': 'RepeatsInferencer' if task['repeats'] > 1 else 'GenInferencer',
+        **({'num_return_sequences': task['repeats']} if task['repeats'] > 1 else {}),
         'max_out_len': length,
         'stopping_criteria': [stop for stop in stops if stop],
         **sampling,

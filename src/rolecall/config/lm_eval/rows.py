@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rolecall.config.lm_eval.functions import call_function
 from rolecall.config.lm_eval.stand_ins import RowTable
-from rolecall.config.lm_eval.task import LmTask
+from rolecall.config.lm_eval.task import LmTask, Row
 from rolecall.config.lm_eval.task_file import Function
 from rolecall.datasets import EMPTY, Dataset, FileOptions, ListRows, Reader, Rows, open_file
 from rolecall.datasets.folders import find_all, open_files, open_path
@@ -26,6 +26,12 @@ class LmRows:
     """Opens a task's rows."""
 
     task: LmTask
+    _first: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def first_row(self) -> Row | None:
+        """The first row that is asked about, once the rows are open: lm-eval decides by it what the fields mean."""
+        return self._first[0] if self._first else None
 
     def open_dataset(self, *, base: Path | None, data: Mapping[str, Any] | None) -> Dataset:
         """The rows that are asked about, and those that examples come from."""
@@ -36,6 +42,7 @@ class LmRows:
             if split not in (data or {}):
                 raise DataError(self._missing(split, f'given are {", ".join(map(repr, data or ()))}.'))
         test = self._process(self._split(task.eval_split, base, data), task.get('process_docs'))
+        self._first[:] = [next(iter(test), None)]
         train: Rows = EMPTY
         if task.num_fewshot:
             train = self._shot_pool(base, data)
