@@ -12,7 +12,9 @@ from rolecall.registry import part_name
 __all__ = ['JUDGE', 'REPLY', 'made_rows']
 
 FIELD = re.compile(r'\{([^{}]+)\}')
-MEDIA = '<AIS_TEXT_START>made-up question {n}<AIS_CONTENT_TAG><AIS_IMAGE_START>pic{n}.jpg<AIS_CONTENT_TAG>'
+MEDIA = (
+    '<AIS_TEXT_START>made-up question {n}<AIS_CONTENT_TAG><AIS_IMAGE_START>https://example.org/{n}.jpg<AIS_CONTENT_TAG>'
+)
 REPLY = 'The answer is (A). So \\boxed{A}. ANSWER: A\n```python\ndef f(x):\n    return x\n```\n1'
 JUDGE = 'A\nCORRECT\nRating: [[7]]\n[[A]]\n{"score": 7, "综合得分": 7}'
 
@@ -133,4 +135,10 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'DS1000Evaluator': {'code_context': 'def test_execution(solution): assert solution'},
 }  # fmt: skip
 """The columns that an evaluator reads besides the gold answer, or the gold answer where it has a form of its own."""
-GOLDS: dict[str, Any] = {}
+GOLDS: dict[str, Any] = {
+    'Gsm8kEvaluator': 'So it is 1.\n#### 1',
+    'LongBenchRetrievalEvaluator': ['Paragraph 1'],
+    'LongBenchClassificationEvaluator': {'answers': ['A'], 'all_classes': ['A', 'B']},
+    'DropOpenAIEvaluator': 'A|B',
+    'AGIEvalEvaluator': 'A',
+}

@@ -10,6 +10,7 @@ import lzma
 import pickle
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -356,3 +357,42 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, 'pyarrow', None)
     with pytest.raises(MissingExtraError, match=r'rolecall\[data\]'):
         list(open_file(put(tmp_path, name, content)))
+
+
+def test_a_table_of_very_many_columns_takes_linear_time(tmp_path: Path) -> None:
+    names = [f'c{number}' for number in range(100_000)]
+    path = tmp_path / 'wide.csv'
+    path.write_text(','.join(names) + '\n' + ','.join(['1'] * 100_000) + '\n')
+    before = time.monotonic()
+    assert len(open_file(path)[0]) == 100_000
+    path.write_text(','.join([*names, 'c5']) + '\n')
+    with pytest.raises(DataError, match="duplicate column in the header: 'c5'"):
+        open_file(path)
+    path.write_text(','.join(names) + '\n1\n')
+    with pytest.raises(DataError, match='1 field, expected 100000'):
+        open_file(path)[0]
+    assert time.monotonic() - before < 10
+
+
+@pytest.mark.parametrize('suffix', ['.gz', '.xz', '.bz2', '.zip'])
+@pytest.mark.parametrize('kind', ['jsonl', 'json', 'csv', 'txt'])
+def test_a_decompression_bomb_is_refused(
+    kind: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('rolecall.datasets.compression._ALWAYS_FINE', 4 << 20)
+    path = tmp_path / f'bomb.{kind}{suffix}'
+    content = b'a' * (30 << 20) if kind == 'csv' else b' ' * (30 << 20)
+    if suffix == '.zip':
+        with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(f'bomb.{kind}', content)
+    else:
+        pack = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress}[suffix]
+        path.write_bytes(pack(content))
+    with pytest.raises(DataError, match='decompression bomb. If the data is right, unpack the file first'):
+        len(open_file(path))
+
+
+def test_data_that_packs_well_is_read(tmp_path: Path) -> None:
+    path = tmp_path / 'rows.jsonl.gz'
+    path.write_bytes(gzip.compress(b'{"question": "what is one plus one?", "answer": "2"}\n' * 100_000))
+    assert len(open_file(path)) == 100_000

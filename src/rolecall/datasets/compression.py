@@ -16,6 +16,9 @@ from rolecall.errors import DataError, MissingExtraError
 __all__ = ['COMPRESSED', 'extra_module', 'open_plain', 'plain_path', 'plain_suffix']
 
 COMPRESSED = ('.gz', '.bz2', '.xz', '.zip', '.zst')
+_ALWAYS_FINE = 256 << 20
+_LARGEST_RATIO = 200
+"""Text that packs better than this is no data: repeated rows pack to about one in a hundred."""
 
 
 def plain_suffix(path: Path) -> str:
@@ -36,7 +39,7 @@ def open_plain(path: Path) -> Iterator[IO[bytes]]:
     """The file's bytes as a stream, decompressed on the way; errors name the file."""
     try:
         with _open_stream(path) as stream:
-            yield stream
+            yield _bound(stream, path) if path.suffix.lower() in COMPRESSED else stream
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, 'strerror', None) or error
         raise DataError(f'{path}: cannot read: {reason}.') from error
@@ -57,6 +60,33 @@ def plain_path(path: Path, owner: object) -> Path:
         with open_plain(path) as stream:
             shutil.copyfileobj(stream, copy)
     return Path(copy.name)
+
+
+class _Unpacked(io.RawIOBase):
+    """An unpacked stream that ends with an error where it grows out of all proportion to its file."""
+
+    def __init__(self, stream: IO[bytes], packed: int) -> None:
+        self._stream = stream
+        self._packed = packed
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        self._read += len(block)
+        if self._read > max(_ALWAYS_FINE, _LARGEST_RATIO * self._packed):
+            raise OSError(
+                f'it unpacks to more than {self._read >> 20:,} MB from {max(self._packed >> 20, 1):,} MB, like a '
+                'decompression bomb. If the data is right, unpack the file first'
+            )
+        return len(block)
+
+
+def _bound(stream: IO[bytes], path: Path) -> IO[bytes]:
+    return io.BufferedReader(_Unpacked(stream, path.stat().st_size), 1 << 16)
 
 
 @contextmanager

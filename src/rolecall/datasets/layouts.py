@@ -12,7 +12,18 @@ from rolecall.datasets.arrow import open_hub
 from rolecall.datasets.folders import find, open_folder
 from rolecall.datasets.formats import FileOptions, open_file
 from rolecall.datasets.ranges import apply_range
-from rolecall.datasets.rows import WHOLE, FilteredRows, LabelledRows, ListRows, MappedRows, Row, Rows, Splits, select
+from rolecall.datasets.rows import (
+    WHOLE,
+    FilteredRows,
+    LabelledRows,
+    ListRows,
+    MappedRows,
+    Row,
+    Rows,
+    Splits,
+    list_names,
+    select,
+)
 from rolecall.errors import ConfigError, DataError, Problem
 
 __all__ = [
@@ -159,7 +170,7 @@ def _expand(expand: Callable[[Row, int], Iterable[Row]], record: Row, number: in
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f'{path}: record {number} has an unexpected layout ({type(error).__name__}: {error}).\n'
-            f'  Its columns: {", ".join(map(str, record))}.'
+            f'  Its columns: {list_names(record)}.'
         ) from error
 
 

@@ -10,13 +10,14 @@ import io
 import json
 import os
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from rolecall.datasets.compression import open_plain, plain_path
-from rolecall.datasets.rows import Row, resolve_index
+from rolecall.datasets.rows import Row, list_names, resolve_index
 from rolecall.errors import DataError
 
 __all__ = ['FileRows', 'JsonLines', 'OnError', 'Table', 'TextLines', 'table_columns', 'whole_file_remedy']
@@ -243,9 +244,9 @@ def table_columns(path: Path, table: Table) -> tuple[str, ...]:
     line, _, names = first
     if isinstance(names, Exception):
         raise DataError(f'{path}:{line}: {_explain_error(names)}\n  {whole_file_remedy(names)}') from names
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(str(name) for name, count in Counter[str](names).items() if count > 1)
     if twice:
-        raise DataError(f'{path}:{line}: duplicate column in the header: {", ".join(map(repr, twice))}.')
+        raise DataError(f'{path}:{line}: duplicate column in the header: {list_names(map(repr, twice))}.')
     return tuple(names)
 
 

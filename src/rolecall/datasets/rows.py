@@ -29,6 +29,7 @@ __all__ = [
     'check_row',
     'count_rows',
     'count_skipped',
+    'list_names',
     'select',
 ]
 
@@ -183,7 +184,7 @@ class MappedRows:
         try:
             return self.change(row, index)
         except (LookupError, TypeError, ValueError, AttributeError, SyntaxError) as error:
-            columns = ', '.join(map(str, row))
+            columns = list_names(row)
             raise DataError(
                 f'{self.where}: row {index} has an unexpected layout ({type(error).__name__}: {error}).\n'
                 f'  Its columns: {columns}.'
@@ -306,3 +307,13 @@ def count_rows(count: int) -> str:
     ('1 row', '3 rows')
     """
     return f'{count} row' if count == 1 else f'{count} rows'
+
+
+def list_names(names: Iterable[object], most: int = 30) -> str:
+    """Names for a message; of very many only the first.
+
+    >>> list_names(['a', 'b']), list_names(range(100), most=2)
+    ('a, b', '0, 1, … (100 in all)')
+    """
+    listed = [str(name) for name in names]
+    return ', '.join(listed) if len(listed) <= most else f'{", ".join(listed[:most])}, … ({len(listed):,} in all)'

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from rolecall.datasets.rows import count_rows
+from rolecall.datasets.rows import count_rows, list_names
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.retrievers.retriever import ColumnReader, Picked, Row, Rows
 
@@ -143,7 +143,7 @@ def join_inputs(row: Row, index: int, split: str, reader: ColumnReader) -> str:
     except KeyError as missing:
         raise DataError(
             f'{split} row {index} has no column {missing}, which input_columns names. '
-            f'Its columns: {", ".join(map(repr, row))}.'
+            f'Its columns: {list_names(map(repr, row))}.'
         ) from None
 
 

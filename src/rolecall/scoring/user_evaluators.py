@@ -52,6 +52,9 @@ def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspe
             'test_set': [answer.values for answer in answers],
             'origin_prompt': [''] * len(answers),
         }
+        positional = [one.name for one in taken.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if 'references' not in taken and len(positional) > 1 and positional[1] not in columns:
+            columns[positional[1]] = columns['references']  # by whatever name: `gold`, `labels`
         given = ('predictions', 'references') if open_ended and 'test_set' not in taken else columns
         with printing_to_stderr:
             result = score(**{name: columns[name] for name in given if name in taken or open_ended})

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
+from rolecall.datasets.rows import list_names
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import extraction
 from rolecall.scoring.code.execution import Case, Program
@@ -223,7 +224,7 @@ def need(answer: Answer, column: str) -> str:
     """The text of a column that the tests need."""
     found = answer.values.get(column)
     if found is None:
-        there = ', '.join(map(str, answer.values)) or 'none'
+        there = list_names(answer.values) or 'none'
         raise ScoringError(f'needs the column {column!r} to test a program. The columns are: {there}.')
     return found if isinstance(found, str) else json.dumps(found)
 
