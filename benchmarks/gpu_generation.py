@@ -168,7 +168,7 @@ def main() -> None:
     for dtype in [getattr(torch, name) for name in given.dtype]:
         loaded = random_model(given.size, given.device, dtype, tokenizer=TOKENIZER)
         vocabulary = loaded.model.config.vocab_size
-        for shared in (given.shared, 0):
+        for shared in (given.shared, 0) if given.shared else (0,):
             prompts = make_prompts(given.prompts, shared, given.shared + 40 - shared, vocabulary)
             print(
                 f'\n{dtype}, {given.prompts} prompts of about {len(prompts[0].ids)} tokens, the first {shared} shared, {given.new} new tokens'

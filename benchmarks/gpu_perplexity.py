@@ -93,11 +93,11 @@ def by_question(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPr
             groups.setdefault(question[ids], []).append(ids)
         return [branch for group in groups.values() for branch in build_prefix_tree(group, longest=longest)]
 
-    transformers_scoring.grown = apart  # type: ignore[assignment]  # the same engine, told to share less
+    transformers_scoring.build_prefix_tree = apart  # type: ignore[assignment]  # the same engine, told to share less
     try:
         return [one for batch in _batches(asked, 16) for one in scorer.score(batch)], scorer.computed
     finally:
-        transformers_scoring.grown = build_prefix_tree
+        transformers_scoring.build_prefix_tree = build_prefix_tree
 
 
 def shared(loaded: LoadedModel, room: int, asked: Sequence[Sequence[TokenPrompt]]) -> tuple[list[Scored], int]:

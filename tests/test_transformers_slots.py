@@ -21,6 +21,8 @@ from rolecall.models.transformers.slots import find_obstacle  # noqa: E402
 from rolecall.models.transformers.weights import LoadedModel  # noqa: E402
 
 VOCABULARY = 300
+DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
+"""On CUDA, steps are captured graphs with kernels of their own; elsewhere the same steps run one by one."""
 SIZES: dict[str, Any] = dict(
     hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=8, vocab_size=VOCABULARY,
     max_position_embeddings=512, initializer_range=0.2, bos_token_id=1, eos_token_id=2, pad_token_id=0,
@@ -49,7 +51,7 @@ def load(name: str) -> LoadedModel:
             transformers.Gemma2Config(num_key_value_heads=4, head_dim=16, **SIZES)
         ),
     }
-    return LoadedModel.of(made[name]().eval(), TOKENIZER)
+    return LoadedModel.of(made[name]().eval().to(DEVICE), TOKENIZER)
 
 
 def prompts(count: int, shared: int, *, least: int = 1, most: int = 24, seed: int = 0) -> list[TokenPrompt]:

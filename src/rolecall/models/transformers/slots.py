@@ -7,10 +7,12 @@ Because nothing moves or grows, a decoding step can be captured in a CUDA graph 
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
@@ -72,12 +74,11 @@ class Slots:
             position = (column + self.prefix.length)[:, None]
             return loaded.model(input_ids=token[:, None], position_ids=position, use_cache=False).logits[:, -1]
 
-    def layer(self, number: int, like: Any) -> tuple[Any, Any]:
-        """The tensors of a layer, of the kind of the given keys."""
+    def layer(self, number: int, key: Any, value: Any) -> tuple[Any, Any]:
+        """The tensors of a layer, made to hold keys and values like these."""
         while len(self.keys) <= number:
-            shape = (self.rows, like.shape[1], self.columns, like.shape[3])
-            self.keys.append(like.new_zeros(shape))
-            self.values.append(like.new_zeros(shape))
+            for held, like in ((self.keys, key), (self.values, value)):
+                held.append(like.new_zeros((self.rows, like.shape[1], self.columns, like.shape[3])))
         return self.keys[number], self.values[number]
 
 
@@ -89,7 +90,7 @@ class _Filling:
     rows: Any
 
     def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
-        keys, values = self.slots.layer(layer, key)
+        keys, values = self.slots.layer(layer, key, value)
         width = key.shape[2]
         keys[self.rows, :, :width] = key
         values[self.rows, :, :width] = value
@@ -105,14 +106,17 @@ class _Decoding:
 
     def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
         torch = import_hf_package('torch')
-        keys, values = self.slots.layer(layer, key)
+        keys, values = self.slots.layer(layer, key, value)
+        scale = query.shape[3] ** -0.5 if scale is None else scale
+        if query.is_cuda and (kernels := _load_kernels()) is not None:
+            prefix = self.slots.prefix.layers[layer] if self.slots.prefix.length else None
+            return kernels.attend(query, key, value, keys, values, self.column, prefix, scale)
         every = torch.arange(query.shape[0], device=query.device)
         keys[every, :, self.column] = key[:, :, 0]
         values[every, :, self.column] = value[:, :, 0]
         rows, heads, _, width = query.shape
         groups = key.shape[1]
         grouped = query.reshape(rows, groups, heads // groups, width)
-        scale = width**-0.5 if scale is None else scale
         seen = torch.arange(keys.shape[2], device=query.device) <= self.column[:, None]
         own = torch.matmul(grouped, keys.transpose(2, 3)).float() * scale
         own = own.masked_fill(~seen[:, None, None, :], float('-inf'))
@@ -140,7 +144,7 @@ class _Reading:
 
     def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
         torch = import_hf_package('torch')
-        kept = (key[0], value[0])
+        kept = (key[0].contiguous(), value[0].contiguous())
         if self.before.length:
             keys, values = self.before.layers[layer]
             kept = (torch.cat([keys, key[0]], 1), torch.cat([values, value[0]], 1))
@@ -237,6 +241,15 @@ def _register() -> None:
     if _NAME not in transformers.AttentionInterface().valid_keys():
         transformers.AttentionInterface.register(_NAME, _attention)
         transformers.AttentionMaskInterface.register(_NAME, _no_mask)
+
+
+@cache
+def _load_kernels() -> Any:
+    """The Triton kernels; None where Triton is not installed or too old."""
+    try:
+        return importlib.import_module('rolecall.models.transformers.slot_kernels')
+    except (ImportError, AttributeError):
+        return None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
