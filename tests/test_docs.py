@@ -12,13 +12,15 @@ import pytest
 
 import rolecall
 
+SOURCE = Path(rolecall.__file__).parent
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / 'README.md', *(ROOT / 'docs').glob('*.md')])
 EXECUTED_WITH_THEIR_FILES = ('configs.md',)  # by tests/test_config_files.py
 MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(rolecall.__path__, 'rolecall.')
-    if not module.name.endswith('__main__')
+    '.'.join(file.relative_to(SOURCE.parent).with_suffix('').parts).removesuffix('.__init__')
+    for file in SOURCE.rglob('*.py')
+    if '>>> ' in file.read_text(encoding='utf-8')
+)
 )
 
 
