@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 import re
 from pathlib import Path
 
@@ -20,7 +19,6 @@ MODULES = sorted(
     '.'.join(file.relative_to(SOURCE.parent).with_suffix('').parts).removesuffix('.__init__')
     for file in SOURCE.rglob('*.py')
     if '>>> ' in file.read_text(encoding='utf-8')
-)
 )
 
 
