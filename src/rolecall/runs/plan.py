@@ -1,13 +1,34 @@
-"""What a run will ask, before it asks."""
+"""Planning: a run whose client only counts what it would send, how long that is, and what is known already."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import asyncio
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
+from rolecall.datasets import first
+from rolecall.datasets.rows import count_skipped
+from rolecall.errors import RenderError
+from rolecall.inferencers.inferencer import Prediction
+from rolecall.models.protocol import Reply, Sampling, Scored
+from rolecall.pairs.pair import stand_in_reply
+from rolecall.render.spans import Request
+from rolecall.retrievers import Picked
+from rolecall.runs.client.cache import request_key
+from rolecall.runs.engine import infer_row, run_blocking
+from rolecall.runs.prepare import Prepared, PreparedPair, prepare
+from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.strings import count_noun
 
-__all__ = ['PlannedPair', 'RunPlan']
+__all__ = ['PlannedPair', 'RunPlan', 'make_plan', 'plan_run']
+
+_UNSCORED = Scored((0, 0), (None, 0.0))
+"""Stands for the scores of a request: two tokens, which say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +125,222 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
 def _sum(amounts: Sequence[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if len(known) == len(amounts) else None
+
+
+def plan_run(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    rerun: Collection[str] = (),
+    data: Mapping[str, str] | None = None,
+) -> RunPlan:
+    """What a run of the config would ask, counted exactly.
+
+    `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.
+    """
+    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
+    return make_plan(prepared, out=out, rerun=rerun)
+
+
+@contextmanager
+def _open_known(out: str | Path | None) -> Iterator[RunReader | None]:
+    """The run in a directory, whose requests are known; None if there is none."""
+    if out is None or not (Path(out) / FILE).is_file():
+        yield None
+        return
+    with RunReader(out) as reader:
+        yield reader
+
+
+def make_plan(
+    prepared: Prepared, *, out: str | Path | None, rerun: Collection[str] = (), seconds: float | None = None
+) -> RunPlan:
+    """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
+    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, out, rerun, seconds))))
+
+
+async def _plan_pairs(
+    prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None
+) -> list[PlannedPair]:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    sent: set[str] = set()
+    with _open_known(out) as known:
+        return [
+            await _plan_pair(one, _CountingClient(one, _Memory(one, known, rerun), sent), prepared.limit, deadline)
+            for one in prepared.pairs
+        ]
+
+
+async def _plan_pair(
+    prepared: PreparedPair, client: _CountingClient, limit: int | None, deadline: float | None
+) -> PlannedPair:
+    total = len(prepared.pair.data.test)
+    total = total if limit is None else min(total, limit)
+    slow = deadline is not None and not prepared.pair.task.retriever.fixed
+    if slow or prepared.pair.task.inferencer.own is not None:
+        plan = _estimate(prepared, total)
+    else:
+        for number, row, picked in prepared.pair.rows(limit):
+            client.begin_row(number)
+            client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
+            if deadline is not None and time.monotonic() > deadline:
+                break
+            if number % 64 == 0:
+                await asyncio.sleep(0)  # so that Ctrl-C is heard
+        plan = client.plan(total)
+    left_out = count_skipped(prepared.pair.data.test)
+    return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total)))
+
+
+def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
+    """The plan by the first row alone, where looking at all would take long or run the user's own inferencer."""
+    requests = 0
+    for row in islice(prepared.pair.data.test, 1):
+        try:
+            step = prepared.pair.step(row, Picked(()))
+            requests = (len(step.requests) if step is not None else 0) * prepared.pair.turns(row)
+        except RenderError:
+            pass
+    times = _samples(prepared) * (2 if _normalises(prepared) else 1)
+    return PlannedPair(prepared.dataset, prepared.model.name, rows, rows * requests * times, exact=False)
+
+
+def _count_questions(prepared: PreparedPair, rows: int) -> int:
+    """How many questions a judge is asked at most: one for each answer."""
+    if prepared.scores.judge is None or not prepared.scores.scorer.needs_judge:
+        return 0
+    return _samples(prepared) * sum(_count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
+
+
+def _count_turns(prepared: PreparedPair, row: Mapping[str, Any]) -> int:
+    """How many turns of a row a model answers; none if the row cannot be worded, for then it fails."""
+    try:
+        return prepared.pair.turns(row)
+    except RenderError:
+        return 0
+
+
+def _samples(prepared: PreparedPair) -> int:
+    samples: int = getattr(prepared.inferencer, 'samples', 1)
+    return samples
+
+
+def _normalises(prepared: PreparedPair) -> bool:
+    """Whether each answer is scored once more, without its context. Where it begins shows in the first scores."""
+    return getattr(prepared.inferencer, 'normalizing_str', None) is not None
+
+
+class _Memory:
+    """What is known of the requests of a pair, less what is asked again."""
+
+    def __init__(self, prepared: PreparedPair, known: RunReader | None, rerun: Collection[str]) -> None:
+        self._known = known if known is not None and known.anything else None
+        ended = self._known.outcomes(prepared.dataset, prepared.model.name) if self._known and rerun else {}
+        self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
+
+    def knows(self, key: str, row: int) -> bool:
+        """Whether a stored reply is reused. Failed rows send only their failed requests again, others send all."""
+        if self._known is None or not self._known.knows(key):
+            return False
+        if row not in self._again:
+            return True
+        return self._again[row] == 'failed' and not self._known.failed(key)
+
+    def find_reply(self, key: str) -> Reply | Scored | None:
+        """The stored reply to a request."""
+        reply = None if self._known is None else self._known.reply(key)
+        return None if isinstance(reply, str) else reply
+
+
+class _CountingClient:
+    """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
+
+    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[str]) -> None:
+        self._prepared = prepared
+        self._memory = memory
+        self._sent = sent
+        """What was asked by rows before, of all pairs: equal requests are sent once."""
+        self._identity = dict(prepared.model.identity)
+        self._goes_on = prepared.pair.waits or _normalises(prepared)
+        """Whether what is asked later depends on the replies."""
+        self._row = self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
+        self._countable = self._exact = True
+        self.said: list[str] = []
+        self._made_up = False
+
+    def begin_row(self, number: int) -> None:
+        self._row = number
+        self._rows += 1
+        self.said = []
+        self._made_up = False
+
+    def end_row(self, prediction: Prediction) -> None:
+        self._dropped += prediction.shots_dropped
+        self._too_long += prediction.outcome == 'too_long'
+
+    async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
+        """The reply to a request: the stored one where later requests depend on it."""
+        reply = self._find(request_key(request, sampling, self._identity, sample), request)
+        if not isinstance(reply, Reply):
+            reply = Reply(stand_in_reply(None, len(self.said)))
+        self.said.append(reply.text)
+        return reply
+
+    async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
+        """The scores of requests: the stored ones where later requests depend on them."""
+        found = [self._find(request_key(request, None, self._identity), request) for request in requests]
+        return [scored if isinstance(scored, Scored) else _UNSCORED for scored in found]
+
+    def _find(self, key: str, request: Request) -> Reply | Scored | None:
+        """Count a request. The stored reply to it, where that matters for what is asked next."""
+        self._exact = self._exact and not self._made_up
+        known = self._count(key, request)
+        if not self._goes_on:
+            return None
+        reply = self._memory.find_reply(key) if known else None
+        self._made_up = self._made_up or reply is None
+        return reply
+
+    def _count(self, key: str, request: Request) -> bool:
+        """Add up one request; whether a stored reply is reused."""
+        known = self._memory.knows(key, self._row)
+        if key in self._sent:
+            return known
+        self._sent.add(key)
+        self._requests += 1
+        self._cached += known
+        tokens = self._prepared.model.count(request) if self._countable else None
+        self._countable = tokens is not None
+        self._tokens += tokens or 0
+        return known
+
+    def plan(self, rows: int) -> PlannedPair:
+        """The plan for so many rows; where not all were looked at, what they showed is taken for all."""
+        share = rows / max(1, self._rows)
+        return PlannedPair(
+            self._prepared.dataset,
+            self._prepared.model.name,
+            rows,
+            round(self._requests * share),
+            cached=round(self._cached * share),
+            input_tokens=round(self._tokens * share) if self._countable else None,
+            shots_dropped=round(self._dropped * share),
+            too_long=round(self._too_long * share),
+            exact=self._exact and self._rows == rows,
+        )
+
+
+def _price(prepared: PreparedPair, plan: PlannedPair) -> PlannedPair:
+    """The plan with what it costs at most, where the entry has a `price` for a million tokens."""
+    sampling: Sampling | None = getattr(prepared.inferencer, 'sampling', None)
+    out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
+    plan = replace(plan, output_tokens=out)
+    price = prepared.model_entry.entry.get('price')
+    if not isinstance(price, Mapping) or plan.input_tokens is None:
+        return plan
+    left = 1 - plan.cached / plan.requests if plan.requests else 0.0
+    cost = plan.input_tokens * float(price.get('input', 0)) + (out or 0) * float(price.get('output', 0))
+    return replace(plan, price=left * cost / 1e6)

@@ -29,8 +29,7 @@ from rolecall.runs.client.model_client import ModelClient, build_client
 from rolecall.runs.engine import Engine, Job, run_blocking
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.plan import RunPlan
-from rolecall.runs.planning import make_plan
+from rolecall.runs.plan import RunPlan, make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
