@@ -162,7 +162,19 @@ def test_only_known_files_are_served(client, path):
 
 def test_the_page_loads_nothing_from_elsewhere_and_stays_small(client):
     _, index = client.send('/')
-    names = ['app.js', 'lib.js', 'prompt.js', 'explore.js', 'compare.js', 'lint.js', 'runs.js', 'chinese.js', 'app.css']
+    names = [
+        'app.js',
+        'lib.js',
+        'prompt.js',
+        'explore.js',
+        'edit.js',
+        'try.js',
+        'compare.js',
+        'lint.js',
+        'runs.js',
+        'chinese.js',
+        'app.css',
+    ]
     names += ['draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js']
     texts = [index, *(client.send(f'/assets/{name}')[1] for name in names if name in SERVED)]
     assert not any('https://' in text or "from 'http" in text for text in texts)
@@ -449,3 +461,70 @@ def test_an_edited_config_is_saved_under_a_new_name_and_sends_what_was_shown(cli
 def test_a_config_is_only_saved_beside_the_original(client, name):
     status, _ = edit(client, [TEMPLATE, '</E>{q}'], to='save', name=name)
     assert status == 422
+
+
+# -- trying ------------------------------------------------------------------------------------------------------------
+
+TRIED = """
+def shout(request):
+    if 'boom' in request:
+        raise ValueError('sk-hidden-key is wrong')
+    return request.upper()
+models = [dict(abbr='loud', type='Function', function=shout, api_key='sk-hidden-key')]
+datasets = [dict(abbr='words', type='Rows', test=[dict(q='hi', a='HI'), dict(q='boom', a='')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='say {q}'), inferencer=dict(type='GenInferencer', max_out_len=9)))]
+"""
+
+
+@pytest.fixture
+def trial(tmp_path):
+    path = tmp_path / 'tried.py'
+    path.write_text(TRIED)
+    with serve_page(path) as address:
+        client = Client(*address)
+        origin = f'http://127.0.0.1:{client.port}'
+
+        def ask(name='try', **more):
+            body = {'config': 0, 'dataset': 'words', 'model': 'loud', 'row': 0, **more}
+            answer, text = client.send(
+                f'/api/{name}', method='POST', body=json.dumps(body), Origin=origin, Content_Type='application/json'
+            )
+            return answer.status, [json.loads(line) for line in text.splitlines()]
+
+        yield ask
+
+
+def test_a_prompt_is_sent_to_its_model(trial):
+    status, events = trial()
+    assert status == 200
+    assert events[-1]['reply']['text'] == 'SAY HI'
+    assert events[-1]['reply']['outcome'] == 'ok'
+    edits = [[['dataset', 'infer_cfg', 'prompt_template', 'template'], 'shout {q}']]
+    assert trial(edits=edits)[1][-1]['reply']['text'] == 'SHOUT HI'
+
+
+def test_a_model_that_fails_says_why_without_its_key(trial):
+    _, events = trial(row=1)
+    said = json.dumps(events)
+    assert 'is wrong' in said
+    assert 'sk-hidden-key' not in said
+
+
+@pytest.mark.parametrize(
+    ('more', 'reason'),
+    [({'model': 'other'}, 'no model named'), ({'number': 5}, 'no request 5'), ({'dataset': 'x'}, 'no dataset named')],
+)
+def test_only_requests_of_the_config_are_sent(trial, more, reason):
+    status, [found] = trial(**more)
+    assert status == 422
+    assert reason in found['error']
+
+
+def test_a_reply_is_kept_as_a_row_beside_the_config(trial):
+    for _ in range(2):
+        status, [found] = trial('keep', reply='HI!', request='say hi')
+        assert status == 200
+    lines = Path(found['kept']).read_text().splitlines()
+    assert [json.loads(line)['reply'] for line in lines] == ['HI!', 'HI!']
+    assert json.loads(lines[0])['q'] == 'hi'

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+import time
 
 import pytest
 
@@ -245,3 +246,27 @@ def test_axe_finds_nothing_serious_in_the_editor(browser, page, axe):
     page('#edit')
     browser.wait_for('return Boolean(document.querySelector(".prompt"))')
     assert serious_findings(browser, axe) == []
+
+
+def test_a_prompt_is_tried_with_the_embedded_model(browser, tmp_path):
+    """The reply streams in; the embedded model needs its weights on this machine."""
+    from rolecall.models.pull import kept_path
+
+    if kept_path('smollm2') is None:
+        pytest.skip('the embedded model is not on this machine (rolecall models pull smollm2)')
+    path = tmp_path / 'embedded.py'
+    path.write_text(
+        "models = [dict(abbr='smollm2', type='LlamaCpp', path='smollm2', chat_template=True, max_out_len=16)]\n"
+        "datasets = [dict(abbr='one', type='Rows', test=[dict(q='Say hello.', a='')], reader_cfg=dict(input_columns=['q'], output_column='a'),"
+        " infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template=dict(round=[dict(role='HUMAN', prompt='{q}')])), inferencer=dict(type='GenInferencer', max_out_len=16)))]\n"
+    )
+    with serve_page(path) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.wait_for('return Boolean(document.querySelector(".try button"))')
+        browser.click('.try button')
+        for _ in range(10):
+            if browser.run('return document.querySelector(".try").innerText.includes("outcome")'):
+                break
+            time.sleep(1)
+        assert browser.texts('.try .known')[0].split()[:2] == ['outcome', 'ok']
+        assert browser.texts('.try .say')[0].strip()

@@ -13,16 +13,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.lint.linter import lint_plan
 from rolecall.pairs.entries import Entries, build_entries
-from rolecall.pairs.pair import Pair
+from rolecall.pairs.pair import Pair, Preview
 from rolecall.report.run_source import PairRows
 from rolecall.strings import count_noun
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.prompts_json import preview_as_json
 
-__all__ = ['editable_fields', 'edited_prompts', 'edited_source', 'save_edited']
+__all__ = ['Edit', 'editable_fields', 'edited_pair', 'edited_prompts', 'edited_source', 'save_edited']
 
 _TEXTS = ('template', 'prompt', 'content', 'begin', 'end', 'ice_separator', 'ice_eos_token')
 _OPTIONS = {
@@ -93,9 +94,8 @@ def edited_prompts(
     """The requests of one row after the edits, their size, and what the linter finds."""
     entries = _edited_entries(document, dataset, model, edits)
     data = document.dataset(dataset)
-    task, model_entry = entries.tasks[0], entries.model_entries[0] if entries.model_entries else None
-    pair = Pair(task, model_entry, data)
-    previews = PairRows(pair, row + 1).previews(row)
+    pair, previews = _pair_of(entries, data, row)
+    model_entry = pair.model_entry
     counts = [
         model_entry.count(preview.request) if model_entry is not None and preview.request is not None else None
         for preview in previews
@@ -107,6 +107,19 @@ def edited_prompts(
         'prices': [_price(model_entry.entry if model_entry else {}, count) for count in counts],
         'findings': [asdict(finding) for finding in found if finding.severity != 'info'],
     }
+
+
+def edited_pair(
+    document: ConfigDocument, dataset: str, model: str | None, row: int, edits: Sequence[Edit]
+) -> tuple[Pair, list[Preview]]:
+    """A dataset and a model after the edits, and the requests of one row."""
+    return _pair_of(_edited_entries(document, dataset, model, edits), document.dataset(dataset), row)
+
+
+def _pair_of(entries: Entries, data: Dataset, row: int) -> tuple[Pair, list[Preview]]:
+    model_entry = entries.model_entries[0] if entries.model_entries else None
+    pair = Pair(entries.tasks[0], model_entry, data)
+    return pair, PairRows(pair, row + 1).previews(row)
 
 
 def _price(entry: Mapping[str, Any], tokens: int | None) -> float | None:

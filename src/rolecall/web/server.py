@@ -11,7 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from rolecall._version import __version__
-from rolecall.errors import ConfigError, Problem
+from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall.models.protocol import Model
 from rolecall.report.page import read_asset
 from rolecall.report.palette import plot_sheet, style_sheet
 from rolecall.views.jsonl import ascii_json
@@ -20,7 +21,8 @@ from rolecall.web.documents import ConfigDocument, diff_as_json
 from rolecall.web.editing import editable_fields, edited_prompts, edited_source, save_edited
 from rolecall.web.prompts_json import LEGEND
 from rolecall.web.run_documents import RowFilter, compare_as_json
-from rolecall.web.security import AccessRules, make_guard
+from rolecall.web.security import HEADERS, AccessRules, make_guard
+from rolecall.web.trying import Trial, keep_trial, make_trial, run_trial
 from rolecall.web.workspace import Workspace
 
 __all__ = ['make_app']
@@ -37,8 +39,8 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff', 'run', 'run_rows', 'run_row', 'run_compare'):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
-    for name in ('edit', 'save'):
-        app.router.add_post(f'/api/{name}', getattr(pages, name))
+    for name in ('edit', 'save', 'try', 'keep'):
+        app.router.add_post(f'/api/{name}', getattr(pages, f'{name}_'))
     app.router.add_get('/api/fields', pages.fields)
     app.on_cleanup.append(pages.close)
     return app
@@ -51,9 +53,12 @@ class _Pages:
         self._workspace = workspace
         self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-web')
         self._assets = _read_assets()
+        self._tried: dict[int, Model] = {}
 
     async def close(self, app: web.Application) -> None:
         self._thread.shutdown(cancel_futures=True)
+        for model in self._tried.values():
+            await model.close()
 
     async def index(self, request: web.Request) -> web.Response:
         return web.Response(text=self._assets['index.html'], content_type='text/html')
@@ -122,7 +127,7 @@ class _Pages:
 
         return await self._answer(find)
 
-    async def edit(self, request: web.Request) -> web.Response:
+    async def edit_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
         edits = _read_edits(body)
 
@@ -132,7 +137,7 @@ class _Pages:
 
         return await self._answer(work)
 
-    async def save(self, request: web.Request) -> web.Response:
+    async def save_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
         edits = _read_edits(body)
 
@@ -143,6 +148,39 @@ class _Pages:
             return {'source': source, 'saved': str(save_edited(document, source, name)) if name else None}
 
         return await self._answer(work)
+
+    async def try_(self, request: web.Request) -> web.StreamResponse:
+        """The reply to one request, as lines of JSON while it is being written."""
+        body = await _read_body(request)
+        edits = _read_edits(body)
+
+        def prepare() -> Trial:
+            document = self._workspace.document(body.get('config', 0))
+            number = body.get('number', 0)
+            return make_trial(document, body.get('dataset', ''), body.get('model'), body.get('row', 0), number, edits)
+
+        trial = await asyncio.get_running_loop().run_in_executor(self._thread, prepare)
+        self._tried[id(trial.model)] = trial.model
+        response = web.StreamResponse(headers={**HEADERS, 'Content-Type': 'application/x-ndjson'})
+        await response.prepare(request)
+        try:
+            async for event in run_trial(trial):
+                await response.write(f'{ascii_json(event)}\n'.encode())
+        except RolecallError as error:
+            await response.write(f'{ascii_json({"error": trial.redact(str(error))})}\n'.encode())
+        return response
+
+    async def keep_(self, request: web.Request) -> web.Response:
+        body = await _read_body(request)
+        if not isinstance(body.get('reply'), str):
+            raise ConfigError(Problem('reply', 'expected a text.'))
+
+        def keep() -> dict[str, Any]:
+            document = self._workspace.document(body.get('config', 0))
+            row, reply = body.get('row', 0), body['reply']
+            return {'kept': str(keep_trial(document, body.get('dataset', ''), row, reply, body.get('request')))}
+
+        return await self._answer(keep)
 
     async def run(self, request: web.Request) -> web.Response:
         return await self._answer(lambda: self._workspace.run(_number(request.query, 'run', 0)).overview())

@@ -2,6 +2,7 @@
 import { html, t, send, useAsk, useState, useEffect, useRef, useMemo, Problem, Select, Facts, countOf, number } from './lib.js';
 import { PromptView } from './prompt.js';
 import { useChosen } from './explore.js';
+import { Try } from './try.js';
 
 const GROUPS = { prompt_template: 'Prompt template', ice_template: 'Example template', retriever: 'Retriever', inferencer: 'Inferencer', meta_template: 'Meta template' };
 const keyOf = (path) => JSON.stringify(path);
@@ -96,5 +97,5 @@ export const Edit = ({ session, address, change }) => {
           ? html`<${Editor} key=${keyOf(field.path)} field=${field} value=${edits[keyOf(field.path)] ?? field.value} columns=${columns} onchange=${set(field)} />`
           : html`<label class="option" key=${keyOf(field.path)}><span>${field.label}</span><input value=${edits[keyOf(field.path)] ?? field.value} placeholder="not set" spellcheck=${false} onInput=${(event) => set(field)(event.target.value)} /></label>`))}</fieldset>`)}</section>
     <div class="content"><${Problem} error=${result.error} />
-      ${found ? html`<${PromptView} prompts=${found.prompts} legend=${session.legend} address=${{ ...address, ...where, row }} change=${change} beside=${beside} views=${[['text', t('Text')], ['json', t('JSON')]]} />` : html`<p class="note">${t('Loading …')}</p>`}</div></div>`;
+      ${found ? html`<${PromptView} prompts=${found.prompts} legend=${session.legend} address=${{ ...address, ...where, row }} change=${change} beside=${beside} above=${html`<${Try} where=${where} row=${row} number=${Number(address.n || 0)} edits=${list} request=${found.prompts[Math.min(Number(address.n || 0), found.prompts.length - 1)]?.request} />`} views=${[['text', t('Text')], ['json', t('JSON')]]} />` : html`<p class="note">${t('Loading …')}</p>`}</div></div>`;
 };

@@ -1,6 +1,7 @@
 // Explore: datasets × models × rows, and the request of one of them.
 import { html, t, ask, useAsk, useEndless, EndlessList, Select, Problem, useKeys, useState, useEffect, countOf } from './lib.js';
 import { PromptView } from './prompt.js';
+import { Try } from './try.js';
 
 export const useChosen = (session, address) => {
   const config = session.configs[Number(address.config || 0)] || session.configs[0];
@@ -47,6 +48,6 @@ export const Explore = ({ session, address, change }) => {
       <p class="keys"><kbd>j</kbd> <kbd>k</kbd> ${t('Rows')} · <kbd>[</kbd> <kbd>]</kbd> ${t('Model')} · <kbd>/</kbd> ${t('Search')} · <kbd>?</kbd> ${t('Keyboard')}</p>
     </nav>
     <div class="content"><${Problem} error=${error} />
-      ${found ? html`<${PromptView} prompts=${found.prompts} values=${found.values} legend=${session.legend} address=${full} change=${change} query=${address.q || ''} />` : error ? null : html`<p class="note">${t('Loading …')}</p>`}
+      ${found ? html`<${PromptView} prompts=${found.prompts} values=${found.values} legend=${session.legend} address=${full} change=${change} query=${address.q || ''} above=${model ? html`<${Try} where=${{ config: Number(address.config || 0), dataset: dataset.abbr, model: model.abbr }} row=${row} number=${Number(address.n || 0)} edits=${[]} request=${found.prompts[Number(address.n || 0)]?.request} />` : null} />` : error ? null : html`<p class="note">${t('Loading …')}</p>`}
     </div></div>`;
 };
