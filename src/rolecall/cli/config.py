@@ -29,9 +29,14 @@ def add_config(commands: Any) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     from rolecall.config.files import load_config
     from rolecall.config.printing import format_config
+    from rolecall.redaction import mask_config
     from rolecall.strings import printable
 
     if Path(arguments.config).suffix not in ('.py', ''):
         return fail(f'{arguments.config}: not a config; configs are Python files.')
-    print(printable(format_config(load_config(arguments.config), style='json' if arguments.json else 'python')))
+    print(
+        printable(
+            format_config(mask_config(load_config(arguments.config)), style='json' if arguments.json else 'python')
+        )
+    )
     return 0

@@ -7,16 +7,17 @@ import hashlib
 import inspect
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, get_args
 
 from rolecall.checking import OptionReader
-from rolecall.models.http.connection import run_together
+from rolecall.models.http.connection import redact_reply, run_together
 from rolecall.models.protocol import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
 from rolecall.models.token_counter import TokenCounter
+from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.registry import import_dotted
 from rolecall.render.spans import Request
 
@@ -60,6 +61,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         revision=revision,
         max_seq_len=max_seq_len,
         counter=TokenCounter(entry),
+        secrets=find_secrets(entry),
     )
 
 
@@ -85,6 +87,7 @@ class FunctionModel:
         revision: str | None = None,
         max_seq_len: int | None = None,
         counter: TokenCounter | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.capabilities = Capabilities(score=score is not None, chat=chat, media=True, tools=True, prefill=True)
@@ -96,6 +99,7 @@ class FunctionModel:
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
         self._counter = counter or TokenCounter({})
+        self._redactor = Redactor({*secrets, *environment_secrets()})
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -143,6 +147,10 @@ class FunctionModel:
         """The number of input tokens, if the entry names a tokenizer."""
         return self._counter.count(request)
 
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the function returns or raises them."""
+        self._redactor = Redactor({*self._redactor.secrets, *secrets})
+
     async def close(self) -> None:
         """End the threads."""
         if self._pool is not None:
@@ -162,7 +170,7 @@ class FunctionModel:
             raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
         for wrong in _reply_problems(reply):
             raise ModelError(f'{self.name}: the function returned a Reply {wrong}.')
-        return reply
+        return redact_reply(reply, self._redactor)
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result. Anything it raises becomes a `ModelError`: the row fails and the run continues."""
@@ -178,9 +186,11 @@ class FunctionModel:
             return came
         error = came.error
         if isinstance(error, ModelError):
+            error.args = tuple(map(self._redactor.redact_value, error.args))
             raise error
         transient = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
-        raise ModelError(f'{self.name}: {type(error).__name__}: {error}', transient=transient) from error
+        why = self._redactor.redact(f'{type(error).__name__}: {error}')
+        raise ModelError(f'{self.name}: {why}', transient=transient) from error
 
     def _thread_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from rolecall.errors import ConfigError
 from rolecall.models.function import FunctionModel
 from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored
 from rolecall.models.token_counter import TokenCounter
+from rolecall.redaction import find_secrets, is_secret_name
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 from rolecall.usercode import user_code
@@ -44,7 +45,13 @@ def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model
     revision = reader.text('revision')
     reader.raise_problems()
     return OwnModel(
-        made, name=name, batch=batch, max_seq_len=max_seq_len, revision=revision, counter=TokenCounter(entry)
+        made,
+        name=name,
+        batch=batch,
+        max_seq_len=max_seq_len,
+        revision=revision,
+        counter=TokenCounter(entry),
+        secrets=find_secrets(entry),
     )
 
 
@@ -75,8 +82,11 @@ class OwnModel(FunctionModel):
         max_seq_len: int | None = None,
         revision: str | None = None,
         counter: TokenCounter | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
-        super().__init__(own.generate, name=name, max_seq_len=max_seq_len, revision=revision, counter=counter)
+        super().__init__(
+            own.generate, name=name, max_seq_len=max_seq_len, revision=revision, counter=counter, secrets=secrets
+        )
         self._own = own
         self.batch = getattr(own, 'batch', batch)
         self.max_seq_len = getattr(own, 'max_seq_len', max_seq_len)
@@ -90,7 +100,11 @@ class OwnModel(FunctionModel):
         if own is not None:
             return own
         kind = type(self._own)
-        settings = {key: value for key, value in vars(self._own).items() if isinstance(value, str | int | float | bool)}
+        settings = {
+            key: self._redactor.redact_value(value)
+            for key, value in vars(self._own).items()
+            if isinstance(value, str | int | float | bool) and not is_secret_name(key)
+        }
         return {'class': f'{kind.__module__}.{kind.__qualname__}', 'source': self.source_digest(kind), **settings}
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:

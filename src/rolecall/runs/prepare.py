@@ -22,11 +22,13 @@ from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
+from rolecall.redaction import find_secrets
 from rolecall.render.renderers import ApiRenderer
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.scores import Scores, build_scores
+from rolecall.runs.store.manifest import without_rows
 
 __all__ = ['Prepared', 'PreparedPair', 'prepare']
 
@@ -96,9 +98,11 @@ def prepare(
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
+    secrets = find_secrets(without_rows(loaded))
     for built in models.values():
-        if (restrict_media := getattr(built, 'restrict_media', None)) is not None:
-            restrict_media(folders)
+        for guard, given in (('restrict_media', folders), ('add_secrets', secrets)):
+            if callable(guarded := getattr(built, guard, None)):
+                guarded(given)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}

@@ -16,6 +16,7 @@ from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.sampling import sampling_of, stated
 from rolecall.pairs.tasks import Task
+from rolecall.redaction import Redactor, find_secrets
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.strings import count_noun
@@ -105,7 +106,7 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenA
         reader = OptionReader(entry, model_entry.abbr)
         settings, _ = read_openai_entry(entry, reader)
         reader.raise_problems()
-        body = settings.body(sampling)
+        body = Redactor(find_secrets(entry)).redact_value(settings.body(sampling))
         return body | {'model': body['model'] or model_entry.abbr}, settings
     named = [entry.get(key) for key in ('model', 'path')]
     model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), model_entry.abbr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,14 +21,15 @@ from rolecall.models.anthropic.wire import (
 )
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
-from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, redact_reply, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES, MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.models.http.secrets import Keys
 from rolecall.models.openai.entry import read_headers, read_server_address
 from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
 from rolecall.models.token_counter import TokenCounter
+from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 
@@ -97,6 +98,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         per_second=reader.limit('query_per_second'),
         proxy=reader.text('proxy'),
         max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
+        secrets=find_secrets(entry),
     )
     reader.raise_problems()
     return AnthropicModel(settings, name=name, client=client, counter=TokenCounter(entry))
@@ -135,7 +137,14 @@ class AnthropicModel:
     batch = 1
     capabilities = Capabilities(chat=True, media=True, tools=True, prefill=True)
 
-    def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+    def __init__(
+        self,
+        settings: AnthropicSettings,
+        *,
+        name: str,
+        client: HttpClient,
+        counter: TokenCounter,
+    ) -> None:
         self.name = name
         self.max_seq_len = settings.max_seq_len
         self._settings = settings
@@ -151,7 +160,9 @@ class AnthropicModel:
     @property
     def identity(self) -> Mapping[str, Any]:
         """Server, model, and what the entry adds to every request."""
-        return {'server': self._client.address.root, 'endpoint': 'messages', **self._settings.body(Sampling())}
+        sent = {'server': self._client.address.root, 'endpoint': 'messages', **self._settings.body(Sampling())}
+        hidden: dict[str, Any] = self._client.entry_redactor.redact_value(sent)
+        return hidden
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
@@ -168,6 +179,10 @@ class AnthropicModel:
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if a tokenizer is named and on this machine."""
         return self._counter.count(request)
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the server echoes them."""
+        self._client.add_secrets(secrets)
 
     def restrict_media(self, folders: Sequence[Path]) -> None:
         """Read the local files that requests name only inside these folders."""
@@ -192,7 +207,8 @@ class AnthropicModel:
         started = time.perf_counter()
         try:
             answer = await self._exchange(body, on_text)
-            return read_message(answer, seconds=time.perf_counter() - started)
+            reply = read_message(answer, seconds=time.perf_counter() - started)
+            return redact_reply(reply, self._client.redactor)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:

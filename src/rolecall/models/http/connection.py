@@ -6,12 +6,15 @@ Retries and concurrency belong to the run; a client keeps one session per event 
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import itertools
 import json
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.request import getproxies, proxy_bypass
@@ -30,22 +33,22 @@ from rolecall.models.http.body import (
     read_whole,
 )
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
+from rolecall.models.http.keys import Keys
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
-from rolecall.models.http.secrets import Keys, hide_secrets
-from rolecall.models.protocol import ModelError, OnText
+from rolecall.models.protocol import ModelError, OnText, Reply
 from rolecall.prompts.multimodal import MediaUrl
+from rolecall.redaction import Redactor, environment_secrets
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'run_together']
+__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'redact_reply', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
 _LARGE_BODY = 1 << 20
 _ERROR_BYTES = 1 << 16
 """How much of an error reply is read."""
-_SECRET_HEADERS = ('authorization', 'key', 'token', 'cookie', 'secret')
 
 MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, OverflowError)
 """What reading a malformed reply raises."""
@@ -100,6 +103,7 @@ class HttpClient:
         per_second: float | None = None,
         proxy: str | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.address = address
         self.about = f"{address.root}, model '{model}'"
@@ -110,6 +114,8 @@ class HttpClient:
         self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
         self._max_reply_bytes = max_reply_bytes
+        self.entry_redactor = Redactor({*secrets, *environment_secrets()})
+        """Replaces the secrets that are known without looking up a key."""
         self.rate_limits: Mapping[Unit, RateLimit] = {}
         """What the server announced about its limits with its last answer."""
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
@@ -205,10 +211,18 @@ class HttpClient:
         return ModelError(f'{self.about}: {what}', transient=not _is_final(package, error))
 
     def _hide(self, text: str) -> str:
-        secrets = [*self._keys.values(), *_secret_values(self._headers)]
-        if self.address.credentials is not None:
-            secrets.append(self.address.credentials[1])
-        return hide_secrets(text, secrets)
+        return self.redactor.redact(text)
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, such as those of the rest of a config."""
+        self.entry_redactor = Redactor({*self.entry_redactor.secrets, *secrets})
+        self.__dict__.pop('redactor', None)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Replaces the keys and all other secrets of the entry and the environment, wherever a server echoes them."""
+        user, password = self.address.credentials or ('', '')
+        return Redactor({*self._keys.values(), *self.entry_redactor.secrets, password or user})
 
     def _rotate_keys(self) -> Iterator[Mapping[str, str] | None]:
         """Yields the header for each key in turn, endlessly."""
@@ -228,8 +242,7 @@ class HttpClient:
                 connector=package.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300),
                 cookie_jar=package.DummyCookieJar(),
                 auto_decompress=False,
-                headers=self._headers,
-                auth=None if login is None else package.BasicAuth(*login),
+                headers=self._headers if login is None else {'Authorization': _basic_auth(*login), **self._headers},
                 timeout=package.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_SECONDS),
                 proxy=self._proxy or _proxy_for(self.address),
             )
@@ -251,6 +264,20 @@ class _RateLimiter:
         self._next = start + self._gap
         if start > now:
             await asyncio.sleep(start - now)
+
+
+def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
+    """The reply with every secret that a server echoed replaced."""
+    if not redactor.secrets:
+        return reply
+    return replace(
+        reply,
+        text=redactor.redact(reply.text),
+        reason=redactor.redact(reply.reason),
+        reasoning=redactor.redact(reply.reasoning),
+        tool_calls=redactor.redact_value(reply.tool_calls),
+        others=tuple(redact_reply(other, redactor) for other in reply.others),
+    )
 
 
 async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
@@ -282,18 +309,15 @@ def _json_default(value: object) -> object:
     raise ModelError(f'{type(value).__name__} cannot be part of a request.')
 
 
-def _secret_values(headers: Mapping[str, str]) -> Iterator[str]:
-    for name, value in headers.items():
-        if any(word in name.lower() for word in _SECRET_HEADERS):
-            yield value
-            yield value.rpartition(' ')[2]
-
-
 def _is_final(package: ModuleType, error: Exception) -> bool:
     """Whether a retry is pointless: a rejected certificate, a host name that does not exist."""
     if isinstance(error, package.ClientConnectorDNSError):
         return getattr(error.os_error, 'errno', None) == socket.EAI_NONAME
     return isinstance(error, (package.ClientConnectorCertificateError, package.ClientSSLError, package.InvalidURL))
+
+
+def _basic_auth(user: str, password: str) -> str:
+    return f'Basic {base64.b64encode(f"{user}:{password}".encode()).decode("ascii")}'
 
 
 def _proxy_for(address: Address) -> str | None:

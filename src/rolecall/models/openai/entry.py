@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ from rolecall.checking import OptionReader
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
+from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
-from rolecall.models.http.secrets import Keys
 from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.registry import part_name
@@ -151,7 +151,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     return settings, address
 
 
-def read_client(reader: OptionReader, address: Address, *, model: str) -> HttpClient:
+def read_client(reader: OptionReader, address: Address, *, model: str, secrets: Iterable[str] = ()) -> HttpClient:
     """The client that talks to the server."""
     org = reader.text('org')
     headers = {} if org is None else {'OpenAI-Organization': org}
@@ -166,6 +166,7 @@ def read_client(reader: OptionReader, address: Address, *, model: str) -> HttpCl
         per_second=reader.limit('query_per_second', 'request_rate'),
         proxy=reader.text('proxy', 'openai_proxy_url'),
         max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
+        secrets=secrets,
     )
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
-from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, redact_reply, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
@@ -32,6 +32,7 @@ from rolecall.models.protocol import (
     is_messages,
 )
 from rolecall.models.token_counter import TokenCounter
+from rolecall.redaction import find_secrets
 from rolecall.render.spans import Request
 
 __all__ = ['OpenAIModel', 'build']
@@ -48,7 +49,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     """
     reader = OptionReader(entry, name)
     settings, address = read_openai_entry(entry, reader)
-    client = read_client(reader, address, model=settings.model)
+    client = read_client(reader, address, model=settings.model, secrets=find_secrets(entry))
     reader.raise_problems()
     return OpenAIModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
@@ -58,7 +59,14 @@ class OpenAIModel:
 
     batch = 1
 
-    def __init__(self, settings: OpenAISettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+    def __init__(
+        self,
+        settings: OpenAISettings,
+        *,
+        name: str,
+        client: HttpClient,
+        counter: TokenCounter,
+    ) -> None:
         self.name = name
         self.capabilities: Capabilities = settings.capabilities
         self.max_seq_len = settings.max_seq_len
@@ -77,7 +85,9 @@ class OpenAIModel:
     @property
     def identity(self) -> Mapping[str, Any]:
         """Server, endpoint, model, and what the entry adds to every request."""
-        return {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
+        sent = {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
+        hidden: dict[str, Any] = self._client.entry_redactor.redact_value(sent)
+        return hidden
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
@@ -95,6 +105,10 @@ class OpenAIModel:
         """The number of input tokens, if the model's tokenizer is on this machine."""
         return self._counter.count(request)
 
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the server echoes them."""
+        self._client.add_secrets(secrets)
+
     def restrict_media(self, folders: Sequence[Path]) -> None:
         """Read the local files that requests name only inside these folders."""
         self._media = replace(self._media, folders=tuple(folders))
@@ -110,7 +124,8 @@ class OpenAIModel:
         started = time.perf_counter()
         try:
             answer = await self._exchange(body, on_text)
-            return read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
+            reply = read_reply(answer, seconds=time.perf_counter() - started, tags=self._settings.tags)
+            return redact_reply(reply, self._client.redactor)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 
 from rolecall.models.protocol import ModelError
 
-__all__ = ['Keys', 'hide_secrets']
+__all__ = ['Keys']
 
 _VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*')
 _SURELY_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)')
 _HEADER = re.compile(r'[\x21-\x7e]+')
-_SHORTEST = 4
 
 
 class Keys:
@@ -75,15 +74,3 @@ def _check_key(key: str) -> str:
     if key and not _HEADER.fullmatch(key):
         raise ModelError('the key cannot be sent: it contains spaces or non-ASCII characters.')
     return key
-
-
-def hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with every secret replaced by `[key]`.
-
-    >>> hide_secrets('Incorrect API key: sk-123456', ['sk-123456'])
-    'Incorrect API key: [key]'
-    """
-    for secret in secrets:
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, '[key]')
-    return text

@@ -1,0 +1,200 @@
+"""Secrets kept out of everything that is shown or stored.
+
+`find_secrets` collects the secret values of a config or a model entry: whatever a name, a header, a URL's query or its
+credentials marks as one. A `Redactor` replaces them in any text, also where they are JSON-escaped, URL-encoded or in
+base64. `mask_config` is a config for people to read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+__all__ = ['MASK', 'Redactor', 'environment_secrets', 'find_secrets', 'is_secret_name', 'mask_config']
+
+MASK = '[key]'
+_HIDDEN = '***'
+_WORDS = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+')
+_SECRET_WORDS = frozenset(
+    (
+        *('key', 'keys', 'apikey', 'apikeys', 'token', 'secret', 'secrets', 'password', 'passwd', 'passphrase', 'pwd'),
+        *('auth', 'authorization', 'credential', 'credentials', 'cookie', 'bearer', 'signature', 'sig'),
+    )
+)
+_NOT_SECRET = re.compile(
+    r'(?:bos|eos|pad|unk|sep|cls|mask|ice|image|stop|end|special|additional_special|gen_field_replace)_token'
+    r'|max_tokens?_key|key_header|token_id|.*tokens|think_tag',
+    re.IGNORECASE,
+)
+_HEADERS = re.compile(r'(?:.*_)?headers?', re.IGNORECASE)
+_PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*', re.IGNORECASE)
+"""Values of headers and queries that are words, media types, dates or versions."""
+_URL = re.compile(r'[a-z][a-z0-9+.-]*://\S+', re.IGNORECASE)
+_REFERENCE = re.compile(r'\$?[A-Z][A-Z0-9_]*')
+_SHORTEST = 4
+_SHORTEST_UNNAMED = 8
+_DEEPEST = 60
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that its value is a secret.
+
+    >>> [is_secret_name(name) for name in ('api_key', 'HF_TOKEN', 'xAuth', 'max_tokens', 'eos_token', 'monkey')]
+    [True, True, True, False, False, False]
+    """
+    if _NOT_SECRET.fullmatch(name):
+        return False
+    return any(word.lower() in _SECRET_WORDS for word in _WORDS.findall(name))
+
+
+def find_secrets(value: Any) -> set[str]:
+    """The secret values in a config or an entry; names of environment variables stand for their values.
+
+    >>> sorted(find_secrets({'url': 'https://u:pa55@h/v1?sig=abc123', 'headers': {'X-Auth': 'zzz999'}}))
+    ['abc123', 'pa55', 'zzz999']
+    """
+    return {found for written in _walk(value, secret=False, depth=0) for found in _resolve(written) if found}
+
+
+def environment_secrets() -> set[str]:
+    """The values of environment variables whose names say that they are secret."""
+    return {value for name, value in os.environ.items() if is_secret_name(name) and len(value) >= _SHORTEST_UNNAMED}
+
+
+def _walk(value: Any, *, secret: bool, depth: int) -> Iterator[str]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, str):
+        if secret:
+            yield value
+        yield from _in_urls(value)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping):
+                yield from _in_headers(inner)
+            else:
+                yield from _walk(inner, secret=secret or is_secret_name(str(name)), depth=depth + 1)
+    elif isinstance(value, (list, tuple, set)):
+        for inner in value:
+            yield from _walk(inner, secret=secret, depth=depth + 1)
+
+
+def _in_headers(headers: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in headers.items():
+        if is_secret_name(str(name)) or _looks_secret(str(value)):
+            yield str(value)
+            yield str(value).rpartition(' ')[2]  # without 'Bearer'
+
+
+def _in_urls(text: str) -> Iterator[str]:
+    for url in _URL.findall(text) if '://' in text else ():
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            continue
+        yield from filter(None, (parts.password and unquote(parts.password),))
+        if parts.username and (parts.password is None or _looks_secret(parts.username)):
+            yield unquote(parts.username)
+        for name, value in parse_qsl(parts.query):
+            if is_secret_name(name) or _looks_secret(value):
+                yield value
+
+
+def _looks_secret(value: str) -> bool:
+    return len(value) >= _SHORTEST_UNNAMED and _PLAIN.fullmatch(value) is None
+
+
+def _resolve(written: str) -> tuple[str, ...]:
+    """The value itself, or that of the environment variable it names."""
+    if _REFERENCE.fullmatch(written):
+        return (
+            os.environ.get(written.removeprefix('$'), '') or ('' if '_' in written or written == 'ENV' else written),
+        )
+    return (written,)
+
+
+class Redactor:
+    """Replaces secrets in texts, however they are written there.
+
+    >>> Redactor(['sk-"1"+ä']).redact('key sk-"1"+ä, JSON sk-\\\\"1\\\\"+ä, URL sk-%221%22%2B%C3%A4')
+    'key [key], JSON [key], URL [key]'
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self.secrets = frozenset(secret for secret in secrets if len(secret) >= _SHORTEST)
+
+    def __repr__(self) -> str:
+        return f'<redactor of {len(self.secrets)} secrets>'
+
+    @cached_property
+    def _written(self) -> tuple[str, ...]:
+        """Every way to write one of the secrets, the longest first."""
+        found = {spelling for secret in self.secrets for spelling in _spellings(secret)}
+        return tuple(sorted(found, key=len, reverse=True))
+
+    def redact(self, text: str) -> str:
+        """The text with every secret replaced by `[key]`."""
+        hits = [written for written in self._written if written in text]
+        return re.sub('|'.join(map(re.escape, hits)), MASK, text) if hits else text
+
+    def redact_value(self, value: Any) -> Any:
+        """A JSON value with every secret in its strings and names replaced."""
+        if not self.secrets:
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {self.redact_value(name): self.redact_value(inner) for name, inner in value.items()}
+        return type(value)(map(self.redact_value, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """The secret as it is, JSON-escaped, URL-encoded, and in base64 wherever it starts there."""
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield json.dumps(secret)[1:-1].replace('/', '\\/')
+    for encoded in (quote(secret, safe=''), quote(secret), quote_plus(secret)):
+        yield encoded
+        yield re.sub('%[0-9A-F]{2}', lambda found: found[0].lower(), encoded)
+    data = secret.encode('utf-8', 'surrogatepass')
+    for shift in range(3) if len(data) >= 6 else ():
+        packed = base64.b64encode(bytes(shift) + data).decode().rstrip('=')
+        # The first and the last letter may be shared with what stands before and after the secret.
+        inner = packed[(0, 2, 3)[shift] : len(packed) - ((shift + len(data)) % 3 != 0)]
+        yield inner
+        yield inner.replace('+', '-').replace('/', '_')
+
+
+def mask_config(value: Any) -> Any:
+    """A config with its secrets hidden, for people to read.
+
+    >>> mask_config({'models': [{'abbr': 'gpt', 'key': 'sk-1', 'path': 'gpt-4o'}]})
+    {'models': [{'abbr': 'gpt', 'key': '***', 'path': 'gpt-4o'}]}
+    """
+    return _mask(value, Redactor(find_secrets(value) | environment_secrets()), depth=0)
+
+
+def _mask(value: Any, redactor: Redactor, *, depth: int, secret: bool = False) -> Any:
+    if depth > _DEEPEST:
+        return _HIDDEN
+    if isinstance(value, str):
+        if secret:
+            return value if value == 'ENV' or (_REFERENCE.fullmatch(value) and '_' in value) else _HIDDEN
+        return redactor.redact(value).replace(MASK, _HIDDEN) if redactor.secrets else value
+    if isinstance(value, Mapping):
+        return {
+            name: dict.fromkeys(inner, _HIDDEN)
+            if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping)
+            else _mask(inner, redactor, depth=depth + 1, secret=secret or is_secret_name(str(name)))
+            for name, inner in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return _HIDDEN if secret else [_mask(inner, redactor, depth=depth + 1) for inner in value]
+    return value

@@ -1,0 +1,245 @@
+"""Secrets stay out of run directories, reports and screens: 22 places to put one × 5 servers that echo it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostile import Send, as_json, raw_server
+from rolecall.cli.main import main
+from rolecall.redaction import Redactor, environment_secrets, find_secrets, is_secret_name, mask_config
+from rolecall.report import StoredRun, report_html, report_markdown
+from rolecall.runs.result_files import result_lines
+from rolecall.runs.run import run_config
+from rolecall.runs.store.run_reader import RunReader
+from test_runs import dataset
+
+SECRET = 'zQ9/secret+"K7ä x'[:-2]
+HEADER = 'zQ9/secret+K7=='
+"""What can be sent in a header."""
+
+
+def keys(value: str) -> dict[str, Any]:
+    return {'key': value}
+
+
+PLACES: dict[str, tuple[str, Callable[[str, str], dict[str, Any]]]] = {
+    'key': (HEADER, lambda url, secret: {'models': {'key': secret}}),
+    'api_key': (HEADER, lambda url, secret: {'models': {'api_key': secret}}),
+    'list of keys': (HEADER, lambda url, secret: {'models': {'key': [secret, 'other-key-1']}}),
+    'variable named by key': (HEADER, lambda url, secret: {'models': {'key': 'MY_OWN_KEY'}, 'environ': 'MY_OWN_KEY'}),
+    'variable with a dollar': (HEADER, lambda url, secret: {'models': {'key': '$MY_PLACE'}, 'environ': 'MY_PLACE'}),
+    'OPENAI_API_KEY': (HEADER, lambda url, secret: {'models': {'key': 'ENV'}, 'environ': 'OPENAI_API_KEY'}),
+    'password in the URL': (
+        SECRET,
+        lambda url, secret: {'models': {'url': url.replace('://', f'://me:{quote(secret, safe="")}@')}},
+    ),
+    'user in the URL': (
+        SECRET,
+        lambda url, secret: {'models': {'url': url.replace('://', f'://{quote(secret, safe="")}@')}},
+    ),
+    'query': (SECRET, lambda url, secret: {'models': {'url': f'{url}?code={quote(secret, safe="")}'}}),
+    'query with a plain name': (SECRET, lambda url, secret: {'models': {'url': f'{url}?x={quote_plus(secret)}'}}),
+    'Authorization': (HEADER, lambda url, secret: {'models': {'headers': {'Authorization': f'Bearer {secret}'}}}),
+    'oddly named header': (HEADER, lambda url, secret: {'models': {'headers': {'X-Auth': secret}}}),
+    'harmlessly named header': (HEADER, lambda url, secret: {'models': {'headers': {'X-Trace': secret}}}),
+    'extra_headers': (HEADER, lambda url, secret: {'models': {'extra_headers': {'Cookie': secret}}}),
+    'extra_body': (SECRET, lambda url, secret: {'models': {'extra_body': {'api_key': secret}}}),
+    'deep in extra_body': (SECRET, lambda url, secret: {'models': {'extra_body': {'a': [{'userToken': secret}]}}}),
+    'generation_kwargs': (SECRET, lambda url, secret: {'models': {'generation_kwargs': {'auth': {'pass': secret}}}}),
+    'openai_extra_kwargs': (SECRET, lambda url, secret: {'models': {'openai_extra_kwargs': {'password': secret}}}),
+    'top-level name': (SECRET, lambda url, secret: {'config': {'HF_TOKEN': secret}}),
+    'top-level dict': (SECRET, lambda url, secret: {'config': {'settings': {'db': {'credentials': [secret]}}}}),
+    'dataset': (SECRET, lambda url, secret: {'datasets': {'access_token': secret}}),
+    'environment': (SECRET, lambda url, secret: {'environ': 'SOME_SERVICE_TOKEN'}),
+}
+
+
+def text_reply(said: str) -> dict[str, Any]:
+    return {'choices': [{'message': {'content': said}, 'finish_reason': 'stop'}]}
+
+
+def echoes(secret: str) -> dict[str, Callable[[bytes], Any]]:
+    """What five servers answer to a request: each gives back all that it got, and the secret in every spelling."""
+    spelt = [
+        secret,
+        json.dumps(secret),
+        quote(secret, safe=''),
+        quote_plus(secret).replace('%2B', '%2b'),
+        base64.b64encode(f'me:{secret}'.encode()).decode(),
+        base64.urlsafe_b64encode(secret.encode()).decode(),
+    ]
+
+    def everything(request: bytes) -> str:
+        return ' | '.join([request.decode('utf-8', 'replace'), *spelt])
+
+    call = {'id': '1', 'type': 'function', 'function': {'name': 'f', 'arguments': '{}'}}
+    return {
+        'answer': lambda request: as_json(text_reply(everything(request))),
+        'reasoning': lambda request: as_json(
+            {'choices': [{'message': {'content': 'x', 'reasoning': everything(request)}, 'finish_reason': 'stop'}]}
+        ),
+        'tool call': lambda request: as_json(
+            {
+                'choices': [
+                    {
+                        'message': {
+                            'content': '',
+                            'tool_calls': [
+                                {**call, 'function': {'name': 'f', 'arguments': json.dumps({'a': everything(request)})}}
+                            ],
+                        },
+                        'finish_reason': everything(request),
+                    }
+                ]
+            }
+        ),
+        'refusal': lambda request: as_json({'error': {'message': everything(request)}}, status='400 Bad Request'),
+        'error in a reply': lambda request: as_json({'error': {'message': everything(request), 'code': '422'}}),
+    }
+
+
+def spellings(secret: str) -> list[str]:
+    """How the secret must not be found."""
+    data = secret.encode()
+    packed = [base64.b64encode(bytes(shift) + data).decode()[4:-4] for shift in range(3)]
+    return [secret, json.dumps(secret)[1:-1], quote(secret, safe=''), quote_plus(secret), *packed]
+
+
+def texts_in(run: Path) -> Iterator[str]:
+    """Everything in a run directory, packed cells unpacked."""
+    for file in run.rglob('*'):
+        if file.is_file():
+            yield file.read_bytes().decode('utf-8', 'replace')
+    with sqlite3.connect(run / 'run.sqlite') as db:
+        for (table,) in db.execute("select name from sqlite_master where type = 'table'").fetchall():
+            for row in db.execute(f'select * from "{table}"'):
+                for cell in row:
+                    if isinstance(cell, bytes):
+                        for unpack in (zlib.decompress, lambda data: zlib.decompress(data, -15), bytes):
+                            try:
+                                yield unpack(cell).decode('utf-8', 'replace')
+                            except zlib.error:
+                                continue
+                    else:
+                        yield str(cell)
+
+
+@pytest.mark.parametrize('place', PLACES)
+def test_a_secret_that_servers_echo_is_nowhere(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, put = PLACES[place]
+    servers = echoes(secret)
+
+    def respond(send: Send, request: bytes) -> None:
+        name = next(name for name in servers if f'server {name}'.encode() in request)
+        servers[name](request)(send, request)
+
+    with raw_server(respond) as url:
+        given = put(url, secret)
+        if 'environ' in given:
+            monkeypatch.setenv(given['environ'], secret)
+        models = [
+            {
+                'abbr': name,
+                'type': 'OpenAI',
+                'path': f'server {name}',
+                'url': url,
+                'retry': 0,
+                **given.get('models', {}),
+            }
+            for name in servers
+        ]
+        rows = dataset([{'question': 'Q', 'answer': 'A'}], '{question}') | given.get('datasets', {})
+        config = {'models': models, 'datasets': [rows], **given.get('config', {})}
+        run_config(config, out=tmp_path / 'run')
+    with RunReader(tmp_path / 'run') as archive:
+        stored = StoredRun(archive)
+        outcomes = {result.model: result.outcome for result in archive.results()}
+        shown = [report_html(stored), report_markdown(stored), *result_lines(tmp_path / 'run'), str(archive.config())]
+    assert set(outcomes) == set(servers)
+    assert outcomes['answer'] == 'ok'
+    file = tmp_path / 'config.py'
+    file.write_text('\n'.join(f'{name} = {value!r}' for name, value in config.items()))
+    main(['config', 'show', str(file)])
+    main(['config', 'show', '--json', str(file)])
+    said = capsys.readouterr()
+    everything = '\n'.join([*map(str, shown), *texts_in(tmp_path / 'run'), said.out, said.err])
+    assert '[key]' in everything or '***' in everything
+    found = [spelling for spelling in spellings(secret) if spelling in everything]
+    assert found == [], [everything[max(0, (at := everything.index(one)) - 80) : at + 80] for one in found]
+
+
+@pytest.mark.parametrize(
+    ('name', 'secret'),
+    [
+        ('key', True),
+        ('openai_api_key', True),
+        ('HF_TOKEN', True),
+        ('X-Auth', True),
+        ('proxyPassword', True),
+        ('aws_secret_access_key', True),
+        ('Set-Cookie', True),
+        ('max_tokens', False),
+        ('max_tokens_key', False),
+        ('tokenizer', False),
+        ('tokenizer_path', False),
+        ('bos_token', False),
+        ('ice_token', False),
+        ('keyboard', False),
+        ('author', False),
+        ('monkey', False),
+    ],
+)
+def test_names_say_what_is_secret(name: str, secret: bool) -> None:
+    assert is_secret_name(name) is secret
+
+
+@given(
+    secret=st.text(st.characters(codec='utf-8', exclude_categories=['Cs']), min_size=6, max_size=30),
+    before=st.text(max_size=4),
+    after=st.text(max_size=4),
+)
+def test_a_secret_is_found_in_every_spelling(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    whole = before + secret + after
+    for written in (whole, json.dumps(whole), json.dumps(whole, ensure_ascii=False), quote(whole, safe='')):
+        assert '[key]' in redactor.redact(written)
+    data = whole.encode('utf-8', 'replace')
+    assert '[key]' in redactor.redact(base64.b64encode(data).decode())
+    assert '[key]' in redactor.redact(base64.urlsafe_b64encode(data).decode())
+
+
+def test_what_is_no_secret_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {
+        'url': 'https://h/v1?api-version=2024-02-01',
+        'headers': {'Accept': 'application/json', 'X-Mode': 'fast', 'Cache-Control': 'no-cache'},
+        'key': 'ENV',
+        'tokenizer_path': 'models/qwen',
+        'eos_token': '<|im_end|>',
+        'max_tokens_key': 'max_tokens',
+    }
+    assert find_secrets(entry) == set()
+    monkeypatch.setenv('EDITOR', 'a-long-editor-name-1')
+    assert 'a-long-editor-name-1' not in environment_secrets()
+    masked = mask_config(entry)
+    assert masked['url'] == entry['url']
+    assert masked['key'] == 'ENV'
+    assert masked['headers'] == dict.fromkeys(entry['headers'], '***')  # type: ignore[arg-type]
+
+
+def test_a_config_that_contains_itself_is_masked_to_a_depth() -> None:
+    config: dict[str, Any] = {'key': 'sk-123456'}
+    config['again'] = config
+    assert 'sk-123456' not in str(mask_config(config))[:5000]
