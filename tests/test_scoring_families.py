@@ -12,6 +12,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.families import FAMILY_METRICS, FAMILY_POSTPROCESSORS
 from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
+from rolecall.scoring.families.pictures import _resize
 from rolecall.scoring.postprocessors import read_postprocessor
 
 
@@ -168,6 +169,10 @@ MATHEMATICS = [
     ('TheoremQAEvaluatorV3', 'It is (B)', '(b)', 1.0),
     ('TheoremQAEvaluatorV3', '1/3', '0.333', 1.0),
     ('TheoremQAEvaluatorV3', 'x', '1', 0.0),
+    ('OlympiadBenchEvaluator', r'So \boxed{\frac12}', ['$0.5$'], 1.0),
+    ('OlympiadBenchEvaluator', '$3.12$', {'final_answer': ['$3.1$'], 'error': '0.02'}, 1.0),
+    ('OlympiadBenchEvaluator', '3.13', {'final_answer': ['3.1'], 'error': '0.02'}, 0.0),
+    ({'type': 'OlympiadBenchEvaluator', 'version': 'v2'}, '3', {'final_answer': ['4']}, 0.0),
     ('korbenchEvaluator', 'So [[ A, B ]]', '[[a;b]]', 1.0),
     ('korbenchEvaluator', r'[[\frac{1}{2}]]', '[[0.5]]', 1.0),
     ('korbenchEvaluator', '[[6]]', '[[5 or 6]]', 1.0),
@@ -179,6 +184,8 @@ MEASUREMENTS = [
     ('NCExactMatchEvaluator', '<SMILES> CC </SMILES>', '<SMILES> CCO </SMILES>', 0.0),
     ('NCExactMatchEvaluator', '', '<SMILES> CCO </SMILES>', 0.0),
     ('NCElementMatchEvaluator', '<MOLFORMULA> C2OH6 </MOLFORMULA>', '<MOLFORMULA> C2H6O </MOLFORMULA>', 1.0),
+    ('NCElementMatchEvaluator', 'CH4O2', 'CH4O', 0.0),
+    ('NCElementMatchEvaluator', '?', '?', 0.0),
     ('NCElementMatchEvaluator', '<MOLFORMULA> C2H6 </MOLFORMULA>', '<MOLFORMULA> C2H6O </MOLFORMULA>', 0.0),
     ('MeteorEvaluator', 'the cat sat on the mat', 'the cat sat on the mat', 1 - 0.5 / 6**3),
     ('MeteorEvaluator', 'cats sitting', 'cat sits', 1 - 0.5 / 8),
@@ -258,6 +265,90 @@ def test_the_table_has_cases_of_every_evaluator() -> None:
     ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('cloze', 'subjective', 'correction')}
     over_all_rows = {'AUCROCEvaluator', 'AccDropEvaluator', 'MAEEvaluator', 'RMSEEvaluator'}
     assert named == set(FAMILY_METRICS) - ungraded - over_all_rows
+
+
+OPTION_TEXTS = ['Paris', 'Rome', '', 'Rome and Paris']
+
+
+@pytest.mark.parametrize(
+    ('reply', 'right'),
+    [
+        ('It must be\nRome', True),
+        ('Rome\nno idea', False),
+        ('Rome or Paris', False),
+        ('nothing', False),
+        ('So the answer is (B).', True),
+        ('So the answer is (A).\n\nQuestion: next?\nThe answer is (B).', False),
+    ],
+)
+def test_an_option_may_be_chosen_by_its_text(reply: str, right: bool) -> None:
+    columns = {'options': OPTION_TEXTS, 'discipline': 'Geography', 'difficulty': 'easy'}
+    run = scored('SuperGPQAEvaluator', (reply, 'B'), columns=columns)
+    assert run.verdicts[0].correct is right
+    assert run.details['further'] == {'category/Geography': 100.0 * right, 'category/easy': 100.0 * right}
+
+
+def test_accuracy_is_told_apart_by_contamination() -> None:
+    rows = [
+        Scorable(n, 'ok', 'A', gold, {'is_clean': state})
+        for n, (gold, state) in enumerate([('A', 'clean'), ('B', 'dirty')])
+    ]
+    run = build_scorer({'evaluator': 'AccContaminationEvaluator'}).score(rows)
+    assert run.details['further'] == {'accuracy - clean': 100.0, 'accuracy - dirty': 0.0}
+
+
+def test_grids_are_also_compared_cell_by_cell() -> None:
+    run = scored('ARCPrizeEvaluator', ('[[1, 2], [3]]', [[1, 0], [3, 4]]))
+    assert (run.value, run.details['further']) == (0.0, {'cells': 50.0})
+    assert scored('ARCPrizeEvaluator', ('[[1]]', [[1], [2]])).details['further'] == {'cells': 50.0}
+
+
+def test_a_drop_without_both_kinds_of_rows_is_none() -> None:
+    for kind in ('original', 'word'):
+        rows = [Scorable(0, 'ok', 'A', 'A', {'type': kind})]
+        assert build_scorer({'evaluator': 'AccDropEvaluator'}).score(rows).value == 0.0
+
+
+def test_boxes_tell_how_much_they_overlap_and_stay_inside_the_picture() -> None:
+    inside = {'bbox': [50, 50, 100, 100], 'image_width': 100, 'image_height': 200}
+    run = scored('BBoxIoUEvaluator', ('[500, 250, 2000, 500]', inside))
+    assert run.details['further'] == {'iou': 100.0}
+    entry = {'type': 'BBoxIoUEvaluator', 'clip_to_image': False}
+    assert scored(entry, ('[500, 250, 2000, 500]', inside)).details['further']['iou'] == pytest.approx(100 / 3)
+    apart = {**inside, 'bbox': [0, 0, 10, 10]}
+    assert scored('BBoxIoUEvaluator', ('[500, 500, 600, 600]', apart)).details['further'] == {'iou': 0.0}
+
+
+@pytest.mark.parametrize(
+    ('size', 'options', 'seen'),
+    [
+        ((100, 100), {'factor': 32, 'min_pixels': 1, 'max_pixels': 10**9}, (96, 96)),
+        ((100, 400), {'factor': 32, 'min_pixels': 1, 'max_pixels': 10_000}, (32, 192)),
+        ((100, 100), {'factor': 32, 'min_pixels': 40_000, 'max_pixels': 10**9}, (224, 224)),
+        ((10, 10), {'factor': 32, 'min_pixels': 1, 'max_pixels': 10**9}, (32, 32)),
+        ((100, 100), {}, (128, 128)),
+    ],
+)
+def test_a_picture_is_seen_at_multiples_of_a_size(
+    size: tuple[int, int], options: dict[str, int], seen: tuple[int, int]
+) -> None:
+    assert _resize(*size, options) == seen
+
+
+def test_categories_have_their_own_accuracy() -> None:
+    run = scored('MMStarEvaluator', ('B', CHOICES), ('A', {**CHOICES, 'category': 'other'}))
+    assert run.details['further'] == {'animals': 100.0, 'other': 0.0}
+    cot = json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art'])
+    assert scored('MMMUProCotEvaluator', ('Answer: B\nAnswer: A', cot)).value == 0.0
+    assert scored('MMMUProCotEvaluator', ('Answer: B', cot)).details['further'] == {'Art': 100.0}
+
+
+def test_truth_is_told_by_more_than_one_number() -> None:
+    entry = {'type': 'TruthfulQAEvaluator', 'metrics': ['rouge', 'bleu']}
+    further = scored(entry, ('nothing', TRUTH)).details['further']
+    assert further['rouge_max'] == pytest.approx(200 / 3)
+    assert further['rouge_diff'] == pytest.approx(200 / 3)
+    assert (further['rouge_acc'], further['bleu_acc']) == (100.0, 0.0)
 
 
 def test_needles_are_also_counted_by_depth() -> None:
@@ -416,6 +507,87 @@ def test_instructions_are_counted_by_prompt_and_one_by_one_strictly_and_loosely(
     )
 
 
+LOOSE = [  # a reply, and whether it is a quotation strictly and loosely
+    ('"hi"', True, True),
+    ('Sure:\n"hi"', False, True),
+    ('"hi"\nBye', False, True),
+    ('Sure:\n"hi"\nBye', False, True),
+    ('*"hi"*', False, True),
+    ('Sure:\n*"hi"*', False, True),
+    ('Sure:\nhm\n"hi"', False, False),
+    ('"hi"\nBye\nBye', False, False),
+]
+
+
+@pytest.mark.parametrize(('reply', 'strict', 'loose'), LOOSE)
+def test_loosely_a_first_line_a_last_line_and_asterisks_do_not_count(reply: str, strict: bool, loose: bool) -> None:
+    run = scored('IFEvaluator', (reply, {'instruction_id_list': ['startend:quotation'], 'kwargs': [{}]}))
+    assert run.verdicts[0].correct is strict
+    assert run.details['further']['Prompt-level-loose-accuracy'] == 100.0 * loose
+
+
+def test_a_prompt_without_instructions_is_followed() -> None:
+    assert scored('IFEvaluator', ('hi', {'instruction_id_list': [], 'kwargs': []})).value == 100.0
+
+
+INSTRUCTION_EDGES = [  # kind, arguments, reply, followed
+    ('length_constraints:number_sentences', {'num_sentences': 3}, 'One. Two? Three!', True),
+    ('length_constraints:number_sentences', {'num_sentences': 4}, 'One. Two? Three!', False),
+    ('length_constraints:number_sentences', {'num_sentences': 2}, 'Is it 3.5? Yes', True),
+    ('length_constraints:number_sentences', {'num_sentences': 2}, 'Hi Dr. Who, e.g. you', False),
+    ('length_constraints:number_paragraphs', {'num_paragraphs': 2}, '***\na ***\nb\n***', True),
+    ('length_constraints:number_paragraphs', {'num_paragraphs': 3}, 'a***b', False),
+    ('length_constraints:number_words', {'num_words': 3, 'relation': 'less than'}, 'a b c', False),
+    ('length_constraints:number_words', {'num_words': 3, 'relation': 'less than'}, 'a b', True),
+    (
+        'length_constraints:nth_paragraph_first_word',
+        {'num_paragraphs': 2, 'nth_paragraph': 1, 'first_word': 'a'},
+        'A b\n\nc',
+        True,
+    ),
+    (
+        'length_constraints:nth_paragraph_first_word',
+        {'num_paragraphs': 3, 'nth_paragraph': 1, 'first_word': 'a'},
+        'a b\n\nc',
+        False,
+    ),
+    (
+        'length_constraints:nth_paragraph_first_word',
+        {'num_paragraphs': 2, 'nth_paragraph': 3, 'first_word': 'c'},
+        'a b\n\nc',
+        False,
+    ),
+    (
+        'length_constraints:nth_paragraph_first_word',
+        {'num_paragraphs': 2, 'nth_paragraph': 2, 'first_word': 'c'},
+        'a b\n\n \n\nc',
+        False,
+    ),
+    ('detectable_format:number_bullet_lists', {'num_bullets': 1}, '* a\n- b', False),
+    ('detectable_format:number_bullet_lists', {'num_bullets': 1}, '**bold**\n * a', True),
+    ('detectable_format:number_highlighted_sections', {'num_highlights': 2}, '*a* and *b*', True),
+    ('detectable_format:number_highlighted_sections', {'num_highlights': 3}, '*a* and *b*', False),
+    ('detectable_content:number_placeholders', {'num_placeholders': 1}, '[a]', True),
+    ('detectable_content:postscript', {'postscript_marker': 'PS:'}, 'Bye\nps: hi', True),
+    ('combination:two_responses', {}, 'a******b******c', False),
+    ('combination:two_responses', {}, 'a******', False),
+    ('combination:two_responses', {}, '******a******b******', True),
+    ('keywords:letter_frequency', {'letter': 'Q', 'let_frequency': 2, 'let_relation': 'less than'}, 'q', True),
+    ('keywords:letter_frequency', {'letter': 'q', 'let_frequency': 1, 'let_relation': 'less than'}, 'q', False),
+    ('change_case:capital_word_frequency', {'capital_frequency': 2, 'capital_relation': 'less than'}, 'A B', False),
+    ('change_case:english_capital', {}, 'DAS IST EIN SEHR SCHÖNER TAG HEUTE', False),
+    ('change_case:english_lowercase', {}, 'das ist ein sehr schöner tag heute', False),
+    ('startend:quotation', {}, '"hi', False),
+    ('startend:quotation', {}, ' "hi"\n', True),
+    ('punctuation:no_comma', {}, ' ', False),
+]
+
+
+@pytest.mark.parametrize(('kind', 'given', 'reply', 'followed'), INSTRUCTION_EDGES)
+def test_an_instruction_at_its_edge(kind: str, given: dict[str, Any], reply: str, followed: bool) -> None:
+    assert follow_instructions(reply, [kind], [given]) == [followed]
+
+
 def test_an_unknown_instruction_is_named() -> None:
     with pytest.raises(ScoringError, match="unknown instruction 'keywords:rhyme'"):
         follow_instructions('x', ['keywords:rhyme'], [{}])
@@ -441,6 +613,11 @@ READ = [
     ('TheoremQA_postprocess_v3', 'The answer is (c)', '(c)'),
     ('TheoremQA_postprocess_v3', 'The answer is 5\n\nQ: next\nThe answer is 6', '5'),
     ('TheoremQA_postprocess_v4', 'the answer is: x = [1, 2]', '[1, 2]'),
+    ('olympiadbench_postprocess_v2', 'So the final answer is 3.\nSo the final answer is 5', '5'),
+    ({'type': 'olympiadbench_postprocess_v2', 'is_chinese': True}, '所以最终答案是$5$。', '$5$。'),
+    ({'type': 'olympiadbench_postprocess_v2', 'is_deepseek': True}, 'The answer is: 5', '5'),
+    ({'type': 'olympiadbench_postprocess_v2', 'is_deepseek': True, 'is_chinese': True}, '## 解题答案 5', '5'),
+    ('olympiadbench_postprocess_v2', '5', '5'),
     ('dapo_math_postprocess', 'Answer: $7$', '7'),
     ('dapo_math_postprocess_v2', r'\boxed{7}', '7'),
     ('dapo_math_postprocess_v2', r'\boxed{7}' + ' ' * 100, ''),

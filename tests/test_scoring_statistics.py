@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rolecall.report.pairing import pair_results
 from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import (
+    _quantile,
     bootstrap,
     cluster_sums,
     clustered_wilson,
@@ -188,3 +189,22 @@ def test_models_are_paired_by_name_or_because_only_they_are_left() -> None:
     lonely = pair_results(one, [*two, *results([1.0], model='third')])
     assert lonely.unpaired_a == (('d', 'old'),)
     assert lonely.unpaired_b == (('d', 'new'), ('d', 'third'))
+
+
+@pytest.mark.parametrize(('share', 'value'), [(0.0, 0.0), (0.025, 0.25), (0.5, 5.0), (0.975, 9.75), (1.0, 10.0)])
+def test_a_quantile_lies_between_its_neighbours(share: float, value: float) -> None:
+    assert _quantile([float(n) for n in range(11)], share) == pytest.approx(value)
+
+
+def test_clusters_of_very_many_rows_have_a_normal_interval_too() -> None:
+    sums = [(2.0, 2), (0.0, 2)] * 10_001
+    low, high = mean_interval(sums)
+    assert (low + high) / 2 == pytest.approx(0.5)
+    assert (high - low) / 2 == pytest.approx(1.96 * 0.5 / 20_002**0.5, rel=0.001)
+    assert mean_interval([(2.0, 2), (0.0, 2)] * 10_000) != (low, high)
+
+
+def test_the_interval_of_paired_proportions_is_agresti_and_min_s() -> None:
+    reach = 1.959964 * (41 - 20**2 / 102) ** 0.5 / 102
+    assert paired_difference(30, 10, 100) == pytest.approx((20 / 102 - reach, 20 / 102 + reach))
+    assert paired_difference(0, 1, 1) == pytest.approx((-1.0, -1 / 3 + 1.959964 * (2 - 1 / 3) ** 0.5 / 3))

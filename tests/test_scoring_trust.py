@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rolecall.errors import ConfigError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
-from rolecall.scoring.groups import read_groups, summarise_groups
+from rolecall.scoring.groups import _student_t, read_groups, summarise_groups
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.ranking import PairedRow, rank_models
 from rolecall.scoring.scorecard import Scorecard
@@ -370,3 +370,151 @@ def test_without_shared_rows_nothing_is_ranked_above_another() -> None:
     assert (ranked.pairs, ranked.rows) == ((), 0)
     assert {place.rank for place in ranked.places} == {'1–2'}
     assert rank_models({}).places == ()
+
+
+# Numbers at their edges
+
+
+@pytest.mark.parametrize(
+    ('freedom', 'point'), [(2, 4.271), (3, 3.179), (4, 2.776), (5, 2.570), (10, 2.2281), (20, 2.0860), (56, 2.0032)]
+)
+def test_student_s_t_is_that_of_the_tables_but_for_very_few_members(freedom: int, point: float) -> None:
+    assert _student_t(freedom) == pytest.approx(point, abs=0.0006)
+
+
+def test_a_weighted_group_s_interval_weighs_its_members() -> None:
+    cards = [card('a', 40.0, unit=''), card('b', 60.0, unit=''), card('c', 50.0, unit='')]
+    config = {'groups': {'all': {'datasets': ['a', 'b', 'c'], 'weights': {'a': 2, 'b': 1, 'c': 1}}}}
+    [one] = summarise_groups(read_groups(config), cards)
+    spread = (0.5 * -7.5) ** 2 + (0.25 * 12.5) ** 2 + (0.25 * 2.5) ** 2
+    reach = _student_t(2) * (spread * 3 / 2) ** 0.5
+    assert (one.value, one.low, one.high) == (47.5, pytest.approx(47.5 - reach), pytest.approx(47.5 + reach))
+    within = ((0.5 * 4) ** 2 + 2 * (0.25 * 4) ** 2) ** 0.5
+    assert one.details['within'] == pytest.approx([47.5 - within, 47.5 + within])
+    assert one.details['weights'] == {'a': 0.5, 'b': 0.25, 'c': 0.25}
+    assert one.details['unit'] == ''
+
+
+def test_a_member_without_an_interval_leaves_the_group_without_one_of_the_rows() -> None:
+    cards = [card('a', 40.0), Scorecard('b', 'm', 'f1', 60.0, scored=1, total=1)]
+    [one] = summarise_groups(read_groups({'groups': {'all': ['a', 'b']}}), cards)
+    assert 'within' not in one.details
+    assert (one.metric, one.details['unit']) == ('mean', '%')
+
+
+def test_members_that_weigh_nothing_weigh_the_same() -> None:
+    config = {'groups': {'all': {'datasets': ['physics', 'chemistry'], 'weights': {'law': 1}}}}
+    assert summarise_groups(read_groups(config), CARDS)[0].value == 50.0
+
+
+def test_a_metric_that_members_do_not_have_is_missing() -> None:
+    config = {'summary_groups': [{'name': 'all', 'subsets': [['physics', 'f1'], ['law', 'accuracy']]}]}
+    assert summarise_groups(read_groups(config), CARDS)[0].value == 60.0
+    config = {'summary_groups': [{'name': 'all', 'subsets': [['physics', 'f1']]}]}
+    assert summarise_groups(read_groups(config), CARDS)[0].details['missing'] == ['physics']
+
+
+def test_all_problems_of_groups_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_groups({'groups': {'a': [], 'b': {'datasets': ['x'], 'weights': 3}}, 'summary_groups': 5})
+    assert [problem.where for problem in caught.value.problems] == ['groups.a', 'groups.b.weights', 'summary_groups']
+
+
+def samples(*rows: tuple[Any, ...], **more: Any) -> ScoredRun:
+    given_rows = [Scorable(n, 'ok' if said else 'failed', said, 'A') for n, said in enumerate(rows)]
+    return accuracy(given_rows, k=[1, 2], **more)
+
+
+def test_pass_at_k_of_samples() -> None:
+    run = samples(['A', 'A', 'B'], ['B', 'B', 'B'])
+    further = run.details['further']
+    assert (further['pass@1'], further['pass@2']) == (pytest.approx(100 / 3), 50.0)
+    assert further['g-pass@2_1.0'] == pytest.approx(100 / 6)
+    assert set(run.details['further_intervals']) == {'pass@1', 'pass@2'}
+    assert run.details['further_intervals']['pass@2'] == (0.0, 100.0)
+
+
+def test_one_row_has_no_interval_of_pass_at_k_and_one_sample_no_g_pass() -> None:
+    assert 'further_intervals' not in samples(['A', 'B']).details
+    assert list(samples('A', 'B').details['further']) == ['pass@1']
+
+
+def test_a_row_that_counts_without_an_answer_is_wrong_in_every_sample() -> None:
+    further = samples(['A', 'A'], None, failures='wrong').details['further']
+    assert (further['pass@1'], further['pass@2']) == (50.0, 50.0)
+
+
+def test_grades_between_right_and_wrong_have_no_pass_at_k() -> None:
+    rows = [Scorable(0, 'ok', ['big cat', 'cat'], 'cat')]
+    assert 'pass@1' not in build_scorer({'evaluator': 'SquadEvaluator', 'k': [1]}).score(rows).details['further']
+
+
+def test_clusters_and_rows_without_one_are_counted() -> None:
+    rows = [Scorable(n, 'ok', 'A', 'A', cluster='ab'[n] if n < 2 else None) for n in range(5)]
+    assert accuracy([*rows, Scorable(5, 'ok', 'A', 'A', cluster='a')]).details['clusters'] == 5
+
+
+def test_a_corpus_metric_of_one_row_has_no_interval_and_of_two_has() -> None:
+    pair = ('the cat sat on the mat', 'the cat sat on a mat')
+    one = build_scorer({'evaluator': 'BleuEvaluator'}).score([Scorable(0, 'ok', *pair)])
+    two = build_scorer({'evaluator': 'BleuEvaluator'}).score([Scorable(n, 'ok', *pair) for n in range(2)])
+    assert (one.low, one.details['clusters']) == (None, 1)
+    assert (two.low, two.high, two.details['clusters']) == (pytest.approx(two.value), pytest.approx(two.value), 2)
+
+
+def test_very_many_rows_of_a_corpus_metric_are_resampled_in_blocks() -> None:
+    share = Metric(
+        'share',
+        lambda answer: Mark(answer.prediction, tally=(answer.prediction, 1.0)),
+        total=lambda tally: tally[0] / tally[1],
+    )
+    rows = [Scorable(n, 'ok', float(n % 2), '') for n in range(12_000)]
+    run = build_scorer({'evaluator': share}).score(rows)
+    assert (run.value, run.details['clusters']) == (50.0, 12_000)
+    assert 49.0 < run.low < 50.0 < run.high < 51.0
+
+
+def test_an_incomplete_group_is_left_out_and_counted() -> None:
+    rows = [
+        Scorable(0, 'ok', 'A', 'q--A--ABCD'),
+        Scorable(1, 'failed', None, 'q--D--BCDA'),
+        Scorable(2, 'ok', 'A', 'r--A--ABCD'),
+        Scorable(3, 'ok', 'A', 's--B--ABCD'),
+    ]
+    run = build_scorer({'evaluator': 'CircularEvaluator'}).score(rows)
+    assert (run.value, run.scored) == (50.0, 2)
+    assert run.details['excluded'] == {'failed': 1, 'incomplete_group': 1}
+    assert run.details['groups'] == [[0, 1], [2], [3]]
+
+
+def test_what_an_evaluator_returns_beyond_numbers_is_kept() -> None:
+    class Talkative:
+        def score(self, predictions: list[Any], references: list[Any]) -> dict[str, Any]:
+            return {'accuracy': 50.0, 'by_topic': {'law': 1}, 'details': [{'correct': True}, {'correct': False}]}
+
+    run = build_scorer({'evaluator': Talkative}).score([Scorable(n, 'ok', 'x', 'x') for n in range(2)])
+    assert run.details['returned'] == {'by_topic': {'law': 1}}
+    assert [verdict.correct for verdict in run.verdicts] == [True, False]
+    assert (run.low, run.high) == pytest.approx([100 * bound for bound in wilson(1, 2)])
+
+
+def test_rows_counted_by_an_evaluator_of_all_rows_add_up() -> None:
+    class Half:
+        def score(self, predictions: list[Any], references: list[Any]) -> dict[str, Any]:
+            return {'half': len(predictions) / 2}
+
+    rows = [Scorable(0, 'ok', 'x', 'x'), Scorable(1, 'failed', None, 'x'), Scorable(2, 'ok', 'x', 'x')]
+    run = build_scorer({'evaluator': Half}).score(rows)
+    assert (run.value, run.scored, run.total, run.details['excluded']) == (1.0, 2, 3, {'failed': 1})
+    assert 'returned' not in run.details
+
+
+def test_the_interval_of_a_ranking_s_pair_is_that_of_the_difference() -> None:
+    scores = {name: {row: PairedRow(shift + row % 2) for row in range(40)} for name, shift in (('a', 1.0), ('b', 0.0))}
+    [pair] = rank_models(scores).pairs
+    assert (pair.difference, pair.low, pair.high, pair.rows) == (1.0, 1.0, 1.0, 40)
+    clustered = {
+        name: {row: PairedRow(one.score, None, 'one') for row, one in rows.items()} for name, rows in scores.items()
+    }
+    [pair] = rank_models(clustered).pairs
+    assert (pair.low, pair.high, pair.p) == (1.0, 1.0, 1.0)

@@ -273,11 +273,7 @@ class ScoringSession:
             **summary.details,
             **notices,
             **({'extractors': extractors} if extractors else {}),
-            **(
-                {'groups': [rows for rows in self._groups.values() if len(rows) > 1]}
-                if self.metric is not None and self.metric.group
-                else {}
-            ),
+            **({'groups': list(self._groups.values())} if self._groups else {}),
             'excluded': dict(self._excluded),
             'policies': {'failures': self.failures, 'unparsed': self.unparsed},
         }

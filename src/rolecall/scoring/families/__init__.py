@@ -111,6 +111,7 @@ FAMILY_METRICS: Mapping[str, str] = {
             'DAPOMathEvaluatorV2': 'final_answer',
             'TheoremQAEvaluatorV3': 'theorem_answers',
             'korbenchEvaluator': 'rule_answers',
+            'OlympiadBenchEvaluator': 'olympiad_answers',
         },
     ),
     **_locate(
@@ -196,6 +197,7 @@ FAMILY_POSTPROCESSORS: Mapping[str, str] = {
             'TheoremQA_postprocess_v3': 'read_theorem_answer',
             'TheoremQA_postprocess_v4': 'read_theorem_answer',
             'dapo_math_postprocess': 'read_minerva',
+            'olympiadbench_postprocess_v2': 'read_final_statement',
             'dapo_math_postprocess_v2': 'read_boxed_tail',
         },
     ),

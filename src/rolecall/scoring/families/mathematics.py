@@ -1,10 +1,10 @@
-r"""Mathematics: MathBench, LiveMathBench, TheoremQA, DAPO-Math and KOR-Bench."""
+"""Mathematics: MathBench, LiveMathBench, TheoremQA, OlympiadBench, DAPO-Math and KOR-Bench."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
@@ -17,8 +17,10 @@ from rolecall.scoring.texts import alternatives, strip_text
 __all__ = [
     'final_answer',
     'live_expressions',
+    'olympiad_answers',
     'read_after_statement',
     'read_boxed_tail',
+    'read_final_statement',
     'read_minerva',
     'read_number_after_statement',
     'read_theorem_answer',
@@ -28,6 +30,7 @@ __all__ = [
 
 _CLOSE = 0.04
 """TheoremQA accepts numbers within 4 %, and for integers what rounds to them."""
+_ROUNDING = 1e-9
 _OPTIONS = re.compile(r'\(?[a-f]\)')
 
 
@@ -54,6 +57,20 @@ def live_expressions(
 def final_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose expression equals the gold one."""
     return any(equal_expressions(prediction, one) for one in alternatives(gold))
+
+
+@comparison('accuracy')
+def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
+    """The share of rows whose final expression equals the gold one, or is within the tolerance the gold answer names.
+
+    The gold answer is a text, or a dict with `final_answer` and perhaps `error`.
+    """
+    facts = gold if isinstance(gold, Mapping) else {'final_answer': gold}
+    ours = math_postprocess_v2(prediction) or prediction
+    tolerance = number_of(strip_text(facts.get('error') or '')) or 0.0
+    return any(
+        equal_expressions(ours, one) or _within(ours, one, tolerance) for one in alternatives(facts.get('final_answer'))
+    )
 
 
 @row_comparison()
@@ -130,6 +147,19 @@ def read_theorem_answer(text: str) -> str:
     return last_number(leading[0].rstrip('.,')) if leading else value
 
 
+def read_final_statement(text: str, is_chinese: bool = False, is_deepseek: bool = False) -> str:
+    """What follows the last `So the final answer is` (or `所以最终答案是`); the whole reply without it.
+
+    >>> read_final_statement('We add. So the final answer is $5$.')
+    '$5$.'
+    """
+    chinese, english = (
+        ('## 解题答案', 'The answer is: ') if is_deepseek else ('所以最终答案是', 'So the final answer is ')
+    )
+    found = re.findall(f'{re.escape(chinese if is_chinese else english)}(.*)', text)
+    return found[-1].strip() if found else text
+
+
 def read_minerva(text: str) -> str:
     """The expression after `Answer:` or in the last box, as MATH's authors normalise it.
 
@@ -159,6 +189,11 @@ def _numbers_in(text: str) -> list[float]:
             return []
         values.append(top / bottom)
     return values
+
+
+def _within(ours: str, right: Any, tolerance: float) -> bool:
+    left, wanted = number_of(ours), number_of(strip_text(right).strip('$'))
+    return left is not None and wanted is not None and abs(left - wanted) <= tolerance + _ROUNDING
 
 
 def _bare(text: str) -> str:
