@@ -158,6 +158,9 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ('label-boundary', config({'yes': '{q}', 'no': '{q} no'}, model=BASE, inferencer=LABELS)),
     ('label-boundary', config({'yes': 'Surely {q} {a}', 'no': 'Hardly {q} {a}'}, model=BASE, inferencer=LABELS)),
     ('label-boundary', config('{q} {a}', model=BASE, inferencer={**LABELS, 'labels': ['', 'x']})),
+    ('cannot-score', config(eval_cfg={'evaluator': 'AccEvalutor'})),
+    ('cannot-score', config(eval_cfg={'evaluator': {'type': 'AccEvaluator', 'speed': 1}})),
+    ('cannot-score', config(eval_cfg='AccEvaluator')),
     ('postprocessor-mismatch', scored('first_option_postprocess', '{q}', options='ABCD')),
     ('postprocessor-mismatch', scored('match_answer_pattern', 'Answer: {q}', answer_pattern=r'(?i)final result\s*:\s*(\w+)')),
     ('postprocessor-mismatch', scored('math_postprocess_v2', 'Compute {q}')),
@@ -166,6 +169,7 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
 
 QUIET: list[tuple[str, dict[str, Any]]] = [
     ('rows-not-at-hand', config()),
+    ('cannot-score', config(eval_cfg={'evaluator': 'AccEvaluator'})),
     ('no-rows', config()),
     ('no-rows', config('</E>{q}', **{**SHOTS, 'retriever': {'type': 'FixKRetriever', 'fix_id_list': [2]}})),
     ('no-rows', {**config(), 'datasets': [{**config()['datasets'][0], 'type': 'NoSuchDataset'}]}),

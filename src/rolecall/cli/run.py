@@ -41,6 +41,9 @@ def add_run(commands: Any) -> None:
     add_task_options(parser)
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument('--rerun', nargs='+', choices=_OUTCOMES, default=[], help='resend rows with these outcomes')
+    parser.add_argument(
+        '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
+    )
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
 
@@ -65,6 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         quiet=arguments.quiet,
         data=dict(arguments.data) or None,
+        keep_going=arguments.keep_going,
     )
     if not arguments.dry_run and code in (0, 1):
         show_report(out)
@@ -84,6 +88,7 @@ def run_command(
     dry_run: bool = False,
     quiet: bool = False,
     data: Mapping[str, str] | None = None,
+    keep_going: bool = False,
 ) -> int:
     """Run a config, `shown` by the name of its file. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from rolecall.runs import run_config
@@ -103,6 +108,7 @@ def run_command(
             dry_run=dry_run,
             progress=progress_for(quiet=quiet),
             data=data,
+            keep_going=keep_going,
         )
     for line in _next_steps(summary, name):
         print(printable(line), file=sys.stderr)
@@ -126,8 +132,9 @@ def _next_steps(summary: RunSummary, config: str | Path) -> list[str]:
     from rolecall.strings import count_noun
 
     again = f'rolecall run {config} --out {summary.out}'
+    left_out = [f'left out: {problem}' for problem in summary.skipped]
     if summary.dry:
-        return ['Nothing was sent (dry run).']
+        return [*left_out, 'Nothing was sent (dry run).']
     if summary.interrupted:
         return [f'Interrupted. Finished rows are kept; resume with: {again}']
     lines = [f'{model} was unreachable: {why}' for model, why in summary.broken.items()]
@@ -137,4 +144,4 @@ def _next_steps(summary: RunSummary, config: str | Path) -> list[str]:
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
     if summary.unjudged:
         lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
-    return [*lines, f'Results are in {summary.out}.']
+    return [*left_out, *lines, f'Results are in {summary.out}.']

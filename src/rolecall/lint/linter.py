@@ -25,11 +25,15 @@ from rolecall.pairs.tasks import Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
+from rolecall.scoring.evaluate import build_scorer
 
 if TYPE_CHECKING:
     from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config', 'lint_plan']
+
+_SAME = 4
+"""From this many on, findings of one kind are one finding, with their number."""
 
 Progress = Callable[[int, 'int | None'], None]
 """Told how many rows have been looked at, of how many (None while that is not known)."""
@@ -105,7 +109,11 @@ def lint_plan(
     for task in tasks:
         opened = open_task(task)
         judge, missing = _find_judge(task, plan.model_entries)
-        subject = replace(_dataset_subject(task, opened, _namesakes(task, plan.tasks)), judge_missing=missing)
+        subject = replace(
+            _dataset_subject(task, opened, _namesakes(task, plan.tasks)),
+            judge_missing=missing,
+            scoring_problems=_find_scoring_problems(task),
+        )
         tally = FindingTally.of(subject, rules.values(), silence=silenced.of(task))
         pairs = [
             FindingTally.of(
@@ -123,7 +131,40 @@ def lint_plan(
             tally.look_back(_look_at_rows(tally, pairs, spoken, judged, sent, limit, count))
         for one in (tally, *pairs):
             findings += one.findings()
-    return worst_first(findings)
+    return worst_first(_merge_same(findings))
+
+
+def _find_scoring_problems(task: Task) -> tuple[Problem, ...]:
+    written = task.entry.get('eval_cfg')
+    if not isinstance(written, Mapping):
+        return () if not written else (Problem('', f'expected a dict, got {written!r:.60}.'),)
+    evaluation = {key: value for key, value in written.items() if key != 'cluster'}
+    try:
+        build_scorer(
+            evaluation,
+            output_column=task.wording.output_column,
+            judge=lambda values: '',  # whether there is one is another finding
+            turns=task.inferencer.asks_every_turn,
+        )
+    except ConfigError as error:
+        return tuple(error.problems)
+    except MissingExtraError as error:
+        return (Problem('evaluator', str(error)),)
+    return ()
+
+
+def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
+    """One finding for what holds of many datasets for the same reason."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rule, finding.message, finding.remedy), []).append(finding)
+    merged = []
+    for same in groups.values():
+        if len(same) < _SAME:
+            merged += same
+        else:
+            merged.append(replace(same[0], where=f'{same[0].where} and {len(same) - 1:,} more, to {same[-1].where}'))
+    return merged
 
 
 def _without_rows(tally: FindingTally) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from rolecall.errors import Problem
 from rolecall.prompts.pieces import Pieces, Row, Text
 from rolecall.prompts.script import Expand, Script
 from rolecall.prompts.wording import Mode, Wording
@@ -65,6 +66,8 @@ class Subject:
     test_range: object = None
     """The part of the rows that is asked about; None if all are."""
     postprocessor: Postprocessor | None = None
+    scoring_problems: tuple[Problem, ...] = ()
+    """What is wrong with eval_cfg: it could not be scored."""
     judge_missing: str = ''
     """Why the dataset's judge cannot be asked."""
 

@@ -26,8 +26,10 @@ class Entries:
     model_entries: tuple[ModelEntry, ...]
 
 
-def build_entries(config: Mapping[str, Any]) -> Entries:
+def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
     """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
+
+    With `skipped`, entries that have problems are left out, and their problems added to it, as long as any are left.
 
     >>> plan = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
@@ -48,7 +50,10 @@ def build_entries(config: Mapping[str, Any]) -> Entries:
                 _check_pair(task, model_entry)
     if isinstance(config, Config):
         problems.found = [_with_line(problem, config) for problem in problems.found]
-    problems.raise_all()
+    if skipped is not None and tasks and model_entries:
+        skipped += problems.found
+    else:
+        problems.raise_all()
     return Entries(tuple(tasks), tuple(model_entries))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -33,6 +34,9 @@ from rolecall.runs.store.manifest import without_rows
 __all__ = ['Prepared', 'PreparedPair', 'prepare']
 
 _LOOKED_AT = 1000
+_SAME = 4
+"""From this many on, problems of one kind are reported as one, with their number."""
+_VARYING = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
 _MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
 
 
@@ -74,6 +78,8 @@ class Prepared:
     """The tasks and models of the plan that were picked."""
     pairs: tuple[PreparedPair, ...]
     limit: int | None
+    skipped: tuple[Problem, ...] = ()
+    """Why datasets or pairs were left out, where the run goes on without them."""
 
     @property
     def models(self) -> dict[str, Model]:
@@ -87,11 +93,16 @@ def prepare(
     model: str | None = None,
     limit: int | None = None,
     data: Mapping[str, str] | None = None,
+    keep_going: bool = False,
 ) -> Prepared:
-    """Build the models and open the datasets of a config. All problems of all pairs are reported together."""
+    """Build the models and open the datasets of a config. All problems of all pairs are reported together.
+
+    With `keep_going`, datasets and pairs that cannot run are left out, unless nothing is left.
+    """
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
-    plan = build_entries(loaded)
-    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
+    unusable: list[Problem] = []
+    plan = build_entries(loaded, skipped=unusable if keep_going else None)
+    problems = [*unusable, *_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
     if not plan.model_entries:
         problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
     tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
@@ -110,12 +121,33 @@ def prepare(
     for model_entry in model_entries:
         for task in tasks:
             who, rows = models[model_entry.abbr], opened[task.abbr]
-            if who is not None and rows is not None:
+            mismatched = any(f'{task.where} × {model_entry.where}' in one.where for one in unusable)
+            if who is not None and rows is not None and not mismatched:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
-    if problems:
+    problems = _merge_same(problems)
+    if problems and not (keep_going and pairs):
         raise ConfigError(problems)
-    return Prepared(loaded, plan, Entries(tuple(tasks), tuple(model_entries)), tuple(pairs), limit)
+    used = Entries(
+        tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
+        tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
+    )
+    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems))
+
+
+def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
+    """One problem for what is wrong at many places for the same reason, but for paths, names and numbers in it."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((_VARYING.sub('…', problem.what), _VARYING.sub('…', problem.remedy)), []).append(problem)
+    merged = []
+    for same in groups.values():
+        if len(same) < _SAME:
+            merged += same
+            continue
+        more = f'The same holds for {len(same) - 1:,} more, to {same[-1].where}.'
+        merged.append(replace(same[0], remedy=f'{same[0].remedy}\n  {more}'.strip()))
+    return merged
 
 
 def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
@@ -187,6 +219,7 @@ def _prepare_pair(
     except (MissingExtraError, DataError) as error:
         problems.append(Problem(where, str(error)))
         return
+    known = len(problems)
     judge = scores.judge
     if judge is not None:
         problems += [_at(where, problem) for problem in _find_misspelt_fields(pair, judge.judge_entry)]
@@ -197,7 +230,7 @@ def _prepare_pair(
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
     lacking = list(_find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
-    if not lacking:
+    if len(problems) == known:
         yield PreparedPair(pair, model_entry, model, inferencer, scores)
 
 

@@ -65,17 +65,19 @@ class RunSummary:
     interrupted: bool = False
     dry: bool = False
     seconds: float = 0.0
+    skipped: tuple[Problem, ...] = ()
+    """Why datasets or pairs were left out (`keep_going`)."""
 
     @property
     def exit_code(self) -> int:
         """0 if every row came to something; 130 if interrupted.
 
-        1 if a row failed, a model could not be asked, or a judge said nothing.
+        1 if a row failed, a model could not be asked, a judge said nothing, or something was left out.
         """
         if self.interrupted:
             return 130
         unscored = any(card.error for card in self.scorecards)
-        return 1 if self.broken or self.unjudged or unscored or self.outcomes.get('failed') else 0
+        return 1 if self.skipped or self.broken or self.unjudged or unscored or self.outcomes.get('failed') else 0
 
 
 def run_config(
@@ -90,6 +92,7 @@ def run_config(
     progress: RunListener | None = None,
     data: Mapping[str, str] | None = None,
     lint: bool = True,
+    keep_going: bool = False,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -98,19 +101,20 @@ def run_config(
 
     `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows of each dataset, `rerun` names outcomes
     whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Requests that
-    were answered before are not sent again.
+    were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
+    reported, and the others run.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
     listener = progress or NullListener()
-    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
+    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going)
     groups = read_groups(prepared.config)
     findings = tuple(_lint(prepared)) if lint else ()
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun)
         listener.on_plan(plan, findings)
         listener.on_end()
-        return RunSummary(Path(out), plan, findings=findings, dry=True)
+        return RunSummary(Path(out), plan, findings=findings, dry=True, skipped=prepared.skipped)
     with closing(Store(out)) as store:
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, findings)
@@ -168,6 +172,7 @@ class _Run:
             self._unjudged,
             self.engine.stopped,
             seconds=seconds,
+            skipped=self._prepared.skipped,
         )
 
     def _connect_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
@@ -261,7 +266,8 @@ def _lint(prepared: Prepared) -> Iterator[Finding]:
     datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
 
     def find_pair(task: Task, model_entry: ModelEntry | None, data: Dataset) -> Pair:
-        return Pair(task, None, data) if model_entry is None else pairs[task.where, model_entry.where]
+        known = None if model_entry is None else pairs.get((task.where, model_entry.where))
+        return known or Pair(task, model_entry, data)
 
     found = lint_plan(
         prepared.config,
@@ -271,7 +277,9 @@ def _lint(prepared: Prepared) -> Iterator[Finding]:
         build_pair=find_pair,
         limit=_LINTED_ROWS,
     )
-    return (finding for finding in found if finding.severity == 'error')
+    asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
+    # A pair that was left out is reported already.
+    return (one for one in found if one.severity == 'error' and (' × ' not in one.where or one.where in asked))
 
 
 def _check_outcomes(rerun: Collection[str]) -> None:

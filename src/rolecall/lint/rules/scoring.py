@@ -97,7 +97,22 @@ def unmatched_postprocessor(subject: Subject, asked: Asked) -> Iterator[Hit]:
             )
 
 
+def unusable_scoring(subject: Subject) -> Iterator[Hit]:
+    """An eval_cfg that cannot score: an unknown evaluator, a wrong option, no sandbox."""
+    for problem in subject.scoring_problems:
+        place = f'eval_cfg.{problem.where}' if problem.where else 'eval_cfg'
+        yield Hit(f'{place}: {problem.what}', about=f'{problem.where} {problem.what}', remedy=problem.remedy)
+
+
 SCORING_RULES = (
+    Rule(
+        name='cannot-score',
+        severity='error',
+        description='The dataset cannot be scored as its eval_cfg says.',
+        remedy='A run refuses it before the first request; `rolecall list metrics` shows the evaluators.',
+        levels=('dataset',),
+        once=unusable_scoring,
+    ),
     Rule(
         name='postprocessor-mismatch',
         severity='warning',
