@@ -68,6 +68,8 @@ def test_nothing_heavy_is_imported_before_a_command_runs():
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     light = ('rolecall._version', 'rolecall.cli', 'rolecall.errors')
     assert [name for name in out.split() if name != 'rolecall' and not name.startswith(light)] == []
+    heavy = 'import sys, rolecall.cli.main; print(*{"json", "rich", "jinja2", "asyncio", "sqlite3", "aiohttp", "email"} & set(sys.modules))'
+    assert subprocess.run([sys.executable, '-c', heavy], capture_output=True, text=True, check=True).stdout == '\n'
 
 
 def test_rich_is_imported_only_when_something_is_drawn(config):

@@ -78,7 +78,11 @@ class Client:
     def __init__(self, port, rules):
         self.port, self.rules = port, rules
 
-    def send(self, path, *, method='GET', host=None, body=None, cookie=True, **headers):
+    def send(self, path, **options):
+        answer, content = self.send_raw(path, **options)
+        return answer, content.decode()
+
+    def send_raw(self, path, *, method='GET', host=None, body=None, cookie=True, **headers):
         connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=30)
         given = {
             'Host': host or f'127.0.0.1:{self.port}',
@@ -88,9 +92,9 @@ class Client:
             given['Cookie'] = f'{self.rules.cookie}={self.rules.token}'
         connection.request(method, path, body=body, headers=given)
         answer = connection.getresponse()
-        text = answer.read().decode()
+        content = answer.read()
         connection.close()
-        return answer, text
+        return answer, content
 
     def get(self, name, **query):
         answer, text = self.send(f'/api/{name}?{urllib.parse.urlencode(query)}')
@@ -528,3 +532,87 @@ def test_a_reply_is_kept_as_a_row_beside_the_config(trial):
     lines = Path(found['kept']).read_text().splitlines()
     assert [json.loads(line)['reply'] for line in lines] == ['HI!', 'HI!']
     assert json.loads(lines[0])['q'] == 'hi'
+
+
+# -- media -------------------------------------------------------------------------------------------------------------
+
+PNG = bytes.fromhex(
+    '89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc0000003010100c9fe92ef0000000049454e44ae426082'
+)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """A config whose rows name files: one beside it, one outside, a link that leads out, and what is no picture."""
+    folder, outside = tmp_path / 'data', tmp_path / 'outside'
+    folder.mkdir()
+    outside.mkdir()
+    (folder / 'cat.png').write_bytes(PNG)
+    (folder / 'page.png').write_text('<html><script>alert(1)</script>')
+    (folder / 'draw.svg').write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+    (outside / 'secret.png').write_bytes(PNG)
+    (folder / 'link.png').symlink_to(outside / 'secret.png')
+    names = [
+        'cat.png',
+        'link.png',
+        str(outside / 'secret.png'),
+        '../outside/secret.png',
+        '/etc/passwd',
+        'draw.svg',
+        'nothing.png',
+        '/dev/zero',
+    ]
+    path = folder / 'mm.py'
+    path.write_text(
+        f'names = {names!r}\n'
+        "models = [dict(abbr='gpt', type='OpenAI', path='gpt')]\n"
+        "datasets = [dict(abbr='mm', type='Rows', test=[dict(image=name, q='What?', a='') for name in names], reader_cfg=dict(input_columns=['image', 'q'], output_column='a'),"
+        " infer_cfg=dict(prompt_template=dict(type='MMPromptTemplate', template=dict(round=[dict(role='HUMAN', prompt_mm={'image': {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}, 'text': '{q}'})])), inferencer=dict(type='GenInferencer', max_out_len=9)))]\n"
+    )
+    with serve_page(path) as address:
+        yield Client(*address)
+
+
+@pytest.mark.parametrize(
+    ('row', 'status'), [(0, 200), (1, 422), (2, 422), (3, 422), (4, 422), (5, 422), (6, 422), (7, 422)]
+)
+def test_only_pictures_in_the_datasets_own_folder_are_served(pictures, row, status):
+    answer, text = pictures.send_raw(f'/api/media?dataset=mm&model=gpt&row={row}')
+    assert answer.status == status
+    if status == 200:
+        assert (answer.headers['Content-Type'], text) == ('image/png', PNG)
+    assert pictures.send_raw('/api/media?dataset=mm&model=gpt&row=0&at=7')[0].status == 422
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+def label(client, **given):
+    body = json.dumps({'run': 0, 'dataset': 'sums', 'model': 'chatml', 'row': 3, **given})
+    origin = f'http://127.0.0.1:{client.port}'
+    answer, text = client.send('/api/label', method='POST', body=body, Origin=origin, Content_Type='application/json')
+    return answer.status, json.loads(text)
+
+
+def test_a_human_label_is_kept_in_the_run_and_compared_with_the_verdicts(run_client, stored_run):
+    verdicts = {row: run_client.get('run_row', dataset='sums', model='chatml', row=row)['verdict'] for row in (3, 4)}
+    for row, verdict in verdicts.items():
+        status, _ = label(run_client, row=row, label=verdict)
+        assert status == 200
+    assert run_client.get('run_row', dataset='sums', model='chatml', row=3)['label'] == verdicts[3]
+    assert run_client.get('run')['agreement']['agree'] == 2
+    label(run_client, row=3, label='wrong' if verdicts[3] == 'correct' else 'correct')
+    agreement = run_client.get('run')['agreement']
+    assert (agreement['agree'], agreement['rows']) == (1, 2)
+    assert agreement['low'] < 0.5 < agreement['high']
+    assert len(run_client.get('run_rows', verdict='disagrees')['rows']) == 1
+    label(run_client, row=3, label='')
+    assert run_client.get('run')['agreement']['rows'] == 1
+    assert (stored_run / 'labels.jsonl').read_text().count('\n') == 4
+
+
+@pytest.mark.parametrize(
+    'given', [{'label': 'maybe'}, {'row': 9999, 'label': 'wrong'}, {'run': 9, 'label': 'wrong'}, {'label': 7}]
+)
+def test_a_label_that_is_none_is_refused(run_client, given):
+    assert label(run_client, **given)[0] == 422

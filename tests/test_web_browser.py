@@ -12,7 +12,7 @@ pytest.importorskip('aiohttp')
 from browser import needs_browser, open_browser
 from report_runs import HOSTILE, made_up_run
 from rolecall.runs.store.writer import Store
-from test_web import CONFIG, serve_page
+from test_web import CONFIG, PNG, serve_page
 
 pytestmark = [pytest.mark.heavy, needs_browser]
 
@@ -270,3 +270,43 @@ def test_a_prompt_is_tried_with_the_embedded_model(browser, tmp_path):
             time.sleep(1)
         assert browser.texts('.try .known')[0].split()[:2] == ['outcome', 'ok']
         assert browser.texts('.try .say')[0].strip()
+
+
+def test_a_row_is_labelled_by_a_person(browser, run_page):
+    run_page('#runs?model=chatml')
+    browser.wait_for('return document.querySelectorAll(".label button").length === 2')
+    browser.click('.label button')
+    browser.wait_for('return document.querySelector(".label button").getAttribute("aria-pressed") === "true"')
+
+
+def test_a_picture_of_a_request_is_shown(browser, tmp_path):
+    (tmp_path / 'cat.png').write_bytes(PNG)
+    path = tmp_path / 'mm.py'
+    path.write_text(
+        "models = [dict(abbr='gpt', type='OpenAI', path='gpt')]\n"
+        "datasets = [dict(abbr='mm', type='Rows', test=[dict(image='cat.png', q='What?', a='')], reader_cfg=dict(input_columns=['image', 'q'], output_column='a'),"
+        " infer_cfg=dict(prompt_template=dict(type='MMPromptTemplate', template=dict(round=[dict(role='HUMAN', prompt_mm={'image': {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}, 'text': '{q}'})])), inferencer=dict(type='GenInferencer', max_out_len=9)))]\n"
+    )
+    with serve_page(path) as (port, rules):
+        browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.wait_for('return document.querySelector(".media img")?.naturalWidth === 1')
+
+
+def test_the_page_can_be_used_without_a_mouse(browser, page):
+    page()
+    browser.wait_for('return document.querySelectorAll(".prompt span[role=button]").length > 0')
+    reached = []
+    for _ in range(60):
+        browser.press('\ue004')
+        reached.append(
+            browser.run('const one = document.activeElement; return one.getAttribute("role") || one.tagName')
+        )
+        if reached[-1] == 'button':
+            break
+    assert {'A', 'SELECT', 'INPUT', 'listbox', 'tab', 'button'} <= set(reached)
+    browser.press('\ue007')
+    browser.wait_for('return document.querySelector(".inspector dl")?.innerText.includes("origin")')
+    for view, key in (('edit', '2'), ('compare', '3'), ('lint', '4'), ('explore', '1')):
+        browser.run('document.activeElement.blur()')
+        browser.press(key)
+        browser.wait_for(f'return location.hash.startsWith("#{view}")')

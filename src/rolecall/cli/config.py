@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 from typing import Any
 
 from rolecall.cli.options import declare_command, declare_group, fail
@@ -32,7 +32,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from rolecall.redaction import mask_config
     from rolecall.strings import printable
 
-    if Path(arguments.config).suffix not in ('.py', ''):
+    if os.path.splitext(arguments.config)[1] not in ('.py', ''):
         return fail(f'{arguments.config}: not a config; configs are Python files.')
     print(
         printable(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
@@ -54,6 +53,8 @@ def _lint(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.config is None:
         return fail(_describe_missing_config(arguments.silence))
+    from pathlib import Path
+
     from rolecall.config.lm_eval import is_task_source
     from rolecall.datasets.formats import is_data_file
     from rolecall.lint.linter import lint_config

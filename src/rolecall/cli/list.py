@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import inspect
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,6 +65,8 @@ def _list(arguments: argparse.Namespace) -> int:
         registry = _registry(kind)
         parts = list(list_parts(kind, registry))
         if arguments.json:
+            import json
+
             print(*(json.dumps(asdict(part), ensure_ascii=False) for part in parts), sep='\n')
             continue
         print(f'{count_noun(len(parts), registry.kind)} (entry points: {registry.group})')
@@ -105,6 +105,8 @@ def _summary(part: Any) -> str:
     if isinstance(description, str):
         return description
     documented = part if callable(part) else type(part)
+    import inspect
+
     return (inspect.getdoc(documented) or '').partition('\n')[0]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import declare_command, print_note
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rolecall.report.prices import Price
 
 __all__ = ['add_report', 'show_report']

@@ -7,13 +7,14 @@ import gc
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import add_selection_options, add_task_options, declare_command, task_options, whole_number
 from rolecall.cli.report import show_report
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rolecall.runs import RunSummary
 
 __all__ = ['add_run', 'run_command']
@@ -49,6 +50,8 @@ def add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from rolecall.config.lm_eval import CATALOGUE, is_task_source
 
     out = Path(arguments.out or Path('runs') / Path(arguments.config.removeprefix(CATALOGUE)).stem)
@@ -91,6 +94,8 @@ def run_command(
     keep_going: bool = False,
 ) -> int:
     """Run a config, `shown` by the name of its file. The exit code: 0, 1 if rows failed, 130 if interrupted."""
+    from pathlib import Path
+
     from rolecall.runs import run_config
     from rolecall.strings import printable
     from rolecall.views.run_progress import progress_for

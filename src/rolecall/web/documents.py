@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from rolecall.config.files import load_config
 from rolecall.datasets import Dataset, Row
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.lint.linter import lint_config
-from rolecall.pairs.entries import Entries, build_entries
+from rolecall.models.http.media import MediaReader
+from rolecall.pairs.entries import Entries, build_entries, media_folders
 from rolecall.pairs.judges import JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
@@ -32,6 +35,7 @@ _CELL = 200
 _PAGE = 100
 _SEARCH_SECONDS = 0.4
 _LINT_ROWS = 50
+_SHOWN_MEDIA = re.compile(r'image/(png|jpeg|gif|webp|bmp|avif)|audio/[\w.+-]+|video/[\w.+-]+')
 
 
 class ConfigDocument:
@@ -109,6 +113,23 @@ class ConfigDocument:
         if tokenizer is None:
             return {'unknown': "Not known here: the model's tokenizer is not on this machine."}
         return tokens_as_json(count_tokens(pair, preview, tokenizer))
+
+    def media(self, dataset: str, model: str | None, row: int, number: int, at: int) -> tuple[str, bytes]:
+        """Type and bytes of a picture, sound or film of a request, if it lies in a folder that the config allows."""
+        preview = self.find_preview(dataset, model, row, number)
+        sources = [str(span.text) for span in preview.spans if span.origin.kind == 'media']
+        if not 0 <= at < len(sources):
+            raise DataError(f'the request has no medium {at}.')
+        reader = MediaReader(self.media_folders)
+        kind, content = reader.read(sources[at])
+        if not _SHOWN_MEDIA.fullmatch(kind):
+            raise DataError(f'{sources[at]:.200}: {kind} is not shown in the page.')
+        return kind, content
+
+    @cached_property
+    def media_folders(self) -> tuple[Path, ...]:
+        """The folders whose files rows may name."""
+        return media_folders(self.plan.tasks, base=self.path.parent, allowed=self.config.get('media_folders'))
 
     def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> Preview:
         """One request of a row."""

@@ -31,6 +31,7 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.web.documents import ConfigDocument
+from rolecall.web.labels import Labels
 from rolecall.web.prompts_json import cut_text, preview_as_json, sent_as_json
 
 __all__ = ['RowFilter', 'RunDocument', 'compare_as_json']
@@ -43,6 +44,8 @@ _SECONDS = 0.4
 _LIVE_SECONDS = 30
 _FLIPS = 500
 _START = ('', '', -1)
+_OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
+"""Further filters: cut off by max_out_len, with a human label, with a label that differs from the verdict."""
 
 Key = tuple[str, str, int]
 
@@ -61,7 +64,9 @@ class RowFilter:
         """Whether a row is listed. (Dataset and model are matched by the store.)"""
         if self.outcome and result.outcome != self.outcome:
             return False
-        if self.verdict and verdict_of(result) != self.verdict:
+        if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
+            return False
+        if self.verdict == 'cut' and not _is_cut(result):
             return False
         return not self.text or self.text.lower() in _searchable(result)
 
@@ -73,6 +78,7 @@ class RunDocument:
         self.path = path
         self._reader = RunReader(path)
         self.run: Run = StoredRun(self._reader)
+        self.labels = Labels(path)
 
     def overview(self) -> dict[str, Any]:
         """The scores as a table, and the names to filter rows by."""
@@ -87,7 +93,8 @@ class RunDocument:
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
             'outcomes': list(OUTCOMES.items()),
-            'verdicts': list(VERDICTS),
+            'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
+            'agreement': self.labels.agreement(),
         }
 
     def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:
@@ -101,7 +108,7 @@ class RunDocument:
             )
             for result in results:
                 key = (result.dataset, result.model, result.row)
-                if wanted.accepts(result):
+                if wanted.accepts(result) and self._accepts_label(wanted, key):
                     found.append(_row_cells(result))
                     if len(found) == _PAGE:
                         return {'rows': found, 'after': json.dumps(key)}
@@ -113,11 +120,10 @@ class RunDocument:
 
     def row(self, dataset: str, model: str, row: int, config: ConfigDocument | None) -> dict[str, Any]:
         """One row with its requests, replies and verdict. Origins come from a config that words it the same way."""
-        result = self._reader.result(dataset, model, row)
-        if result is None:
-            raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.')
+        result = self._find(dataset, model, row)
         return {
             **_row_cells(result),
+            'label': self.labels.find((dataset, model, row)),
             'reason': cut_text(result.reason, _TEXT),
             'replies': [cut_text(reply, _TEXT) for reply in result.replies],
             'reasoning': [cut_text(thought, _TEXT) for thought in result.reasoning if thought],
@@ -134,6 +140,21 @@ class RunDocument:
                 if (other := self._reader.result(dataset, other_model, row)) is not None
             ],
         }
+
+    def label(self, dataset: str, model: str, row: int, label: str) -> None:
+        """Keep what a person says about a row."""
+        self.labels.add((dataset, model, row), label, verdict_of(self._find(dataset, model, row)))
+
+    def _find(self, dataset: str, model: str, row: int) -> Result:
+        result = self._reader.result(dataset, model, row)
+        if result is None:
+            raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.')
+        return result
+
+    def _accepts_label(self, wanted: RowFilter, key: Key) -> bool:
+        if wanted.verdict == 'labelled':
+            return bool(self.labels.find(key))
+        return wanted.verdict != 'disagrees' or self.labels.disagrees(key)
 
     def only_model(self, model: str) -> Run:
         """The part of this run that belongs to one model, as a run."""
@@ -210,6 +231,12 @@ def compare_as_json(left: Run, right: Run) -> dict[str, Any]:
             for one in found.differences
         ],
     }
+
+
+def _is_cut(result: Result) -> bool:
+    """Whether a reply of the row was cut off by `max_out_len`."""
+    ended = result.details.get('ended')
+    return isinstance(ended, list | tuple) and 'length' in ended
 
 
 def _unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:

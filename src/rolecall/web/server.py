@@ -39,9 +39,10 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff', 'run', 'run_rows', 'run_row', 'run_compare'):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
-    for name in ('edit', 'save', 'try', 'keep'):
+    for name in ('edit', 'save', 'try', 'keep', 'label'):
         app.router.add_post(f'/api/{name}', getattr(pages, f'{name}_'))
     app.router.add_get('/api/fields', pages.fields)
+    app.router.add_get('/api/media', pages.media)
     app.on_cleanup.append(pages.close)
     return app
 
@@ -115,6 +116,17 @@ class _Pages:
 
         return await self._answer(compare)
 
+    async def media(self, request: web.Request) -> web.Response:
+        query = request.query
+        row, number, at = (_number(query, name, 0) for name in ('row', 'number', 'at'))
+
+        def read() -> tuple[str, bytes]:
+            document = self._document(query)
+            return document.media(query.get('dataset', ''), query.get('model') or None, row, number, at)
+
+        kind, content = await asyncio.get_running_loop().run_in_executor(self._thread, read)
+        return web.Response(body=content, content_type=kind)
+
     async def fields(self, request: web.Request) -> web.Response:
         query = request.query
         dataset, model = query.get('dataset', ''), query.get('model') or None
@@ -179,6 +191,19 @@ class _Pages:
             document = self._workspace.document(body.get('config', 0))
             row, reply = body.get('row', 0), body['reply']
             return {'kept': str(keep_trial(document, body.get('dataset', ''), row, reply, body.get('request')))}
+
+        return await self._answer(keep)
+
+    async def label_(self, request: web.Request) -> web.Response:
+        body = await _read_body(request)
+        given = [body.get(name) for name in ('model', 'label')]
+        if not all(isinstance(one, str) for one in given) or not isinstance(body.get('run', 0), int):
+            raise ConfigError(Problem('request', 'expected run, dataset, model, row and label.'))
+
+        def keep() -> dict[str, Any]:
+            run = self._workspace.run(body.get('run', 0))
+            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'])
+            return {'agreement': run.labels.agreement()}
 
         return await self._answer(keep)
 

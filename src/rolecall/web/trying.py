@@ -53,6 +53,8 @@ def make_trial(
     preview = _pick(previews, number)
     if preview.request is None or not preview.sent:
         raise ConfigError(Problem('request', 'this request would not be sent: it does not fit the context.'))
+    if restrict := getattr(entry.model, 'restrict_media', None):
+        restrict(document.media_folders)
     sampling = sampling_of(pair.task.inferencer.options, entry.entry)
     return Trial(entry.model, preview.request, sampling, pair.weighs, tuple(_secrets(entry.entry)))
 

@@ -1,5 +1,5 @@
 // Runs: scores, rows in pages, one row with everything known about it; two runs or two models compared.
-import { html, t, ask, useAsk, useEndless, EndlessList, Select, Problem, Text, Facts, useKeys, useState, useEffect, Tabs, number } from './lib.js';
+import { html, t, ask, send, useAsk, useEndless, EndlessList, Select, Problem, Text, Facts, useKeys, useState, useEffect, Tabs, number } from './lib.js';
 import { PromptView } from './prompt.js';
 
 const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'q'];
@@ -19,12 +19,21 @@ const Scores = ({ scores, change }) => (!scores.lines.length ? html`<p class="no
 
 const Answer = ({ name, text, query }) => html`<div><h4>${name}</h4>${text ? html`<${Text} text=${text} query=${query} />` : html`<p class="say empty">empty</p>`}</div>`;
 
+const Label = ({ address, wanted, value }) => {
+  const [label, setLabel] = useState(value);
+  const [error, setError] = useState('');
+  const set = (next) => send('label', { run: Number(address.run || 0), ...wanted, label: next }).then(() => setLabel(next), (failed) => setError(failed.message));
+  return html`<div class="bar label" role="group" aria-label="Your label"><span class="soft">Your label</span>
+    ${['correct', 'wrong'].map((name) => html`<button type="button" aria-pressed=${label === name ? 'true' : 'false'} onClick=${() => set(label === name ? '' : name)}>${name}</button>`)}<${Problem} error=${error} /></div>`;
+};
+
 const RowDetail = ({ address, wanted, session, change }) => {
   const { found, error } = useAsk('run_row', { run: address.run || 0, ...wanted });
   if (error) return html`<${Problem} error=${error} />`;
   if (!found) return html`<p class="note">${t('Loading …')}</p>`;
   const query = address.q || '';
   const above = html`<div class="outcome"><${Badge} one=${found} />${found.reason && found.outcome !== 'ok' ? html`<p class="note missing">${found.reason}</p>` : null}
+    <${Label} key=${JSON.stringify(wanted)} address=${address} wanted=${wanted} value=${found.label} />
     <div class="answers"><${Answer} name=${t('Gold')} text=${found.gold} /><${Answer} name=${t('Extracted')} text=${found.extracted} /></div>
     ${found.replies.map((reply, at) => html`<${Answer} name=${found.replies.length > 1 ? `${t('Reply')} ${at + 1}` : t('Reply')} text=${reply} query=${query} />`)}
     ${found.reasoning.map((thought) => html`<details><summary>${t('Reasoning')} (${number(thought.length)})</summary><${Text} text=${thought} query=${query} /></details>`)}
@@ -97,6 +106,7 @@ export const Runs = ({ session, address, change }) => {
   return html`<div class="runs"><div class="bar">
       ${session.runs.length > 1 ? html`<${Select} label="Run" value=${address.run || 0} options=${session.runs.map((one, at) => [at, one.name])} onchange=${(at) => change({ run: at, at: '', dataset: '', model: '' })} />` : null}
       <h2><bdi>${run.name}</bdi></h2><span class="soft">${run.created}</span>${run.live ? html`<span class="live" role="status">● live</span>` : null}
+      ${run.agreement ? html`<span class="soft">${run.agreement.agree} of ${run.agreement.rows} labels agree [${Math.round(100 * run.agreement.low)} %, ${Math.round(100 * run.agreement.high)} %]</span>` : null}
       <${Tabs} label="What of the run is shown" tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} /></div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details>
     <${RunRows} session=${session} address=${address} change=${change} run=${run} />` : html`<${RunCompare} session=${session} address=${address} change=${change} run=${run} />`}</div>`;
