@@ -418,9 +418,9 @@ def test_words_that_a_chat_template_puts_before_the_answer_are_reported() -> Non
 @pytest.mark.parametrize(
     ('row', 'reason'),
     [
-        ({'question': 'q'}, "there is no answer: column 'answer' is empty"),
-        ({'question': 'q', 'answer': None}, 'there is no answer'),
-        ({'question': 'q', 'answer': ' \n'}, 'there is no answer'),
+        ({'question': 'q'}, "the answer is missing: column 'answer' is empty"),
+        ({'question': 'q', 'answer': None}, 'the answer is missing'),
+        ({'question': 'q', 'answer': ' \n'}, 'the answer is missing'),
     ],
 )
 @pytest.mark.parametrize('options', [{'meta': LM}, {'api': True, 'form': 'messages'}], ids=['text', 'messages'])
@@ -433,12 +433,12 @@ def test_a_row_without_an_answer_is_refused(row: dict[str, Any], reason: str, op
     ('given', 'options', 'reason'),
     [
         (template('{question}: {answer}.'), {}, 'does not begin with what inference sends'),
-        (template(LABELS), {'inferencer': {'type': 'PPLInferencer'}}, 'none of the labels'),
+        (template(LABELS), {'inferencer': {'type': 'PPLInferencer'}}, 'not one of the labels'),
         (template(ASKED), {'meta': {'round': [{'role': 'HUMAN', 'begin': [1]}, {'role': 'BOT', 'generate': True}]}}, 'token ids'),
         (
             {'type': 'MMPromptTemplate', 'template': dict(round=[{'role': 'HUMAN', 'prompt_mm': {'text': '{question}', 'image': 'file://{question}'}}])},
             {'model': chat_model(CHATML)},
-            'pictures, sound or film',
+            'images, audio or video',
         ),
     ],
 )  # fmt: skip
@@ -457,10 +457,10 @@ def test_pictures_are_kept_in_messages() -> None:
 @pytest.mark.parametrize(
     ('options', 'form', 'reason'),
     [
-        ({'meta': LM}, 'messages', 'is sent a text, not messages'),
-        ({'api': True, 'meta': API}, 'text', 'is sent messages, and no chat template is at hand'),
-        ({'meta': LM, 'inferencer': {'type': 'PPLOnlyInferencer'}}, 'text', 'weighs whole texts'),
-        ({'meta': LM, 'output': None}, 'text', 'there is no output_column'),
+        ({'meta': LM}, 'messages', 'takes text, not messages'),
+        ({'api': True, 'meta': API}, 'text', 'takes messages, and no chat template is available'),
+        ({'meta': LM, 'inferencer': {'type': 'PPLOnlyInferencer'}}, 'text', 'scores whole texts'),
+        ({'meta': LM, 'output': None}, 'text', 'output_column is missing'),
     ],
 )
 def test_a_form_that_a_model_cannot_have_is_an_error_of_the_config(options: Any, form: Form, reason: str) -> None:
@@ -471,12 +471,12 @@ def test_a_form_that_a_model_cannot_have_is_an_error_of_the_config(options: Any,
 def test_rows_that_give_no_example_are_an_error_or_counted() -> None:
     rows = [{'question': 'q', 'answer': answer} for answer in ('a', '', 'b', None)]
     pair = pair_of(config(rows, template(ASKED), meta=LM))
-    with pytest.raises(RenderError, match=r"demo, row 1: there is no answer: column 'answer' is empty\."):
+    with pytest.raises(RenderError, match=r"demo, row 1: the answer is missing: column 'answer' is empty\."):
         list(entries(pair_examples(pair, form='text'), SftReport()))
     report = SftReport()
     assert len(list(entries(pair_examples(pair, form='text'), report, skip=True))) == report.examples == 2
     assert list(report.remarks()) == [
-        "2 rows left out: there is no answer. The first: demo, row 1: there is no answer: column 'answer' is empty."
+        "2 rows left out: the answer is missing. The first: demo, row 1: the answer is missing: column 'answer' is empty."
     ]
 
 

@@ -103,12 +103,14 @@ def test_rows_and_a_prompter_give_messages_or_texts(run: Run, rows: Path, app: s
     given = (rows, '--prompter', app, '--answer-column', 'sum', '--skip')
     lines, said = run(*given)
     assert [line['messages'][-1]['content'] for line in lines] == ['3', '4']
-    assert "1 row left out: there is no answer. The first: row 2: there is no answer: column 'sum' is empty." in said
+    assert (
+        "1 row left out: the answer is missing. The first: row 2: the answer is missing: column 'sum' is empty." in said
+    )
     lines, _ = run(*given, '--form', 'text', '--meta-template', 'chatml', '--limit', 1)
     assert lines[0]['text'].endswith('<|im_start|>assistant\n3<|im_end|>\n')
     lines, said = run(*given, '--form', 'text', '--limit', 1)
     assert lines[0]['text'].endswith('<|Assistant|>:\n3')
-    assert 'nothing ends the answer' in said
+    assert 'no end marker' in said
     lines, said = run(*given, '--form', 'text', '--limit', 1, '--end', r'</s>\n')
     assert lines[0]['text'].endswith('3</s>\n')
     assert said == '1 example\n'
@@ -123,7 +125,7 @@ def test_a_file_may_be_compressed_and_appears_when_it_is_complete(run: Run, rows
     target = rows.parent / 'out' / 'sft.jsonl.gz'
     target.parent.mkdir()
     given = (rows, '--prompter', app, '--answer-column', 'sum', '-o', target)
-    with pytest.raises(RolecallError, match='row 2: there is no answer'):
+    with pytest.raises(RolecallError, match='row 2: the answer is missing'):
         run(*given)
     assert list(target.parent.iterdir()) == []
     _, said = run(*given, '--skip')
@@ -136,8 +138,8 @@ def test_a_file_may_be_compressed_and_appears_when_it_is_complete(run: Run, rows
     ('given', 'reason'),
     [
         ([], 'several models match: text, gpt'),
-        (['--model', 'text'], 'is sent a text, not messages'),
-        (['--model', 'gpt', '--form', 'text'], 'no chat template is at hand'),
+        (['--model', 'text'], 'takes text, not messages'),
+        (['--model', 'gpt', '--form', 'text'], 'no chat template is available'),
         (['--model', 'text', '--form', 'tokens'], '--form tokens needs the model.s tokenizer'),
         (['--model', 'text', '--form', 'tokens', '--tokenizer', 'none/such'], 'no tokenizer found'),
     ],

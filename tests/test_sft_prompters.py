@@ -170,7 +170,7 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
     example = taught(prompter, {'input': '1+1', 'label': thought})
     assert trained(example) == [f'{thought}<|im_end|>\n']
     assert example.asked == prompter.generate_prompt('1+1')
-    with pytest.raises(UntrainableError, match='cannot be told where the answer stands'):
+    with pytest.raises(UntrainableError, match='the answer cannot be located'):
         taught(prompter, {'input': '1+1', 'label': '<think>one and one</think>2'})
 
 
@@ -182,7 +182,7 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
         (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'history': 'hist'}, PrompterError, "no column 'hist'"),
         (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'tools': 'tols'}, PrompterError, "no column 'tols'"),
         (PROMPTERS['chat'], {'question': 'q', 'label': 'a'}, {'input': 'questoin'}, PrompterError, "no column 'questoin'"),
-        (PROMPTERS['alpaca'], {'x': 'q', 'y': 'q', 'label': 'a'}, {'input': 'y'}, PrompterError, "no place for the column"),
+        (PROMPTERS['alpaca'], {'x': 'q', 'y': 'q', 'label': 'a'}, {'input': 'y'}, PrompterError, "no input for the column"),
         (PROMPTERS['chat'], {'q': 'q', 'label': 'a'}, {}, PrompterError, "no column 'input'"),
         (PROMPTERS['alpaca'], {'label': 'a'}, {}, PrompterError, 'no value for one slot: x'),
         (PROMPTERS['alpaca'], {'x': 'a'}, {'answer': 'x'}, PrompterError, 'it would be shown'),
@@ -190,7 +190,7 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
         (PROMPTERS['empty'], {**ROW, 'before': [['a', 'b']]}, {'history': 'before'}, PrompterError, 'does not support history'),
         (
             PROMPTERS['chat'].bind(chat(Family(CHATML.source.replace("message['content']", "message['content'].upper()")))),
-            ROW, {}, UntrainableError, 'cannot be told where the answer stands',
+            ROW, {}, UntrainableError, 'the answer cannot be located',
         ),
         (
             PROMPTERS['chat'].bind(chat(Family("{% for m in messages %}{{ m.content }}|{% endfor %}{{ '>' if add_generation_prompt }}"))),

@@ -109,8 +109,8 @@ def test_a_token_over_the_boundary_is_not_trained_on_and_counted(tokenizer: Toke
     assert [labelled(entry, tokenizer) for entry in found] == ['x', '42', 'x']
     assert (report.straddling, report.shifted, report.endless) == (1, 1, 3)
     said = list(report.remarks())
-    assert '1 token over the boundary of an answer: not trained on.' in said
-    assert '1 row: the request has other tokens when its answer follows.' in said
+    assert '1 token spanning the boundary of an answer: not trained on.' in said
+    assert '1 row: the request tokenizes differently when the answer follows.' in said
 
 
 def test_an_answer_without_a_token_of_its_own_is_refused(tokenizer: Tokenizer) -> None:

@@ -1,1 +1,1 @@
-"""TrainingProgram data: the very requests that inference sends, with the answer where the model would speak."""
+"""Training data: exactly the requests that inference sends, followed by the answer."""

@@ -1,4 +1,4 @@
-"""What a model is trained on: the very request that inference sends, then the answer, then the words that end it.
+"""Training examples: exactly the request that inference sends, then the answer, then its end marker.
 
 Nothing is worded here. A prompt is rendered as inference sends it and once more with its answer; an example comes of it
 only if the second begins with the first, character for character or message for message.
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 Stretch = tuple[int, int]
-"""The first character and the one behind the last."""
+"""Start and end of a character range."""
 Answer = tuple[Request, Request]
-"""What is asked, and the same with the answer behind it."""
+"""A request, and the same request followed by the answer."""
 
 _ENDS = ('marker', 'chat_template', 'text')
 _NOT_SAID = ('marker', 'chat_template', 'joint')
@@ -39,7 +39,7 @@ _SHOWN = 40
 
 
 class UntrainableError(RenderError):
-    """A row that cannot be trained on as it would be asked. `reason` is the same for all rows with the same trouble."""
+    """A row whose training text would differ from inference. `reason` is the same for all rows with the same cause."""
 
     def __init__(self, reason: str, detail: str = '') -> None:
         super().__init__(f'{reason}{f": {detail}" if detail else ""}.')
@@ -48,18 +48,18 @@ class UntrainableError(RenderError):
 
 @dataclass(frozen=True, slots=True)
 class TextExample:
-    """A text, and the stretches of it that are trained on."""
+    """A text and the character ranges that are trained on."""
 
     text: str
     asked: str
-    """What inference sends: the text begins with it."""
+    """The request that inference sends; the text starts with it."""
     stretches: tuple[Stretch, ...]
     lead: str = ''
-    """What the model side writes between the request and the answer; it is trained on, too."""
+    """Text that the model side inserts between request and answer; trained on as well."""
     ending: str = ''
-    """What ends an answer."""
+    """The end marker of an answer."""
     data: tuple[str, ...] = ()
-    """The words in it that come from rows, as opposed to templates and the model side."""
+    """Ranges filled from rows, as opposed to templates and the model side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def text_example(
     end: str = '',
     eos: str = '',
 ) -> TextExample:
-    """The example in a text: the answers that are asked for, and those before them whose spans are `earlier` ones.
+    """A text example: the requested answers, plus earlier ones whose spans satisfy `earlier`.
 
     `end` ends an answer where the model side has nothing that does; `eos` is where a chat template's turn is over.
 
@@ -99,7 +99,7 @@ def text_example(
     spoken = [(len(request), len(told)) for request, told in asked]
     first, last = spoken[-1]
     if not text[first:last].strip():
-        raise UntrainableError('there is no answer', 'nothing follows the request')
+        raise UntrainableError('the answer is missing', 'nothing follows the request')
     written, ending = _closing(whole.spans, last, eos)
     lead = _lead(whole.spans, first, last)
     said = _earlier_answers(whole.spans, spoken, earlier, lead) if earlier else []
@@ -126,7 +126,7 @@ def messages_example(
     prefilled: bool = False,
     tools: Sequence[Mapping[str, Any]] = (),
 ) -> MessagesExample:
-    """The example in messages: those before each answer are what inference sends.
+    """A messages example: the messages before each answer are what inference sends.
 
     >>> asked = [{'role': 'user', 'content': '2+2=?'}]
     >>> messages_example([(asked, [*asked, {'role': 'assistant', 'content': '4'}])]).trained
@@ -137,10 +137,10 @@ def messages_example(
     for request, told in answers:
         said = _as_messages(told)
         if not said or said[-1]['role'] != 'assistant':
-            raise UntrainableError("the answer is no message of the assistant's")
+            raise UntrainableError('the answer is not an assistant message')
         _check_messages(_as_messages(request), said, prefilled=prefilled)
         if whole[: len(said)] != said:
-            raise UntrainableError('later turns do not repeat what was said before')
+            raise UntrainableError('later turns do not repeat the earlier ones')
         trained.add(len(said) - 1)
     if all_answers:
         trained |= {i for i, message in enumerate(whole) if message['role'] == 'assistant'}
@@ -148,12 +148,12 @@ def messages_example(
 
 
 def as_text(request: Request) -> str:
-    """A request that is a text; one that is not is no example in a text."""
+    """The request as text; raises UntrainableError if it is not text."""
     if isinstance(request, str):
         return request
     if all(isinstance(entry, Mapping) for entry in request):
-        raise UntrainableError('this model is sent messages, and nothing here makes a text of them')
-    raise UntrainableError('the meta template holds token ids, which have no text', 'write them as strings')
+        raise UntrainableError('this model takes messages, and no chat template is available to render them as text')
+    raise UntrainableError('the meta template contains token ids, which have no text', 'write them as strings')
 
 
 def _as_messages(request: Request) -> list[Message]:
@@ -161,7 +161,7 @@ def _as_messages(request: Request) -> list[Message]:
         messages = [entry for entry in request if isinstance(entry, Mapping)]
         if len(messages) == len(request):
             return messages
-    raise UntrainableError('this model is sent a text, not messages')
+    raise UntrainableError('this model takes text, not messages')
 
 
 def _check_beginning(text: str, beginning: str) -> None:
@@ -193,7 +193,7 @@ def _check_messages(request: list[Message], told: list[Message], *, prefilled: b
 
 
 def _shift_spans(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """The spans that have words, each with its first character."""
+    """The non-empty spans, each with its start offset."""
     at = 0
     for span in spans:
         if span.text:
@@ -202,7 +202,7 @@ def _shift_spans(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
 
 
 def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
-    """What the model side writes after the answer that ends before `at`, and the part of it that ends the answer.
+    """The text after the answer that ends before `at`, and the part of it that is the end marker.
 
     That is the end of the role that answers; where it has none, the round's; where that has none, the conversation's.
     """
@@ -221,7 +221,7 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
 
 
 def _lead(spans: Sequence[Span], start: int, stop: int) -> str:
-    """What stands between the request and the first word of the answer."""
+    """The text between the request and the answer."""
     lead = ''
     for at, span in _shift_spans(spans):
         if at + len(span.text) <= start or at >= stop:
@@ -235,9 +235,9 @@ def _lead(spans: Sequence[Span], start: int, stop: int) -> str:
 def _earlier_answers(
     spans: Sequence[Span], spoken: Sequence[Stretch], is_answer: Callable[[Span], bool], lead: str
 ) -> list[Stretch]:
-    """The answers before those that are asked for, with the same words in front of them."""
+    """The earlier answers, each preceded by the same text."""
     if all(span.origin.kind == 'chat_template' for span in spans):
-        raise UntrainableError('it cannot be told where the answers stand in the text of the chat template')
+        raise UntrainableError('the answers cannot be located in the text of the chat template')
     text = ''.join(span.text for span in spans)
     found: list[Stretch] = []
     for answers, group in groupby(_shift_spans(spans), key=lambda placed: is_answer(placed[1])):

@@ -1,6 +1,6 @@
-"""Fine-tuning data from what is asked anyway: rows and a prompter, or a dataset and a model, as examples on lines.
+"""Training files from the requests of inference: rows and a prompter, or a dataset and a model.
 
-A example begins with exactly the request that inference sends. Where that cannot be, the row is refused, not bent.
+An example starts with exactly the request that inference sends; a row for which that is impossible is refused.
 """
 
 from __future__ import annotations
@@ -56,50 +56,50 @@ __all__ = [
 ]
 
 Form = Literal['messages', 'text', 'tokens']
-"""Messages as OpenAI takes them, a text with the stretches that are trained on, or token ids with labels."""
+"""OpenAI messages, text with trained character ranges, or token ids with labels."""
 
 Given = tuple[str, Callable[[], TrainingExample]]
-"""Where a row stands, and how its example is made."""
+"""The place of a row, and a function that builds its example."""
 
 IGNORED = -100
-"""The label of a token that is not trained on."""
+"""The label of a token outside the loss."""
 _KEPT = 64
 
 
 @dataclass(slots=True)
 class SftReport:
-    """What happened on the way: counted, with one case of each kind."""
+    """Counts of what happened during an export, with one example of each kind."""
 
     examples: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     cases: dict[str, str] = field(default_factory=dict)
     leads: Counter[str] = field(default_factory=Counter)
     endless: int = 0
-    """Examples in which nothing ends the answer."""
+    """Examples without an end marker."""
     straddling: int = 0
-    """Tokens with characters of the answer and of its surroundings."""
+    """Tokens that span an answer and its surroundings."""
     shifted: int = 0
-    """Examples whose request has other tokens when the answer follows."""
+    """Examples whose request tokenizes differently when the answer follows."""
 
     def leave_out(self, where: str, error: RenderError | PrompterError) -> None:
-        """Count a row that gives no example."""
+        """Count a skipped row."""
         reason = error.reason if isinstance(error, UntrainableError) else _REFUSED[isinstance(error, PrompterError)]
         self.left_out[reason] += 1
         self.cases.setdefault(reason, f'{where}: {error}')
 
     def remarks(self) -> Iterator[str]:
-        """What a user should know, in sentences."""
+        """Remarks for the user."""
         for reason, count in self.left_out.most_common():
             yield f'{_count_rows(count)} left out: {reason}. The first: {self.cases[reason]}'
         for lead, count in self.leads.most_common(3):
             yield f'{_count_rows(count)}: the model side puts {lead!r:.60} between request and answer, trained on too.'
         if self.endless:
-            what = 'nothing ends the answer, so a model does not learn where to stop. Name an end: --end'
+            what = 'no end marker, so the model will not learn where to stop. Add one with --end'
             yield f'{_count_rows(self.endless)}: {what}'
         if self.straddling:
-            yield f'{_count_rows(self.straddling, "token")} over the boundary of an answer: not trained on.'
+            yield f'{_count_rows(self.straddling, "token")} spanning the boundary of an answer: not trained on.'
         if self.shifted:
-            yield f'{_count_rows(self.shifted)}: the request has other tokens when its answer follows.'
+            yield f'{_count_rows(self.shifted)}: the request tokenizes differently when the answer follows.'
 
 
 _REFUSED = {False: 'the row cannot become a request', True: 'the prompter cannot word the row'}
@@ -139,7 +139,7 @@ def _entry(example: TrainingExample, report: SftReport, encoder: PromptEncoder |
 
 
 def _messages_entry(example: MessagesExample) -> dict[str, Any]:
-    """An assistant's message that is not trained on has no weight, as OpenAI's form has it."""
+    """Assistant messages outside the loss get weight 0, as in OpenAI's format."""
     messages = [
         {**message, 'weight': 0} if message['role'] == 'assistant' and i not in example.trained else dict(message)
         for i, message in enumerate(example.messages)
@@ -154,7 +154,7 @@ def _text_entry(example: TextExample) -> dict[str, Any]:
 def _tokens_entry(example: TextExample, encoder: PromptEncoder, report: SftReport) -> dict[str, Any]:
     for token in encoder.tokenizer.special_tokens:
         if any(token in words for words in example.data):
-            raise UntrainableError('the row holds a special token of the model', f'{token!r} would end or begin a turn')
+            raise UntrainableError('the row contains a special token', f'{token!r} would end or begin a turn')
     whole = encoder.encode(example.text)
     trained, straddling = trained_tokens(whole.ids, whole.offsets, example.stretches, encoder.tokenizer)
     if not any(trained):
@@ -169,7 +169,7 @@ def _tokens_entry(example: TextExample, encoder: PromptEncoder, report: SftRepor
 def trained_tokens(
     ids: Sequence[int], offsets: Sequence[Stretch], stretches: Sequence[Stretch], tokenizer: Tokenizer
 ) -> tuple[list[bool], int]:
-    """Which tokens are trained on, and how many are not because they reach over the boundary of an answer.
+    """Which tokens are trained on, and how many are left out because they span the boundary of an answer.
 
     A token without characters goes with the character it is a part of, or with the word it was put in front of.
     """
@@ -250,22 +250,22 @@ def _build_program(
             return TrainingProgram(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
 
     if asks.scores_whole_text:
-        what = f'{asks.name} weighs whole texts: there is no answer to train on.'
+        what = f'{asks.name} scores whole texts; there is no answer to train on.'
         raise ConfigError(Problem(f'{task.where}.infer_cfg.inferencer', what, 'Use GenInferencer, or another dataset.'))
     return make
 
 
 def _renderer_for(model_entry: ModelEntry | None, form: Form) -> Renderer:
-    """The model side that gives what the form wants."""
+    """The renderer that produces the wanted form."""
     if model_entry is None:
-        raise ConfigError(Problem('models', 'the config has no models, so nobody can be trained.'))
+        raise ConfigError(Problem('models', 'the config has no models.'))
     if form == 'messages':
         if isinstance(model_entry.renderer, TextRenderer):
-            what = f'{model_entry.abbr} is sent a text, not messages.'
+            what = f'{model_entry.abbr} takes text, not messages.'
             raise ConfigError(Problem(model_entry.where, what, 'Use --form text or --form tokens, or a chat model.'))
         return MessagesRenderer(model_entry.renderer)
     if isinstance(model_entry.renderer, ApiRenderer):
-        what = f'{model_entry.abbr} is sent messages, and no chat template is at hand that makes a text of them.'
+        what = f'{model_entry.abbr} takes messages, and no chat template is available to render them as text.'
         remedy = 'Use --form messages, or give the model a chat_template or the folder of its tokenizer.'
         raise ConfigError(Problem(model_entry.where, what, remedy))
     return model_entry.renderer
@@ -281,11 +281,11 @@ def entry_encoder(model_entry: ModelEntry, tokenizer: Tokenizer) -> PromptEncode
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a row are what. The slots of a prompter are columns of their own names."""
+    """The roles of a row's columns. Slots of a prompter are filled from columns of the same name."""
 
     answer: str
     input: str | None = None
-    """None: `input`, if there is such a column."""
+    """None: the column `input`, if present."""
     history: str | None = None
     tools: str | None = None
 
@@ -299,7 +299,7 @@ def prompter_examples(
     aim: Aim | None = None,
     limit: int | None = None,
 ) -> Iterator[Given]:
-    """The examples of rows that a prompter words.
+    """The examples of rows formatted by a prompter.
 
     >>> from rolecall import ChatPrompter
     >>> chat = ChatPrompter('Add.', system='').bind({'soh': '<u>', 'soa': '<a>', 'eoa': '</a>'}, system='')
@@ -308,7 +308,7 @@ def prompter_examples(
     [{'text': 'Add.\\n\\n\\n\\n\\n<u>\\n1+1\\n<a>\\n2</a>', 'spans': [[21, 26]]}]
     """
     if columns.answer in prompter.slots or columns.answer == (columns.input or 'input'):
-        raise PrompterError(f'the answer column {columns.answer!r} is what the prompter asks with: it would be shown.')
+        raise PrompterError(f'the answer column {columns.answer!r} is an input of the prompter: it would be shown.')
     quiet = replace(prompter, show=False)
     for number, row in enumerate(rows if limit is None else first(rows, limit)):
         yield f'row {number}', _prompter_example(quiet, row, columns, form, aim or Aim())
@@ -321,7 +321,7 @@ def _prompter_example(
         _check_columns(row, columns)
         answer = text_of(row[columns.answer])
         if not answer.strip():
-            raise UntrainableError('there is no answer', f'column {columns.answer!r} is empty')
+            raise UntrainableError('the answer is missing', f'column {columns.answer!r} is empty')
         asked = (
             _input(prompter, row, columns),
             row[columns.history] if columns.history else None,
@@ -333,20 +333,20 @@ def _prompter_example(
 
 
 def _check_columns(row: Row, columns: Columns) -> None:
-    """Refuse a row without a column that was named: what it holds would be lost."""
+    """Reject a row that lacks a named column."""
     for name in (columns.answer, columns.input, columns.history, columns.tools):
         if name is not None and name not in row:
             raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
 
 
 def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
-    """The row as a prompter's input: its slots, and what the user says."""
+    """The row as input of a prompter: its slots and the user's message."""
     given = {slot: row[slot] for slot in prompter.slots if slot in row}
     spoken = columns.input or 'input'
     is_slot = 'input' in prompter.slots
     takes_input = '{input}' in prompter.template or is_slot
     if columns.input is not None and not takes_input:
-        raise PrompterError(f'the prompter has no place for the column {columns.input!r}: its slots take columns.')
+        raise PrompterError(f'the prompter has no input for the column {columns.input!r}; it only has slots.')
     if takes_input and spoken in row:
         given['input'] = row[spoken]
     elif takes_input and not prompter.slots:
@@ -358,7 +358,7 @@ def _messages(prompter: Prompter, asked: tuple[Any, Any, Any], answer: str, aim:
     request = prompter.generate_prompt(*asked, return_dict=True)
     told = prompter.generate_prompt(*asked, answer, return_dict=True)
     if request.get('tools') != told.get('tools'):
-        raise UntrainableError('the tools are not those that inference sends')
+        raise UntrainableError('the tools differ from those that inference sends')
     answers = [(request['messages'], told['messages'])]
     return messages_example(answers, all_answers=aim.all_answers, tools=request.get('tools') or ())
 
@@ -378,7 +378,7 @@ def _is_reply(span: Span) -> bool:
 
 
 def _end_of_label(spans: Sequence[Span]) -> int:
-    """Where the answer ends by its origin; 0 if that is not known."""
+    """Where the answer ends by its origin; 0 if unknown."""
     at = stop = 0
     for span in spans:
         at += len(span.text)
@@ -388,11 +388,11 @@ def _end_of_label(spans: Sequence[Span]) -> int:
 
 
 def _end_of_words(answer: str, text: str, request: str) -> int:
-    """Where the answer ends if it follows the request: for chat templates that look into contents, and hide origins."""
+    """Where the answer ends after the request, for chat templates that inspect contents and hide origins."""
     words = answer.strip()
     after = text.removeprefix(request).lstrip()
     if not text.startswith(request) or not after.startswith(words):
-        raise UntrainableError('it cannot be told where the answer stands in the text of the chat template')
+        raise UntrainableError('the answer cannot be located in the text of the chat template')
     return len(text) - len(after) + len(words)
 
 

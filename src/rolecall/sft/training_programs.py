@@ -1,4 +1,4 @@
-"""Programs that give examples in place of requests: the row's own answer stands where the model would answer."""
+"""Programs that build training examples: the row's own answer stands where the model would answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTERS = re.compile(r'[A-Za-z0-9_]+\Z')
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is trained on: the answer alone or those of examples as well, and what ends it if nothing else does."""
+    """What is trained on: the answer alone or also those of shots, and a fallback end marker."""
 
     all_answers: bool = False
     end: str = ''
@@ -168,14 +168,14 @@ class LabelTrainingProgram:
         alike = [label for label in self._programs if text_of(label) == text_of(value)]
         if not alike:
             known = ', '.join(map(repr, self._programs))
-            raise UntrainableError('the answer is none of the labels', f'{value!r:.60}; they are {known}')
+            raise UntrainableError('the answer is not one of the labels', f'{value!r:.60}; known labels: {known}')
         return next((label for label in alike if type(label) is type(value)), alike[0])
 
     def _answer_in(self, spans: Sequence[Span], prompts: Sequence[str]) -> Stretch:
-        """Where the answer stands in a prompt that is weighed."""
+        """The range of the answer in a scored prompt."""
         said = [(at, span) for at, span in _with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
         if not said:
-            raise UntrainableError('it cannot be told where the answer stands in the text of the chat template')
+            raise UntrainableError('the answer cannot be located in the text of the chat template')
         stop = said[-1][0] + len(said[-1][1].text)
         is_spoken = _speeches_of(self._teacher.side)
         if is_spoken and is_spoken(said[-1][1]):
@@ -192,7 +192,7 @@ class LabelTrainingProgram:
 
 
 def end_of_turn(renderer: Renderer) -> str:
-    """The token that ends a turn in a chat template's text, if it names one."""
+    """The token that ends a turn in a chat template's text, if known."""
     if not isinstance(renderer, ChatRenderer):
         return ''
     template = renderer.template
@@ -201,7 +201,7 @@ def end_of_turn(renderer: Renderer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ExampleWriter:
-    """What makes an example of rendered prompts: for which model side, of which column, with which aim."""
+    """Builds examples from rendered prompts."""
 
     side: Renderer
     column: str
@@ -215,7 +215,7 @@ class _ExampleWriter:
         return text_example(answers, whole(), earlier=earlier, end=self.aim.end, eos=end_of_turn(self.side))
 
     def _is_answer(self, span: Span) -> bool:
-        """Whether a span is an answer: what the model says, or the answer of an example that is a string."""
+        """Whether a span is an answer: the model's speech, or the answer of a string shot."""
         is_spoken = _speeches_of(self.side)
         if is_spoken is not None and span.origin.role:
             return is_spoken(span)
@@ -227,7 +227,7 @@ def _takes_messages(side: Renderer) -> bool:
 
 
 def _speeches_of(side: Renderer) -> Callable[[Span], bool] | None:
-    """Tells whether a span is said by the model; None where nobody in particular speaks."""
+    """A test for spans spoken by the model; None without roles."""
     meta = roles_of(side)
     if meta is None:
         return None
@@ -237,7 +237,7 @@ def _speeches_of(side: Renderer) -> Callable[[Span], bool] | None:
 
 def _output_column(wording: Wording) -> str:
     if wording.output_column is None:
-        what = 'there is no output_column, so there is no answer to train on.'
+        what = 'output_column is missing, so there is no answer to train on.'
         raise TemplateError(Problem('reader_cfg', what, 'Name the column of the answer.'))
     return wording.output_column
 
@@ -246,11 +246,11 @@ def _check_answers(values: Sequence[object], column: str) -> None:
     for turn, value in enumerate(values):
         if not text_of(value).strip():
             where = f' at turn {turn}' if len(values) > 1 else ''
-            raise UntrainableError('there is no answer', f'column {column!r} is empty{where}')
+            raise UntrainableError('the answer is missing', f'column {column!r} is empty{where}')
 
 
 def _continue_turn(program: Program, row: Row) -> Request:
-    """The request with the answer, unless the chat template does not leave the answer as it is."""
+    """The request with the answer; UntrainableError if the chat template changes the answer."""
     try:
         return program(row)
     except RenderError as error:
@@ -263,7 +263,7 @@ def _ends_with_answer(told: Request, answer: str) -> bool:
 
 
 def _with_speakers(script: Script) -> Script:
-    """Raw messages whose words say who speaks them, as those of other templates do."""
+    """Raw messages with the role recorded in each origin, as other templates do."""
     return replace(script, items=tuple(map(_with_speaker, script.items)))
 
 
@@ -280,14 +280,14 @@ def _with_speaker(item: Item) -> Item:
 
 
 def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
-    """Refuses rows with pictures, sound or film in them, where the example is a text."""
+    """Rejects rows with images, audio or video if the example is text."""
     if not isinstance(side, ChatRenderer) or all(map(_is_text, script.items)):
         return lambda row: None
     messages = Program(script, render_with(MessagesRenderer(side), 'ppl'))
 
     def refuse(row: Row) -> None:
         if any(isinstance(entry, Mapping) and _has_media(entry) for entry in messages(row)):
-            raise UntrainableError('the prompt has pictures, sound or film in it, which a text cannot hold')
+            raise UntrainableError('the prompt contains images, audio or video, which text cannot hold')
 
     return refuse
 
@@ -302,7 +302,7 @@ def _has_media(message: Message) -> bool:
 
 
 def _with_offsets(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """Each span with its first character."""
+    """Each span with its start offset."""
     at = 0
     for span in spans:
         yield at, span
@@ -314,6 +314,6 @@ def _are_adjacent(one: tuple[int, Span], other: tuple[int, Span]) -> bool:
 
 
 def _shared_length(texts: Sequence[str]) -> int:
-    """How many characters all texts begin with."""
+    """The length of the common beginning of all texts."""
     shortest = min(map(len, texts))
     return next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)
