@@ -54,6 +54,27 @@ def load_all(files: list[Path]) -> tuple[int, float, Counter[str]]:
     return loaded, time.perf_counter() - start, why
 
 
+def start_reference(python: str) -> subprocess.Popen[str]:
+    command = [python, str(HERE / 'lm_eval_reference.py')]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def ask_reference(reference: subprocess.Popen[str], path: Path) -> dict[str, Any] | None:
+    """What lm-eval makes of a task; None if it ended the process."""
+    assert reference.stdin
+    assert reference.stdout
+    try:
+        reference.stdin.write(f'{path}\n')
+        reference.stdin.flush()
+        answer = reference.stdout.readline()
+    except BrokenPipeError:
+        return None
+    found: dict[str, Any] | None = json.loads(answer) if answer else None
+    return found
+
+
 def compare(line: dict[str, Any], tally: Counter[str], examples: list[str]) -> None:
     """Count what is equal for one task."""
     path, prompts_equal, scores_equal = line['path'], True, True
@@ -162,25 +183,19 @@ def main() -> None:
         print(f'  {count} {reason}')
     chosen = files[arguments.offset :: arguments.every]
     tally, examples = Counter[str](), list[str]()
-    reference = subprocess.Popen(
-        [arguments.python, str(HERE / 'lm_eval_reference.py')],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert reference.stdin
-    assert reference.stdout
-    for path in chosen:
-        reference.stdin.write(f'{path}\n')
-        reference.stdin.flush()
-        line = json.loads(reference.stdout.readline())
-        if 'error' in line:
+    reference = start_reference(arguments.python)
+    for number, path in enumerate(chosen, 1):
+        line = ask_reference(reference, path)
+        if line is None:
+            tally['tasks that end the reference process'] += 1
+            reference = start_reference(arguments.python)
+        elif 'error' in line:
             tally['tasks that no invented row fits, or that lm-eval does not load'] += 1
-            continue
-        compare(line, tally, examples)
-    reference.stdin.close()
-    reference.wait()
+        else:
+            compare(line, tally, examples)
+        if number % 100 == 0:
+            print(f'{number} of {len(chosen)}: {dict(tally)}', file=sys.stderr, flush=True)
+    reference.terminate()
     for name, count in tally.items():
         print(f'{count:8} {name}')
     for one in examples[: arguments.examples]:
