@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from rolecall.render.chat_template import ChatTemplate
 NOW = datetime(2025, 3, 9, 12, 0)
 
 
+@cache
 def template(name: str, **options: Any) -> ChatTemplate:
     family = FAMILIES[name]
     return ChatTemplate(family.source, bos_token=family.bos, eos_token=family.eos, now=lambda: NOW, **options)

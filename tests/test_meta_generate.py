@@ -222,3 +222,22 @@ def test_a_prompt_for_each_label_is_refused_for_generation_unless_a_label_is_giv
     assert compile(wording, mode='gen', label='no')(ROW) == 'q No.'
     with pytest.raises(TemplateError, match='a label is needed'):
         compile(wording, mode='ppl')
+
+
+def test_what_the_model_itself_says_after_the_answer_is_not_noted() -> None:
+    after = {'role': 'AFTER', 'begin': '<A>', 'end': '</A>', 'prompt': 'bye'}
+    side = MetaTemplate.read({'round': [*LM['round'], 'and', after]})
+    for said in ([QUESTION, ANSWER], [QUESTION]):
+        program = compile(Wording(PromptTemplate({'round': said}), output_column='answer'), TextRenderer(side))
+        assert program(ROW) == '<H>q</H><B>'
+        assert [note.text for note in program.notes] == (['It is '] if ANSWER in said else [])
+
+
+@pytest.mark.parametrize(
+    ('markers', 'content'),
+    [({'begin': 'Q: '}, 'Q: q'), ({'end': '!'}, 'q!'), ({'begin': '(', 'end': ')'}, '(q)'), ({}, 'q')],
+)
+def test_messages_keep_the_markers_of_their_role(markers: dict[str, str], content: str) -> None:
+    side = MetaTemplate.read({'round': [{**API['round'][0], **markers}, API['round'][1]]})
+    wording = Wording(PromptTemplate({'round': [QUESTION, ANSWER]}), output_column='answer')
+    assert compile(wording, ApiRenderer(side))(ROW) == [{'role': 'user', 'content': content}]
