@@ -34,7 +34,6 @@ from rolecall.render.charging import (
     put_charges_in,
 )
 from rolecall.render.metering import (
-    MAX_DEPTH,
     METER,
     NODE_CHARS,
     WorkExceededError,
@@ -42,6 +41,7 @@ from rolecall.render.metering import (
     charge_each,
     check_number,
     materialize,
+    measure,
     size_of,
     spend,
 )
@@ -116,13 +116,13 @@ def to_json(
     ...     to_json({'größe': '<3>'})
     '{"größe": "<3>"}'
     """
-    chars = size_of(value)
-    if indent is not None or separators is not None:
-        chars *= 1 + size_of(separators) + MAX_DEPTH * reach_of(indent)
+    chars, depth = measure(value)
+    steps = 1 + (chars >> 3)
     if chars > _MANY_CHARS:
         chars *= 2 * _LETTERS_OF_AN_ESCAPE if ensure_ascii else _LETTERS_OF_AN_ESCAPE
+    chars += (chars // NODE_CHARS + 1) * (size_of(separators) + depth * reach_of(indent))
     before = METER.get().chars
-    spend(chars, 1 + (chars >> 3))
+    spend(chars, steps)
     return cast(
         'str',
         _charge_result(

@@ -25,6 +25,7 @@ __all__ = [
     'charge_each',
     'check_number',
     'materialize',
+    'measure',
     'size_of',
     'spend',
 ]
@@ -133,7 +134,15 @@ def size_of(value: object, *, printed: bool = True) -> int:
     if printed:
         _check_printable(value)
     inner = _items_of(value)
-    return 1 if inner is None else _size_of_items(inner, printed=printed)
+    return 1 if inner is None else _measure_items(inner, printed=printed)[0]
+
+
+def measure(value: object) -> tuple[int, int]:
+    """The size of a printed value, and how many levels of containers it has."""
+    if type(value) in _ATOMS or (inner := _items_of(value)) is None:
+        return size_of(value), 0
+    _check_printable(value)
+    return _measure_items(inner, printed=True)
 
 
 def _items_of(value: object) -> Iterator[object] | None:
@@ -149,10 +158,10 @@ def _items_of(value: object) -> Iterator[object] | None:
     return iter(value) if isinstance(value, Collection) and not isinstance(value, (str, bytes)) else None
 
 
-def _size_of_items(first: Iterator[object], *, printed: bool) -> int:
+def _measure_items(first: Iterator[object], *, printed: bool) -> tuple[int, int]:
     meter = METER.get()
     total, nodes, most = NODE_CHARS, 0, meter.steps_left // STEPS_PER_NODE
-    levels = [first]
+    levels, depth = [first], 1
     while levels and nodes <= most and total <= meter.chars:
         for value in levels[-1]:
             nodes += 1
@@ -171,10 +180,11 @@ def _size_of_items(first: Iterator[object], *, printed: bool) -> int:
                 break
         else:
             levels.pop()
-        if len(levels) > MAX_DEPTH:
+        depth = max(depth, len(levels))
+        if depth > MAX_DEPTH:
             raise WorkExceededError(f'it nests values more than {MAX_DEPTH} deep')
     meter.spend(0, STEPS_PER_NODE * nodes)
-    return total
+    return total, depth
 
 
 def _check_printable(value: object) -> None:
