@@ -241,3 +241,10 @@ def test_messages_keep_the_markers_of_their_role(markers: dict[str, str], conten
     side = MetaTemplate.read({'round': [{**API['round'][0], **markers}, API['round'][1]]})
     wording = Wording(PromptTemplate({'round': [QUESTION, ANSWER]}), output_column='answer')
     assert compile(wording, ApiRenderer(side))(ROW) == [{'role': 'user', 'content': content}]
+
+
+@pytest.mark.parametrize('affix', [{'a': 1}, 5.5, {1, 2}, [True], [-1], [None], True])
+def test_an_affix_is_text_or_token_ids(affix: Any) -> None:
+    with pytest.raises(TemplateError, match=r'round\[0\]\.begin.*\n  expected a string'):
+        MetaTemplate.read({'round': [{'role': 'HUMAN', 'begin': affix}]})
+    assert MetaTemplate.read({'begin': ['a', 0, 7]}).begin
