@@ -1,6 +1,6 @@
 """A model's chat template, from `tokenizer_config.json` or the metadata of a GGUF file.
 
-The output is what transformers would write. Chat templates are third-party programs, so they run in `sandbox` with
+The output is what transformers would write. Chat templates are third-party programs, so they run in `jinja_sandbox` with
 metered work; any failure inside one is a `RenderError` that quotes it.
 """
 
