@@ -523,3 +523,8 @@ def test_a_number_may_have_so_many_bits(value: str) -> None:
 def test_a_number_may_not_have_one_bit_more(value: str) -> None:
     with pytest.raises(RenderError, match='more than 4,200 digits'):
         ChatTemplate('{{ (' + value + ') is number }}').render(MESSAGES, variables=BITS)
+
+
+def test_functions_may_be_compared_but_not_printed() -> None:
+    source = '{{ messages.copy == strftime_now }}{{ strftime_now in [strftime_now] }}{{ strftime_now is eq(raise_exception) }}'
+    assert ChatTemplate(source).render(MESSAGES) == 'FalseTrueFalse'

@@ -18,6 +18,8 @@ from rolecall import (
     compile,
 )
 from rolecall.pairs.pair import preview
+from rolecall.program.answer_turn import show_answer
+from rolecall.program.compiled import Program, render_with
 
 ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}
 
@@ -248,3 +250,21 @@ def test_an_affix_is_text_or_token_ids(affix: Any) -> None:
     with pytest.raises(TemplateError, match=r'round\[0\]\.begin.*\n  expected a string'):
         MetaTemplate.read({'round': [{'role': 'HUMAN', 'begin': affix}]})
     assert MetaTemplate.read({'begin': ['a', 0, 7]}).begin
+
+
+@pytest.mark.parametrize(
+    ('speech', 'whole'),
+    [
+        ({'role': 'BOT'}, '<H>q</H><B>It is GOLD</B>'),
+        ({'role': 'EXPERT', 'fallback_role': 'BOT'}, '<H>q</H><B>It is GOLD</B>'),
+        ({'role': 'HUMAN'}, '<H>q</H><H>It is </H><B>GOLD</B>'),
+        ({'role': 'EXPERT', 'fallback_role': 'HUMAN'}, '<H>q</H><H>It is </H><B>GOLD</B>'),
+    ],
+)
+def test_the_answer_is_shown_in_the_speech_of_the_model_alone(speech: dict[str, str], whole: str) -> None:
+    wording = Wording(
+        PromptTemplate({'round': [QUESTION, {**speech, 'prompt': 'It is {answer}'}]}), output_column='answer'
+    )
+    renderer = TextRenderer(MetaTemplate.read(LM))
+    script = show_answer(wording.script(None, 'gen'), 'answer', renderer)
+    assert Program(script, render_with(renderer, 'ppl'))(ROW) == whole

@@ -1,7 +1,7 @@
 """A model's chat template, from `tokenizer_config.json` or the metadata of a GGUF file.
 
-The output is what transformers would write. Chat templates are third-party programs, so they run in `jinja_sandbox` with
-metered work; any failure inside one is a `RenderError` that quotes it.
+The output is what transformers would write. Chat templates are third-party programs, so they run in `jinja_sandbox`
+with metered work; any failure inside one is a `RenderError` that quotes it.
 """
 
 from __future__ import annotations
