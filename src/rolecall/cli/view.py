@@ -13,6 +13,7 @@ from rolecall.cli.options import (
     declare_command,
     fail,
     open_given,
+    print_note,
     whole_number,
 )
 
@@ -87,6 +88,8 @@ def _view(arguments: argparse.Namespace) -> int:
             selection = select_by_menu(selection, ask=input, say=print)
         except (Quit, EOFError):
             return 0
+    for note in dict.fromkeys(entry.note for entry in selection.model_entries if entry is not None and entry.note):
+        print_note(note)
     complete = show_previews(
         opened,
         selection,

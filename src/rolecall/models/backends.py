@@ -9,7 +9,7 @@ from rolecall.errors import ConfigError, MissingExtraError, Problem
 from rolecall.models.protocol import Model
 from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
-__all__ = ['MODELS', 'MODEL_KINDS', 'ModelKind', 'build_model', 'model_kind']
+__all__ = ['CHAT_BY_DEFAULT', 'MODELS', 'MODEL_KINDS', 'ModelKind', 'build_model', 'model_kind', 'with_default_path']
 
 MODELS: Registry[Callable[..., Model]] = Registry(
     'model',
@@ -120,6 +120,22 @@ MODEL_KINDS: dict[str, ModelKind] = {
         'api',
     ),
 }
+
+
+CHAT_BY_DEFAULT = frozenset(('LlamaCpp', 'Embedded', 'smollm2', 'HuggingFace', 'HuggingFaceCausalLM', 'VLLM'))
+"""Local types that use the chat template in the model's own files, if the entry gives no template."""
+_PACKAGED_TYPES = ('Embedded', 'smollm2')
+
+
+def with_default_path(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry, with the path that a type without one stands for.
+
+    >>> with_default_path({'type': 'Embedded'})
+    {'type': 'Embedded', 'path': 'smollm2'}
+    """
+    if not entry.get('path') and bare_name(entry.get('type')) in _PACKAGED_TYPES:
+        return {**entry, 'path': 'smollm2'}
+    return entry
 
 
 def model_kind(type_: object) -> ModelKind | None:

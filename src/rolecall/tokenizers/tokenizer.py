@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from rolecall.errors import DataError, MissingExtraError
+from rolecall.models.backends import with_default_path
 from rolecall.models.pull import PACKAGED, kept_path
 from rolecall.tokenizers.huggingface import FastTokenizer
 from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
@@ -107,6 +108,7 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
     >>> find_tokenizer({'type': 'HuggingFaceCausalLM', 'path': 'none'}) is None
     True
     """
+    entry = with_default_path(entry)
     given = entry.get('tokenizer')
     if isinstance(given, Tokenizer):
         return given
