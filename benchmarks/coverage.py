@@ -42,6 +42,7 @@ from rolecall.runs.run import run_config
 
 ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
 HUB = ('HFDataset', *HUB_BENCHMARKS)
+JUDGES = ('LMEvaluator', 'GenericLLMEvaluator')
 DENSE = ('TopkRetriever', 'VotekRetriever', 'DPPRetriever', 'MDLRetriever')
 API = {
     'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}],
@@ -119,7 +120,8 @@ def try_entry(entry: Mapping[str, Any], folder: str) -> str:
     put_judge(config['datasets'][0])
     retriever = given['infer_cfg'].get('retriever')
     if isinstance(retriever, Mapping) and part_name(retriever.get('type')) in DENSE:
-        embedded = {**given['infer_cfg'], 'retriever': {**retriever, 'encoder': encode}}
+        weigh = {'score': weigh_labels} if part_name(retriever.get('type')) == 'MDLRetriever' else {}
+        embedded = {**given['infer_cfg'], 'retriever': {**retriever, 'encoder': encode, **weigh}}
         config['datasets'][0]['infer_cfg'] = embedded
     if not given.get('eval_cfg'):
         return 'no eval_cfg'
@@ -139,7 +141,7 @@ def try_entry(entry: Mapping[str, Any], folder: str) -> str:
 def put_judge(value: Any) -> None:
     """Let every judge of an entry be a function."""
     if isinstance(value, dict):
-        if 'judge_cfg' in value:
+        if 'judge_cfg' in value or (value.get('type') is not None and part_name(value['type']) in JUDGES):
             value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
         for inner in value.values():
             put_judge(inner)
@@ -158,6 +160,10 @@ def takes_media(entry: Mapping[str, Any]) -> bool:
 
 def answer(prompt: Any) -> str:
     return REPLY
+
+
+def weigh_labels(row: Any, shots: Any, labels: Any) -> list[float]:
+    return [1.0, 2.0]
 
 
 def encode(prompts: Any) -> list[list[float]]:

@@ -16,7 +16,7 @@ MEDIA = (
     '<AIS_TEXT_START>made-up question {n}<AIS_CONTENT_TAG><AIS_IMAGE_START>https://example.org/{n}.jpg<AIS_CONTENT_TAG>'
 )
 REPLY = 'The answer is (A). So \\boxed{A}. ANSWER: A\n```python\ndef f(x):\n    return x\n```\n1'
-JUDGE = 'A\nCORRECT\nRating: [[7]]\n[[A]]\n{"score": 7, "综合得分": 7}'
+JUDGE = 'A\nCORRECT\nRating: [[7]]\n[[A]]\n{"score": 7, "综合得分": 7}\nDecision: YES\nScore: 7'
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -135,10 +135,26 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'DS1000Evaluator': {'code_context': 'def test_execution(solution): assert solution'},
 }  # fmt: skip
 """The columns that an evaluator reads besides the gold answer, or the gold answer where it has a form of its own."""
+_TRUTH = {'answers': {'best_answer': 'A', 'correct_answers': ['A'], 'incorrect_answers': ['B']}, 'question': 'q'}
 GOLDS: dict[str, Any] = {
     'Gsm8kEvaluator': 'So it is 1.\n#### 1',
     'LongBenchRetrievalEvaluator': ['Paragraph 1'],
     'LongBenchClassificationEvaluator': {'answers': ['A'], 'all_classes': ['A', 'B']},
     'DropOpenAIEvaluator': 'A|B',
     'AGIEvalEvaluator': 'A',
+    'MRCREvaluator': '{"answer": "x The answer", "prefix": "x"}',
+    'RMSEEvaluator': '1.5',
+    'AUCROCEvaluator': 1,
+    'InfiniteBenchmathcalcEvaluator': [1, 2],
+    'ARCPrizeEvaluator': [[1, 2], [3, 4]],
+    'TruthfulQAEvaluator': _TRUTH,
+    'IFEvaluator': {'prompt': 'p', 'key': 1, 'instruction_id_list': ['punctuation:no_comma'], 'kwargs': [{}]},
+    'MMStarEvaluator': {'answer': 'A', 'choices': '{"A": "x"}', 'category': 'c', 'l2_category': 'd'},
+    'MMMUProEvaluator': '{"answer": "A", "choices": {"A": "x"}, "category": "c"}',
+    'MMMUProCotEvaluator': '{"answer": "A", "choices": {"A": "x"}, "category": "c"}',
+    'TEXTEvaluator': {'answer': ['A'] * 10},
+    'TEXTEvaluatorForGlm4v': {'answer': ['A'] * 10},
+    'DocVQAEvaluator': "['A']",
+    'InfoVQAEvaluator': "['A']",
+    'CMPhysBenchEvaluator': '1',
 }

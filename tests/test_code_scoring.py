@@ -94,6 +94,7 @@ OTHERS = [
     ({'type': 'MultiplEEvaluator', 'language': 'rs'}, "'rs' programs are not run here"),
     ({'type': 'BigCodeBenchEvaluator', 'eval_type': 'instrct'}, "Did you mean 'instruct'"),
     ({'type': 'MBPPEvaluator', 'metric': 'MBPPlus'}, "Did you mean 'MBPPPlus'"),
+    ({'type': 'HumanEvalEvaluator', 'memry': 5}, "unknown option 'memry'.*\n.*Did you mean 'memory'"),
     ({'type': 'HumanEvalEvaluator', 'timeout': 0}, 'must be a number above 0, got 0'),
     ({'type': 'HumanEvalEvaluator', 'sandbox': 'sandlok'}, "Did you mean 'sandlock'"),
 ]

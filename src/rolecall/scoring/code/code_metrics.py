@@ -21,6 +21,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 __all__: list[str] = []
 
 _SEVERAL = (1, 10, 100)
+_OPTIONS = ('memory', 'workers', 'sandbox')
 
 
 def _code_metric(
@@ -29,10 +30,13 @@ def _code_metric(
     problem: Callable[[Answer], str | None],
     k: int | Sequence[int] = (),
     timeout: float,
-    memory: int = 1024,
-    workers: int | None = None,
-    sandbox: str | None = None,
+    **options: Any,
 ) -> Metric:
+    """`options` are memory, workers and sandbox."""
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        known = did_you_mean(unknown[0], (*_OPTIONS, 'timeout', 'k'))
+        raise ConfigError(Problem(name, f'unknown option {name!r}.', known) for name in unknown)
+    memory, workers, sandbox = options.get('memory', 1024), options.get('workers'), options.get('sandbox')
     limits = _limits(timeout, memory, workers)
     chosen = choose_sandbox(sandbox, where='sandbox' if sandbox else '')
     known: dict[tuple[int, str, str], Execution] = {}
@@ -93,8 +97,12 @@ def _same_problem(*columns: str) -> Callable[[Answer], str | None]:
     return lambda answer: benchmark_programs.problem_of(answer, *columns)
 
 
-def humaneval(k: int | Sequence[int] = _SEVERAL, timeout: float = 3.0, **options: Any) -> Metric:
+def humaneval(
+    k: int | Sequence[int] = _SEVERAL, timeout: float = 3.0, metric: str = 'HumanEval', **options: Any
+) -> Metric:
     """HumanEval: the share of completions that pass the row's tests."""
+    if metric == 'EvalPlus':
+        return humaneval_plus(k=k, **options)
     return _code_metric(benchmark_programs.humaneval, problem=_same_problem('task_id'), k=k, timeout=timeout, **options)
 
 
