@@ -39,9 +39,13 @@ from rolecall.errors import RolecallError
 from rolecall.models.protocol import Scored
 from rolecall.registry import part_name
 from rolecall.runs.run import run_config
+from rolecall.scoring.code import CODE_METRICS
+from rolecall.scoring.evaluate import Scorable, build_scorer
 
 ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
 HUB = ('HFDataset', *HUB_BENCHMARKS)
+POSTPROCESSING = ('pred_postprocessor', 'dataset_postprocessor')
+KNOWN = ('evaluator', *POSTPROCESSING, 'model_postprocessor')
 JUDGES = ('LMEvaluator', 'GenericLLMEvaluator')
 DENSE = ('TopkRetriever', 'VotekRetriever', 'DPPRetriever', 'MDLRetriever')
 API = {
@@ -212,6 +216,75 @@ def shorten(reason: str, entry: Mapping[str, Any]) -> str:
     return f'{kind}: {reason.replace("datasets[0].", "")[:230]}'
 
 
+def replies_to(gold: Any) -> list[str]:
+    """Right and wrong replies in several forms."""
+    right = gold[0] if isinstance(gold, list | tuple) and gold else gold
+    text = str(right.get('answers', right) if isinstance(right, Mapping) else right)
+    return [
+        text,
+        f'The answer is {text}.',
+        f'Let us think. So the final answer is \\boxed{{{text}}}.',
+        f'({text})',
+        f'答案是{text}',
+        f'**{text}** and nothing else',
+        f'{text}\n\nThe end.',
+        'The answer is B.',
+        'It is 42, or so.',
+        'I do not know.',
+    ]
+
+
+def compare(root: Path, most: int) -> None:
+    """Scores of ours and of the package, on the same rows and replies."""
+    counts: Counter[str] = Counter()
+    differences: dict[str, tuple[int, str]] = {}
+    theirs_by_key = {}
+    for one in entries(root, 'real'):
+        theirs_by_key.setdefault(key_of(one.entry), one.entry)
+    for key, entry in {key_of(one.entry): one.entry for one in entries(root, 'reference')}.items():
+        theirs, scoring = theirs_by_key.get(key), entry.get('eval_cfg')
+        if theirs is None or not isinstance(scoring, Mapping) or not isinstance(entry.get('reader_cfg'), Mapping):
+            continue
+        evaluator = scoring.get('evaluator')
+        name = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator or '')
+        if name in (*JUDGES, 'CascadeEvaluator', '', *CODE_METRICS):
+            continue
+        found = [score_replies(one) for one in (entry, theirs)]
+        if any(isinstance(value, str) for value in found):
+            counts['one cannot score' if isinstance(found[0], float) or isinstance(found[1], float) else 'neither'] += 1
+            continue
+        same = abs(found[0] - found[1]) < 0.06
+        counts['equal' if same else 'different'] += 1
+        if not same:
+            shown = ', '.join(
+                part_name((scoring.get(one) or {}).get('type', '')) for one in POSTPROCESSING if scoring.get(one)
+            )
+            label = f'{name} ({shown})' if shown else name
+            number, _ = differences.get(label, (0, ''))
+            differences[label] = (number + 1, f'ours {found[0]:.1f}, theirs {found[1]:.1f}')
+    print(f'  verdicts on the same replies: {dict(counts)}')
+    for label, (number, values) in sorted(differences.items(), key=lambda item: -item[1][0])[:most]:
+        print(f'  {number:4}  {label}: {values}')
+
+
+def score_replies(entry: Mapping[str, Any]) -> float | str:
+    """The score of ten replies to one row, as a share of 100; or why there is none."""
+    try:
+        [row, *_] = made_rows(entry)[1]
+        output = (entry.get('reader_cfg') or {}).get('output_column')
+        gold = row.get(output) if output else None
+        scoring = {key: value for key, value in entry['eval_cfg'].items() if key in KNOWN}
+        scorer = build_scorer(scoring, output_column=output)
+        rows = [Scorable(number, 'ok', reply, gold, row) for number, reply in enumerate(replies_to(gold))]
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            value = scorer.score(rows).value
+    except (RolecallError, Exception) as error:
+        return str(error) or 'failed'
+    if value is None:
+        return 'no value'
+    return value * 100 if 0 < value <= 1 else value
+
+
 def show(name: str, tally: Tally, most: int) -> dict[str, int]:
     files, scored = len(tally.files), len(tally.files - tally.unscored)
     loaded = len(tally.files - tally.unscored - tally.without_loader)
@@ -232,6 +305,7 @@ def main() -> None:
     options.add_argument('--reference-python', required=True, help='a Python with opencompass and ais-bench installed')
     options.add_argument('--real', action='store_true', help='also in that environment, with what it names as it is')
     options.add_argument('--show', type=int, default=0, metavar='N', help='the N most frequent reasons')
+    options.add_argument('--compare', action='store_true', help='with --real: scores of ours and of theirs, compared')
     options.add_argument('--only', choices=[*ROOTS], help='one of the two')
     options.add_argument('--inside', action='store_true', help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -245,14 +319,20 @@ def main() -> None:
     for name, root in ROOTS.items():
         if given.only in (None, name):
             began = time.monotonic()
+            if given.compare and given.inside:
+                print(name)
+                compare(Path(packages) / root, given.show or 30)
+                continue
             tally, _ = measure(Path(packages) / root, 'real' if given.inside else 'reference')
             show(f'{name}, {"package installed" if given.inside else "natively"}', tally, given.show)
             print(f'  {time.monotonic() - began:.0f} s', flush=True)
     if given.real and not given.inside:
         source = str(Path(__file__).parent.parent / 'src')
-        again = [word for word in sys.argv[1:] if word != '--real']
-        command = [given.reference_python, __file__, *again, '--inside']
-        subprocess.run(command, check=True, env={**os.environ, 'PYTHONPATH': source, 'PYTHONWARNINGS': 'ignore'})
+        again = [word for word in sys.argv[1:] if word not in ('--real', '--compare')]
+        environment = {**os.environ, 'PYTHONPATH': source, 'PYTHONWARNINGS': 'ignore'}
+        for further in ([], ['--compare']) if given.compare else ([],):
+            command = [given.reference_python, __file__, *again, *further, '--inside']
+            subprocess.run(command, check=True, env=environment)
 
 
 if __name__ == '__main__':

@@ -34,8 +34,8 @@ def _code_metric(
 ) -> Metric:
     """`options` are memory, workers and sandbox."""
     if unknown := [name for name in options if name not in _OPTIONS]:
-        known = did_you_mean(unknown[0], (*_OPTIONS, 'timeout', 'k'))
-        raise ConfigError(Problem(name, f'unknown option {name!r}.', known) for name in unknown)
+        remedy = did_you_mean(unknown[0], (*_OPTIONS, 'timeout', 'k'))
+        raise ConfigError(Problem(name, f'unknown option {name!r}.', remedy) for name in unknown)
     memory, workers, sandbox = options.get('memory', 1024), options.get('workers'), options.get('sandbox')
     limits = _limits(timeout, memory, workers)
     chosen = choose_sandbox(sandbox, where='sandbox' if sandbox else '')
