@@ -70,6 +70,8 @@ class RateController:
         self._calls = self._refused = self._refused_in_flight = 0
         self._accepted = self._accepted_at_first_refusal = 0.0
         self._first_refusal: float | None = None
+        self._middle = (0.0, 0.0)
+        """When the first calls of the window were sent, and what was accepted until then: a start is slow."""
 
     @property
     def rate(self) -> float | None:
@@ -85,7 +87,7 @@ class RateController:
         """A call is sent."""
         self._mean += (0.05 if self._mean else 1.0) * (call.amount - self._mean)
         if self._open_since is None:
-            self._open_since = call.began
+            self._open_since = self._window_began = self._last_began = call.began
         self._sent.append(call)
 
     def settle(self, call: SentCall, now: float) -> None:
@@ -142,6 +144,8 @@ class RateController:
             return
         self._calls += 1
         self._last_began = call.began
+        if self._calls == _WINDOW:
+            self._middle = (call.began, self._accepted)
         if call.state != 'refused':
             self._accepted += call.amount
             return
@@ -153,7 +157,8 @@ class RateController:
         before, expected = self._learnt, self._tolerance * self._calls
         share = self._refused / self._calls
         storm = self._calls >= self._storm_calls and share >= max(_STORM, 2.5 * self._tolerance)
-        many = self._calls >= _WINDOW and self._refused > max(2, expected + self._sigmas * math.sqrt(expected))
+        enough = _WINDOW if self._learnt is not None else 2 * _WINDOW
+        many = self._calls >= enough and self._refused > max(2, expected + self._sigmas * math.sqrt(expected))
         if storm or many:
             if self._tested is not None:
                 self._learnt, self._tolerance, self._tested = self._tested, _TOLERANCE, None
@@ -187,7 +192,7 @@ class RateController:
             self._useless_cuts = self._useless_cuts + 1 if stayed and self._share_before else 1
         self._share_before, self._clean_windows, self._rest = share, 0, _REST
         if self._useless_cuts > _USELESS_CUTS and self._learnt is not None:
-            self._tested, self._learnt = self._learnt, 2 * self._learnt
+            self._tested, self._learnt, self._rate_before_cut = self._learnt, 2 * self._learnt, ()
             self._tolerance, self._useless_cuts = min(0.9, 2 * share), 0
             return
         self._rate_before_cut = (self._learnt,)
@@ -203,7 +208,8 @@ class RateController:
     def _accepted_rate(self, now: float) -> float:
         """What was accepted per second; since the first refusal, for before it the server may have let a burst pass."""
         if self._first_refusal is None or self._refused < _STORM * self._calls:
-            return self._accepted / max(self._last_began - self._window_began, _SHORTEST_MEASURE)
+            began, before = self._middle
+            return (self._accepted - before) / max(self._last_began - began, _SHORTEST_MEASURE)
         accepted = self._accepted - self._accepted_at_first_refusal
         return (accepted + self._mean) / max(now - self._first_refusal, _SHORTEST_MEASURE)
 
@@ -228,6 +234,7 @@ class RateController:
 
     def _start_window(self, now: float) -> None:
         self._window_began = self._last_began = now
+        self._middle = (now, 0.0)
         self._calls = self._refused = self._refused_in_flight = 0
         self._accepted = self._accepted_at_first_refusal = 0.0
         self._first_refusal = None

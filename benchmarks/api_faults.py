@@ -1,0 +1,293 @@
+"""An evaluation over an API that misbehaves, against a bare aiohttp loop with simple retries in the same run.
+
+    python benchmarks/api_faults.py [faults limit tokens slow outage two] [--concurrency 64 512]
+
+A server on loopback, in a process of its own, refuses, fails, drops, slows down or disappears by plan, and counts what it
+answered and what it refused. The bare loop holds its place while it waits (0.5 s, doubling) and knows nothing of rates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+BARE = """
+import asyncio, sys
+import aiohttp
+
+async def main(url, count, at_once):
+    places = asyncio.Semaphore(at_once)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async def one(i):
+            body = {'model': 'toy', 'messages': [{'role': 'user', 'content': f'What is {i} plus {i}?'}], 'max_tokens': 16}
+            async with places:
+                for attempt in range(60):
+                    try:
+                        async with session.post(url + '/v1/chat/completions', json=body) as response:
+                            if response.status == 200:
+                                return (await response.json())['choices'][0]['message']['content']
+                    except (aiohttp.ClientError, OSError):
+                        pass
+                    await asyncio.sleep(min(30, 0.5 * 2 ** attempt))
+        assert None not in await asyncio.gather(*(one(i) for i in range(count)))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+CONFIG = """
+models = [dict(abbr='toy', type='OpenAI', path={name!r}, base_url={url!r}, key='none', concurrency={at_once})]
+datasets = [dict(
+    abbr='sums', type='File', path={rows!r},
+    reader_cfg=dict(input_columns=['i'], output_column='answer'),
+    infer_cfg=dict(
+        prompt_template=dict(type='PromptTemplate', template=dict(round=[
+            dict(role='HUMAN', prompt='What is {{i}} plus {{i}}?'), dict(role='BOT', prompt='{{answer}}')])),
+        inferencer=dict(type='GenInferencer', max_out_len=16)),
+    eval_cfg=dict(evaluator=dict(type='AccEvaluator')))]
+"""
+
+OURS = """
+import sys
+from rolecall.cli.run import run_command
+sys.exit(run_command(sys.argv[1], out=sys.argv[2]))
+"""
+
+
+@dataclass
+class Plan:
+    """How a server behaves."""
+
+    latency: float = 0.2
+    refused: float = 0.0
+    failed: float = 0.0
+    dropped: float = 0.0
+    per_second: float | None = None
+    """Refill of a bucket of requests, or of tokens."""
+    burst: float = 10
+    tokens: tuple[int, int] | None = None
+    """Tokens of a request, drawn between these; None: the bucket holds requests."""
+    peak: int | None = None
+    """Calls in flight with the highest throughput; beyond, it falls."""
+    outage: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass
+class Counts:
+    """What a server saw."""
+
+    answers: list[tuple[float, str]] = field(default_factory=list)
+    refused: int = 0
+    began: float = 0.0
+
+
+class FaultyServer:
+    """Answers chat completions by plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.counts = Counts()
+        self._draw = random.Random(1)
+        self._level, self._filled = plan.burst, time.monotonic()
+        self._active = 0
+
+    async def answer(self, request: Any) -> Any:
+        from aiohttp import web
+
+        now = time.monotonic()
+        self.counts.began = self.counts.began or now
+        body = json.loads(await request.read())
+        plan, since = self.plan, now - self.counts.began
+        tokens = self._draw.randint(*plan.tokens) if plan.tokens else 1
+        if plan.outage[0] <= since < plan.outage[1] or (chance := self._draw.random()) < plan.dropped:
+            request.transport.abort()
+            return web.Response()
+        if not self._take(now, tokens) or chance < plan.dropped + plan.refused:
+            self.counts.refused += 1
+            what = 'tokens' if plan.tokens else 'requests'
+            return web.json_response({'error': {'message': f'Rate limit reached: {what} per minute'}}, status=429)
+        self._active += 1
+        try:
+            slow = 1.0 if plan.peak is None else 1 + (self._active / plan.peak) ** 2
+            await asyncio.sleep(plan.latency * slow)
+        finally:
+            self._active -= 1
+        if chance < plan.dropped + plan.refused + plan.failed:
+            return web.json_response({'error': {'message': 'The server had an error'}}, status=500)
+        self.counts.answers.append((time.monotonic(), body['model']))
+        message = {'role': 'assistant', 'content': '42'}
+        usage = {'prompt_tokens': max(tokens - 1, 1), 'completion_tokens': 1}
+        return web.json_response(
+            {'choices': [{'index': 0, 'message': message, 'finish_reason': 'stop'}], 'usage': usage}
+        )
+
+    def _take(self, now: float, amount: float) -> bool:
+        if self.plan.per_second is None:
+            return True
+        self._level = min(self.plan.burst, self._level + (now - self._filled) * self.plan.per_second)
+        self._filled = now
+        if self._level < amount:
+            return False
+        self._level -= amount
+        return True
+
+
+def serve(plan: Plan, pipe: Connection) -> None:
+    """Answer until told to stop; then send what was counted."""
+    from aiohttp import web
+
+    async def main() -> None:
+        server = FaultyServer(plan)
+        app = web.Application()
+        app.router.add_post('/v1/chat/completions', server.answer)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, '127.0.0.1', 0, backlog=4096).start()
+        pipe.send(f'http://127.0.0.1:{runner.addresses[0][1]}')
+        await asyncio.get_running_loop().run_in_executor(None, pipe.recv)
+        pipe.send(server.counts)
+
+    asyncio.run(main())
+
+
+@contextmanager
+def running(plan: Plan) -> Iterator[tuple[str, Connection]]:
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=serve, args=(plan, theirs), daemon=True)
+    server.start()
+    try:
+        yield ours.recv(), ours
+    finally:
+        server.terminate()
+        server.join(5)
+
+
+def command(kind: str, folder: Path, url: str, count: int, at_once: int, name: str = 'toy') -> list[str]:
+    if kind == 'bare':
+        return [sys.executable, '-c', BARE, url, str(count), str(at_once)]
+    rows, config = folder / f'{name}.jsonl', folder / f'{name}.py'
+    rows.write_text(''.join(json.dumps({'i': i, 'answer': str(2 * i)}) + '\n' for i in range(count)))
+    config.write_text(CONFIG.format(url=url, at_once=at_once, rows=str(rows), name=name))
+    return [sys.executable, '-c', OURS, str(config), str(folder / f'run-{name}')]
+
+
+def measure(plan: Plan, kind: str, count: int, at_once: int, clients: int = 1, seconds: float | None = None) -> Counts:
+    """What the server saw of one client, or of several at the same time; those still running after `seconds` are ended."""
+    with tempfile.TemporaryDirectory() as folder, running(plan) as (url, pipe):
+        commands = [command(kind, Path(folder), url, count, at_once, f'toy{i}') for i in range(clients)]
+        started = [subprocess.Popen(one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for one in commands]
+        for process in started:
+            try:
+                process.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        pipe.send('stop')
+        counts: Counts = pipe.recv()
+        return counts
+
+
+def span(counts: Counts) -> float:
+    return max(at for at, _ in counts.answers) - counts.began
+
+
+def waste(counts: Counts) -> float:
+    return counts.refused / max(1, counts.refused + len(counts.answers))
+
+
+def faults(at_once: int) -> None:
+    count = 2000 if at_once <= 64 else 8000
+    plan = Plan(refused=0.05, failed=0.05, dropped=0.02)
+    bare, ours = (span(measure(plan, kind, count, at_once)) for kind in ('bare', 'rolecall'))
+    print(
+        f'5/5/2 % faults, {at_once} at once, {count:,} requests: bare {bare:.1f} s, rolecall {ours:.1f} s, '
+        f'{ours / bare:.2f} times (aim: at most 1.3)'
+    )
+
+
+def limit(at_once: int) -> None:
+    plan, count = Plan(latency=0.1, per_second=50), 2000
+    for kind in ('bare', 'rolecall'):
+        counts = measure(plan, kind, count, at_once, seconds=120)
+        rate = len(counts.answers) / span(counts) / 50
+        print(
+            f'50 requests/s, burst 10, {at_once} at once, {kind}: {rate:.1%} of the rate, {waste(counts):.1%} refused '
+            '(aims: 95 %, 5 %)'
+        )
+
+
+def tokens(at_once: int) -> None:
+    plan, count = Plan(latency=0.1, per_second=100_000 / 60, burst=1000, tokens=(50, 150)), 1000
+    for kind in ('bare', 'rolecall'):
+        counts = measure(plan, kind, count, at_once, seconds=150)
+        rate = 100 * len(counts.answers) / span(counts) / (100_000 / 60)
+        print(
+            f'100,000 tokens/min, {at_once} at once, {kind}: {rate:.1%} of the rate, {waste(counts):.1%} refused '
+            '(aims: 95 %, 5 %)'
+        )
+
+
+def slow(at_once: int) -> None:
+    plan = Plan(latency=0.1, peak=40)
+    best = len((counts := measure(plan, 'bare', 2000, 40)).answers) / span(counts)
+    for kind in ('bare', 'rolecall'):
+        counts = measure(plan, kind, 5000, at_once, seconds=60)
+        rate = len(counts.answers) / span(counts)
+        print(
+            f'slows down with load, {at_once} at once, {kind}: {rate / best:.1%} of the best ({best:.0f}/s with 40 at '
+            'once; aim: 90 %)'
+        )
+
+
+def outage(at_once: int) -> None:
+    plan = Plan(outage=(3, 63))
+    for kind in ('bare', 'rolecall'):
+        counts = measure(plan, kind, 60 * at_once, at_once, seconds=120)
+        after = [at - counts.began - 63 for at, _ in counts.answers if at - counts.began > 63]
+        full = sum(5 <= at < 8 for at in after) / 3 / (at_once / 0.2)
+        first = f'{min(after):.1f} s' if after else 'never'
+        print(
+            f'a minute of outage, {at_once} at once, {kind}: first answer after {first}, {full:.0%} of full speed from '
+            'second 5 to 8 (aim: within 5 s)'
+        )
+
+
+def two(at_once: int) -> None:
+    counts = measure(Plan(latency=0.1, per_second=50), 'rolecall', 1200, at_once, clients=2, seconds=120)
+    ends = {name: max(at for at, who in counts.answers if who == name) for _, name in counts.answers}
+    both = [who for at, who in counts.answers if at <= min(ends.values())]
+    shares = {who: both.count(who) / len(both) for who in ends}
+    print(
+        f'two runs, 50 requests/s, {at_once} at once: shares {", ".join(f"{one:.0%}" for one in shares.values())} while '
+        f'both run, {waste(counts):.1%} refused'
+    )
+
+
+SCENARIOS = {'faults': faults, 'limit': limit, 'tokens': tokens, 'slow': slow, 'outage': outage, 'two': two}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('scenarios', nargs='*', choices=[*SCENARIOS, []])
+    parser.add_argument('--concurrency', nargs='*', type=int, default=[64, 512])
+    arguments = parser.parse_args()
+    for name in arguments.scenarios or SCENARIOS:
+        for at_once in arguments.concurrency:
+            SCENARIOS[name](at_once)
+            sys.stdout.flush()
+
+
+if __name__ == '__main__':
+    main()
