@@ -224,7 +224,7 @@ def test_a_file_that_holds_no_run_is_an_error_and_no_traceback(
         assert main([*command, str(run)]) == 2
         assert FILE in capsys.readouterr().err
     if trouble == 'foreign':
-        with pytest.raises(RunError, match='a database of something else'):
+        with pytest.raises(RunError, match='created by another program'):
             Store(run)
 
 

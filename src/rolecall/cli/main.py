@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rolecall._version import __version__
-from rolecall.cli import compare, config, lint, models, prompter, report, run, view, web
+from rolecall.cli import compare, config, doctor, lint, models, prompter, report, run, view, web
 from rolecall.cli.export import add_export
 from rolecall.cli.list import add_list
 from rolecall.cli.options import fail
@@ -88,6 +88,7 @@ def _build_parser() -> argparse.ArgumentParser:
     run.add_run(commands)
     report.add_report(commands)
     compare.add_compare(commands)
+    doctor.add_doctor(commands)
     add_export(commands)
     web.add_web(commands)
     models.add_models(commands)

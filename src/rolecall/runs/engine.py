@@ -72,6 +72,7 @@ class Engine:
         self.broken: dict[str, str] = {}
         """Models that could not be asked to the end, with why."""
         store.when_broken = self.stop
+        store.when_unsaved = self._listener.on_message
 
     @property
     def stopped(self) -> bool:

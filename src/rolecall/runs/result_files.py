@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +22,8 @@ __all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
 _PART = 1000
+_FORMULA = ('=', '+', '-', '@', '\t', '\r')
+_NUMBER = re.compile(r'[+-]?\d+(?:[.,]\d+)*%?')
 
 
 def export_results(
@@ -31,17 +34,19 @@ def export_results(
     dataset: str | None = None,
     model: str | None = None,
     prompts: bool = False,
+    formulas: bool = False,
 ) -> int:
-    """Write the rows of a run, one after the other in bounded memory; the result is their number.
+    """Write the rows of a run one at a time, and return how many there were.
 
-    `dataset` and `model` select by abbr; patterns work. With `prompts`, each row has the `requests` that were sent.
+    `dataset` and `model` select by abbr; patterns work. With `prompts`, each row has the `requests` that were sent. In
+    CSV, text that a spreadsheet would run as a formula gets an apostrophe in front; `formulas=True` writes it as it is.
     """
     if format == 'parquet':
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
         with write_atomically(to) as part:
             return _write_parquet(result_objects(run, dataset=dataset, model=model, prompts=prompts), part, prompts)
-    lines = result_lines(run, format=format, dataset=dataset, model=model, prompts=prompts)
+    lines = result_lines(run, format=format, dataset=dataset, model=model, prompts=prompts, formulas=formulas)
     if isinstance(to, (str, Path)):
         with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             written = _write(lines, stream)
@@ -57,16 +62,17 @@ def result_lines(
     dataset: str | None = None,
     model: str | None = None,
     prompts: bool = False,
+    formulas: bool = False,
 ) -> Iterator[str]:
-    """The rows of a run as lines: one JSON object each, or CSV with the names of the columns first."""
+    """The rows of a run as lines: one JSON object each, or CSV with a header."""
     objects = result_objects(run, dataset=dataset, model=model, prompts=prompts)
-    return _csv_lines(objects) if format == 'csv' else map(_json_line, objects)
+    return _csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
 
 
 def result_objects(
     run: str | Path, *, dataset: str | None = None, model: str | None = None, prompts: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a run as plain objects, those keys first that everybody looks at."""
+    """The rows of a run as plain objects, the most used keys first."""
     with RunReader(run) as archive:
         pairs = archive.pairs()
         for name, pattern, of in (('dataset', dataset, 0), ('model', model, 1)):
@@ -139,21 +145,23 @@ class _Line:
         return len(text)
 
 
-def _csv_lines(objects: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _csv_lines(objects: Iterator[dict[str, Any]], *, formulas: bool) -> Iterator[str]:
     line = _Line()
     writer = csv.writer(line, lineterminator='')
     for number, values in enumerate(objects):
         if number == 0:
             writer.writerow(values)
             yield line.text
-        writer.writerow([_flat(value) for value in values.values()])
+        writer.writerow([_flatten_cell(value, formulas=formulas) for value in values.values()])
         yield _encodable(line.text)
 
 
-def _flat(value: Any) -> Any:
-    """Lists and mappings as JSON, everything else as it is."""
+def _flatten_cell(value: Any, *, formulas: bool) -> Any:
+    """Lists and mappings as JSON; text that a spreadsheet would take for a formula behind an apostrophe."""
     if isinstance(value, (list, tuple, dict)):
         return json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False) if value else ''
+    if isinstance(value, str) and not formulas and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
     return value
 
 

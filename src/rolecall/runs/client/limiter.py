@@ -27,7 +27,7 @@ _OUTAGE_AFTER = 10
 _SILENCE = {'refused': 2.0, 'trouble': 0.2}
 """Seconds without an answer that it takes, too: a rate limit refuses many calls in a row and lets others through."""
 _PROBE_SECONDS = 1.0
-_LATE = 0.02
+_LATE = 0.1
 """Seconds by which a timer may be late without calls being lost to the rate."""
 _FIRST_CALLS, _FIRST_GAP = 16, 0.002
 """Calls that go out at once before anything came back, and seconds between the next: refusals come back soon."""

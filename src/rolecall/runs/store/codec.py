@@ -1,21 +1,25 @@
-"""Replies, scores and results as they lie in the store, and back."""
+"""Replies, scores and results as they lie in the store, and back. What cannot be read raises `DamagedError`."""
 
 from __future__ import annotations
 
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Request
 from rolecall.runs.store.results import Result
+from rolecall.tokenizers.text import replace_lone_surrogates
 
 __all__ = [
+    'DamagedError',
     'as_stored',
+    'checksum',
     'decode_result',
     'dumps',
     'encode_result',
@@ -23,21 +27,70 @@ __all__ = [
     'pack_scored',
     'read_reply',
     'result_as_dict',
+    'storable',
     'unpack_request',
     'unpack_scored',
     'write_reply',
 ]
 
+T = TypeVar('T')
+_COLUMNS = ('dataset', 'model', 'row', 'outcome')
+"""Fields of a result that are columns of their own."""
 _RESULT_KEYS = tuple(field.name for field in fields(Result))
-_ALWAYS = object()
 _BARE = Result('\0', '\0', -1, 'ok')
-_RESULT_DEFAULTS = tuple((key, _ALWAYS if key == 'outcome' else getattr(_BARE, key)) for key in _RESULT_KEYS)
-"""What a field holds that is not worth writing."""
+_RESULT_DEFAULTS = tuple((key, getattr(_BARE, key)) for key in _RESULT_KEYS if key not in _COLUMNS)
+"""Values that are not written."""
 _TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots')
 _USAGE_KEYS = tuple(field.name for field in fields(Usage))
 _COMPRESSED_FROM = 512
+_MOST_INFLATED = 64 << 20
+_LONG_REPLY = 256
+"""Characters from which a reply is stored once, with its request: looking it up costs time."""
 _LONGEST_KEPT = 4096
 """Longer urls of media are stored as their beginning and length."""
+
+
+class DamagedError(Exception):
+    """An entry of the store is not what was written."""
+
+
+_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+_UNREADABLE_BYTES = (*_UNREADABLE, struct.error, zlib.error)
+
+
+def _reads_entries(read: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Whatever reading runs into is damage: entries come from a file that may be broken, or made by someone else."""
+
+    @wraps(read)
+    def guarded(entry: Any) -> T:
+        try:
+            return read(entry)
+        except (*_UNREADABLE_BYTES, MemoryError) as error:
+            raise DamagedError(f'{type(error).__name__}: {error}') from error
+
+    return guarded
+
+
+def checksum(*cells: object) -> int:
+    """A checksum of the cells of one entry.
+
+    >>> checksum('a', 1, b'c') == checksum('a', 1, b'c') != checksum('a', 1, b'd')
+    True
+    """
+    total = 0
+    for cell in cells:
+        data = cell if isinstance(cell, bytes) else str(cell).encode('utf-8', 'surrogatepass')
+        total = zlib.crc32(data, zlib.crc32(len(data).to_bytes(8, 'little'), total))
+    return total
+
+
+def storable(text: str) -> str:
+    """Text that can be written as UTF-8: lone surrogates are replaced.
+
+    >>> storable('a\ud800b') == 'a\ufffdb'
+    True
+    """
+    return text if text.isascii() else replace_lone_surrogates(text)
 
 
 def dumps(value: Any) -> str:
@@ -74,11 +127,14 @@ def write_reply(reply: Reply) -> str:
     return dumps(written)
 
 
+@_reads_entries
 def read_reply(text: str) -> Reply:
     """A reply as it was written."""
     read = json.loads(text)
     read['usage'] = Usage(**read['usage'])
     read['tool_calls'] = tuple(read.get('tool_calls', ()))
+    if not isinstance(read['text'], str):
+        raise TypeError('the text of a reply is not text')
     return Reply(**read)
 
 
@@ -101,6 +157,7 @@ def pack_scored(scored: Scored) -> bytes:
     return zlib.compress(body + usage, 1)
 
 
+@_reads_entries
 def unpack_scored(packed: bytes) -> Scored:
     """The scores that were packed.
 
@@ -108,7 +165,7 @@ def unpack_scored(packed: bytes) -> Scored:
     >>> unpack_scored(pack_scored(one)) == one
     True
     """
-    body = zlib.decompress(packed)
+    body = _inflate(packed)
     count, places, usage = struct.unpack_from('<III', body)
     numbers = struct.unpack_from(f'<{count}i{count}f{places}I', body, 12)
     offsets = numbers[2 * count :]
@@ -126,13 +183,23 @@ def pack_request(request: Request) -> str | bytes:
     return text if len(text) < _COMPRESSED_FROM else zlib.compress(text.encode(), 1)
 
 
+@_reads_entries
 def unpack_request(packed: str | bytes) -> Any:
     """What was sent.
 
     >>> unpack_request(pack_request('Hi')), unpack_request(pack_request('Hi' * 1000)) == 'Hi' * 1000
     ('Hi', True)
     """
-    return json.loads(packed if isinstance(packed, str) else zlib.decompress(packed))
+    return json.loads(packed if isinstance(packed, str) else _inflate(packed))
+
+
+def _inflate(packed: bytes) -> bytes:
+    """Decompress, up to a bound: a few kilobytes of somebody else's file can stand for gigabytes."""
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, _MOST_INFLATED)
+    if not decompressor.eof:
+        raise ValueError(f'incomplete, or larger than {_MOST_INFLATED >> 20} MiB')
+    return data
 
 
 def _media(value: object) -> object:
@@ -150,21 +217,79 @@ def result_as_dict(result: Result) -> dict[str, Any]:
     return {key: getattr(result, key) for key in _RESULT_KEYS}
 
 
-def encode_result(result: Result) -> str:
-    """A result as JSON, what is not set left out."""
-    return dumps(
-        {
-            key: value
-            for key, unset in _RESULT_DEFAULTS
-            if type(value := getattr(result, key)) is not type(unset) or value != unset
-        }
-    )
+def encode_result(result: Result, is_stored: Callable[[str, str], bool] = lambda fingerprint, text: False) -> str:
+    """A result as JSON, without what is not set and without what has a column of its own.
 
-
-def decode_result(text: str) -> Result:
-    """A result as it was written; keys of a later version are passed over."""
-    read = json.loads(text)
-    known: dict[str, Any] = {
-        key: tuple(read[key]) if key in _TUPLES else read[key] for key in _RESULT_KEYS if key in read
+    A long reply that is stored with its request is written as null. A value that JSON cannot hold (too deep, too large,
+    circular) is replaced by a note, and the rest is kept.
+    """
+    values = {
+        key: value
+        for key, unset in _RESULT_DEFAULTS
+        if type(value := getattr(result, key)) is not type(unset) or value != unset
     }
-    return Result(**known)
+    if len(result.replies) == 1 and values.get('prediction') == result.replies[0]:
+        values['prediction'] = _SAME_AS_REPLY
+    if len(result.replies) == len(result.fingerprints):
+        values['replies'] = [
+            None if len(text) >= _LONG_REPLY and is_stored(fingerprint, text) else text
+            for fingerprint, text in zip(result.fingerprints, result.replies, strict=True)
+        ]
+    if result.fingerprints == (result.fingerprint,):
+        values.pop('fingerprint', None)
+    try:
+        return dumps(values)
+    except _UNREADABLE:
+        return dumps({key: _encodable_or_note(value) for key, value in values.items()})
+
+
+def _encodable_or_note(value: Any) -> Any:
+    try:
+        dumps(value)
+    except _UNREADABLE as error:
+        if isinstance(value, Mapping):
+            return {str(key): _encodable_or_note(inner) for key, inner in value.items()}
+        if isinstance(value, tuple):
+            return [_encodable_or_note(inner) for inner in value]
+        return f'<not storable: {type(value).__name__}, {type(error).__name__}>'
+    return value
+
+
+def decode_result(entry: tuple[Any, ...], find_reply: Callable[[str], str | None]) -> Result:
+    """A result from its columns (dataset, model, row, outcome, JSON); keys of a later version are ignored.
+
+    `find_reply` gives the text of a reply that is stored with its request.
+    """
+    return _decode_result((*entry, find_reply))
+
+
+@_reads_entries
+def _decode_result(entry: tuple[str, str, int, str, str, Callable[[str], str | None]]) -> Result:
+    dataset, model, row, outcome, text, find_reply = entry
+    read = json.loads(text)
+    for key, kind in _KINDS.items():
+        if key in read and not isinstance(read[key], kind):
+            raise TypeError(f'{key} is a {type(read[key]).__name__}')
+    if not isinstance(row, int) or not all(isinstance(one, str) for one in (dataset, model, outcome)):
+        raise TypeError('a column has the wrong type')
+    known: dict[str, Any] = {
+        key: tuple(read[key]) if key in _TUPLES else read[key] for key, _ in _RESULT_DEFAULTS if key in read
+    }
+    if None in known.get('replies', ()):
+        known['replies'] = tuple(
+            find_reply(fingerprint) if reply is None else reply
+            for fingerprint, reply in zip(known['fingerprints'], known['replies'], strict=True)
+        )
+        if None in known['replies']:
+            raise ValueError('a reply is missing')
+    if known.get('prediction') == _SAME_AS_REPLY:
+        [known['prediction']] = known['replies']
+    if len(known.get('fingerprints', ())) == 1:
+        known.setdefault('fingerprint', known['fingerprints'][0])
+    return Result(dataset, model, row, outcome, **known)  # type: ignore[arg-type]  # outcomes of later versions stay
+
+
+_SAME_AS_REPLY = {'reply': 0}
+_KINDS: dict[str, Any] = dict.fromkeys(_TUPLES, list) | dict.fromkeys(('reason', 'fingerprint'), str)
+_KINDS |= dict.fromkeys(('input_tokens', 'output_tokens', 'seconds', 'score'), (int, float, type(None)))
+_KINDS |= {'details': dict, 'shots_dropped': int, 'correct': (bool, type(None)), 'cluster': (str, type(None))}

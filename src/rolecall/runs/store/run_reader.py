@@ -1,9 +1,13 @@
-"""Reading a run directory: results, requests, scores and how the run was started. Works while the run goes on, too."""
+"""Reading a run directory: results, requests, scores and how the run was started. Works while the run goes on, too.
+
+A damaged file does not stop the reader: whole entries are read, the others are left out, counted and named in `damage`.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,18 +16,41 @@ from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
-from rolecall.runs.store.codec import decode_result, read_reply, unpack_request, unpack_scored
+from rolecall.runs.store.codec import DamagedError, checksum, decode_result, read_reply, unpack_request, unpack_scored
+from rolecall.runs.store.directory import FILE, check_files, check_format
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
-__all__ = ['FILE', 'VERSION', 'RunReader', 'check_version', 'tables_in']
+__all__ = ['FILE', 'Damage', 'RunReader']
 
-FILE = 'run.sqlite'
-VERSION = 1
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
+_ROW = 'dataset, model, row, outcome, result'
+_DAMAGED = 'damaged in the run directory.'
+_NAMED = 20
+_MOST_MISSES = 10_000
 
 
-_NEXT_PAIR = 'SELECT dataset, model FROM rows WHERE (dataset, model) > (?, ?) ORDER BY dataset, model LIMIT 1'
+class Damage:
+    """What could not be read: how many entries of each kind, and the first of them by name."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.named: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def add(self, kind: str, name: str, why: object) -> None:
+        """Note one entry that cannot be read; the same one counts once."""
+        if name not in self.named or len(self.named) >= _NAMED:
+            self.counts[kind] += 1
+        if len(self.named) < _NAMED:
+            self.named.setdefault(name, str(why))
+
+    def __str__(self) -> str:
+        found = ', '.join(count_noun(count, kind) for kind, count in self.counts.items())
+        return f'damaged and left out: {found}. `rolecall doctor` says which and repairs the rest.'
 
 
 class RunReader:
@@ -31,10 +58,14 @@ class RunReader:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self.damage = Damage()
         file = self.directory / FILE
         if not file.is_file():
-            raise RunError(f'{directory}: there is no run here ({FILE} is missing).')
-        self._db = _opened(file)
+            raise RunError(f'{directory}: no run found ({FILE} is missing).')
+        check_files(self.directory)
+        self._db = _open_database(file)
+        columns = {name for _, name, *_ in self._all('PRAGMA table_info(rows)')}
+        self._sum = 'checksum' if 'checksum' in columns else 'NULL'
 
     def __enter__(self) -> RunReader:
         return self
@@ -45,7 +76,7 @@ class RunReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     @property
@@ -60,56 +91,80 @@ class RunReader:
         return str(found[0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Every dataset × model that has results, found by one index look-up each, however many rows there are."""
-        found: list[tuple[str, str]] = []
-        while pair := self._one(_NEXT_PAIR, found[-1] if found else ('', '')):
-            found.append(pair)
-        return found
+        """Every dataset × model that has results."""
+        try:
+            found = list(self._db.execute('SELECT DISTINCT dataset, model FROM rows ORDER BY dataset, model'))
+        except sqlite3.Error as error:
+            self.damage.add('row', 'the list of pairs', error)
+            found = [(pair.get('dataset'), pair.get('model')) for pair in self.manifest().get('pairs', ())]
+        return [(dataset, model) for dataset, model in found if isinstance(dataset, str) and isinstance(model, str)]
+
+    def results(self, dataset: str | None = None, model: str | None = None) -> Iterator[Result]:
+        """The finished rows, in order, one at a time."""
+        for pair in self.pairs():
+            if dataset in (None, pair[0]) and model in (None, pair[1]):
+                yield from self._results_of(*pair)
 
     def rows_after(
         self, key: tuple[str, str, int], *, dataset: str | None = None, model: str | None = None, limit: int
     ) -> list[Result]:
-        """The next finished rows after a key (dataset, model, row), in order. Costs the same anywhere in the run."""
-        wanted, values = _where(dataset, model)
-        after = f'{wanted} AND' if wanted else ' WHERE'
-        query = f'SELECT result FROM rows{after} (dataset, model, row) > (?, ?, ?) ORDER BY dataset, model, row LIMIT ?'
-        return [decode_result(text) for (text,) in self._all(query, [*values, *key, limit])]
+        """The next finished rows after a key (dataset, model, row), in order. Costs the same anywhere in the run.
+
+        A damaged row is given as `failed`, with that reason.
+        """
+        given = [(name, value) for name, value in (('dataset', dataset), ('model', model)) if value is not None]
+        wanted = ''.join(f'{name} = ? AND ' for name, _ in given)
+        query = (
+            f'SELECT {_ROW}, {self._sum} FROM rows WHERE {wanted}(dataset, model, row) > (?, ?, ?) '
+            'ORDER BY dataset, model, row LIMIT ?'
+        )
+        found = self._all(query, [*(value for _, value in given), *key, limit])
+        return [self._decode(entry) or Result(entry[0], entry[1], entry[2], 'failed', _DAMAGED) for entry in found]
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
-        query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? AND row = ?'
+        query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
         found = self._one(query, (dataset, model, row))
-        return decode_result(found[0]) if found else None
-
-    def results(self, dataset: str | None = None, model: str | None = None) -> Iterator[Result]:
-        """The finished rows, in order."""
-        wanted, values = _where(dataset, model)
-        for (text,) in self._all(f'SELECT result FROM rows{wanted} ORDER BY dataset, model, row', values):
-            yield decode_result(text)
+        return self._decode(found) if found else None
 
     def outcomes(self, dataset: str, model: str) -> dict[int, str]:
         """How each row ended."""
-        wanted, values = _where(dataset, model)
-        return dict(self._all(f'SELECT row, outcome FROM rows{wanted}', values))
+        return dict(self._all('SELECT row, outcome FROM rows WHERE dataset = ? AND model = ?', (dataset, model)))
 
     def scorecards(self) -> list[Scorecard]:
         """Every score, in the order in which pairs were finished."""
-        return [Scorecard(**json.loads(text)) for (text,) in self._all('SELECT card FROM scores ORDER BY rowid')]
+        cards = []
+        for dataset, model, text in self._all('SELECT dataset, model, card FROM scores ORDER BY rowid'):
+            try:
+                cards.append(Scorecard(**json.loads(text)))
+            except (ValueError, TypeError, RecursionError) as error:
+                self.damage.add('score', f'score of {dataset} × {model}', error)
+        return cards
 
     def request(self, fingerprint: str) -> Any:
         """What was sent; None if there is no such request."""
-        found = self._one('SELECT request FROM requests WHERE fingerprint = ?', (fingerprint,))
-        return None if found is None else unpack_request(found[0])
+        found = self._entry(fingerprint)
+        if found is None:
+            return None
+        try:
+            return unpack_request(found[3])
+        except DamagedError as error:
+            self.damage.add('request', f'request {fingerprint}', error)
+            return None
 
     def reply(self, fingerprint: str) -> Reply | Scored | str | None:
         """What came back: a reply, scores, or why it failed; None if it was never finished."""
-        found = self._one('SELECT kind, reply FROM requests WHERE fingerprint = ?', (fingerprint,))
+        found = self._entry(fingerprint)
         if found is None:
             return None
-        kind, reply = found
+        _, kind, _, _, reply, _ = found
         if kind == 'failure':
             return str(reply)
-        return unpack_scored(reply) if kind == 'score' else read_reply(reply)
+        try:
+            return unpack_scored(reply) if kind == 'score' else read_reply(reply)
+        except DamagedError as error:
+            self.damage.add('reply', f'reply {fingerprint}', error)
+            return None
 
     @property
     def anything(self) -> bool:
@@ -129,6 +184,24 @@ class RunReader:
         """Every request that is finished."""
         return {fingerprint for (fingerprint,) in self._all('SELECT fingerprint FROM requests')}
 
+    def entries(self) -> Iterator[tuple[Any, ...]]:
+        """Every stored request that is whole: fingerprint, kind, outcome, request, reply, checksum."""
+        query = f'SELECT rowid, fingerprint, kind, outcome, request, reply, {self._sum} FROM requests'
+        for rowid, entry in self._salvage(query, 'rowid', (), 'requests', 'request'):
+            if self._is_whole(entry, 'request', f'request {rowid}'):
+                yield entry
+
+    def starts(self) -> list[tuple[Any, ...]]:
+        """Every start of the run that can be read: when, manifest, config."""
+        query = 'SELECT id, started, manifest, config FROM starts'
+        return [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
+
+    def answering(self) -> list[str]:
+        """The models that have answered, by the fingerprint of their identity."""
+        with suppress(sqlite3.Error):
+            return [who for (who,) in self._db.execute('SELECT who FROM answered') if isinstance(who, str)]
+        return []
+
     def manifest(self) -> Mapping[str, Any]:
         """How the run was last started: versions, models, datasets, templates."""
         return self._last('manifest')
@@ -137,59 +210,121 @@ class RunReader:
         """The config of the last start, without keys."""
         return self._last('config')
 
+    def integrity_problems(self) -> list[str]:
+        """What SQLite itself finds wrong with the file."""
+        try:
+            found = [str(line) for (line,) in self._db.execute('PRAGMA integrity_check(20)')]
+        except sqlite3.Error as error:
+            return [str(error)]
+        return [] if found == ['ok'] else found
+
+    def _results_of(self, dataset: str, model: str) -> Iterator[Result]:
+        query = f'SELECT row, {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ?'
+        for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
+            if (result := self._decode(entry)) is not None:
+                yield result
+
+    def _decode(self, entry: tuple[Any, ...]) -> Result | None:
+        dataset, model, row, *_ = entry
+        name = f'{dataset} × {model}, row {row}'
+        if not self._is_whole(entry, 'row', name):
+            return None
+        try:
+            return decode_result(entry[:-1], self._reply_text)
+        except DamagedError as error:
+            self.damage.add('row', name, error)
+            return None
+
+    def _reply_text(self, fingerprint: str) -> str | None:
+        reply = self.reply(fingerprint)
+        return reply.text if isinstance(reply, Reply) else None
+
+    def _is_whole(self, entry: tuple[Any, ...], kind: str, name: str) -> bool:
+        *cells, stored = entry
+        if None in cells:
+            self.damage.add(kind, name, 'a cell is empty')
+        elif stored is not None and stored != checksum(*cells):
+            self.damage.add(kind, name, 'the checksum does not match')
+        else:
+            return True
+        return False
+
+    def _salvage(
+        self, query: str, key: str, values: tuple[Any, ...], table: str, kind: str
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """The entries of a query with their integer key, in order. Where a page is damaged, key by key after it."""
+        last = -1
+        glue = 'AND' if values else 'WHERE'
+        try:
+            for number, *entry in self._db.execute(f'{query} ORDER BY {key}', values):
+                if isinstance(number, int):
+                    last = number
+                    yield number, tuple(entry)
+            return
+        except sqlite3.Error as error:
+            self.damage.add(kind, f'{table} after {key} {last}', error)
+        misses = 0
+        while misses < _MOST_MISSES:
+            last += 1
+            found = None
+            with suppress(sqlite3.Error):
+                found = self._db.execute(f'{query} {glue} {key} = ?', (*values, last)).fetchone()
+            misses = 0 if found else misses + 1
+            if found:
+                yield last, tuple(found[1:])
+
+    def _entry(self, fingerprint: str) -> tuple[Any, ...] | None:
+        query = f'SELECT fingerprint, kind, outcome, request, reply, {self._sum} FROM requests WHERE fingerprint = ?'
+        try:
+            found = self._db.execute(query, (fingerprint,)).fetchone()
+        except sqlite3.Error as error:
+            self.damage.add('request', f'request {fingerprint}', error)
+            return None
+        return found if found is not None and self._is_whole(found, 'request', f'request {fingerprint}') else None
+
     def _last(self, column: str) -> Mapping[str, Any]:
         found = self._one(f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1')
-        read: Mapping[str, Any] = json.loads(found[0]) if found else {}
-        return read
+        try:
+            read = json.loads(found[0]) if found else {}
+        except (ValueError, TypeError, RecursionError) as error:
+            self.damage.add('start', f'{column} of the last start', error)
+            return {}
+        return read if isinstance(read, Mapping) else {}
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         try:
             yield from self._db.execute(query, values)
         except sqlite3.Error as error:
-            raise RunError(f'{self.directory / FILE}: cannot be read: {error}.') from error
+            raise RunError(
+                f'{self.directory / FILE}: cannot be read: {error}.\n'
+                f'`rolecall doctor {self.directory} --repair NEW` saves what is whole.'
+            ) from error
 
     def _one(self, query: str, values: Sequence[Any] = ()) -> Any:
         return next(self._all(query, values), None)
 
 
-def _opened(file: Path) -> sqlite3.Connection:
-    """The file, open for reading. Where nobody may write beside it, it is taken as it lies if no journal is pending."""
+def _open_database(file: Path) -> sqlite3.Connection:
+    """The database, read-only. Where the directory is read-only it is taken as it lies, if no journal is pending."""
     address = f'{file.absolute().as_uri()}?mode=ro'
     try:
-        return _checked(address, file)
+        return _connect(address, file)
     except sqlite3.Error as error:
         failed = error
     journal = Path(f'{file}-wal')
     if not journal.exists() or journal.stat().st_size == 0:
         with suppress(sqlite3.Error):
-            return _checked(f'{address}&immutable=1', file)
+            return _connect(f'{address}&immutable=1', file)
     raise RunError(f'{file}: cannot be read: {failed}.') from failed
 
 
-def _checked(address: str, file: Path) -> sqlite3.Connection:
+def _connect(address: str, file: Path) -> sqlite3.Connection:
     db = sqlite3.connect(address, uri=True)
+    db.text_factory = lambda data: data.decode('utf-8', 'replace')
     try:
-        check_version(db, file)
-        if not tables_in(db) >= _TABLES:
-            raise RunError(f'{file}: this is no run of rolecall, or one that was stopped before it began.')
+        if not check_format(db, file) >= _TABLES:
+            raise RunError(f'{file}: not a rolecall run, or one that was stopped before it started.')
     except (sqlite3.Error, RunError):
         db.close()
         raise
     return db
-
-
-def check_version(db: sqlite3.Connection, file: Path) -> None:
-    """Refuse a store that a later version has written, or a file that is something else."""
-    version = db.execute('PRAGMA user_version').fetchone()[0]
-    if version > VERSION:
-        raise RunError(f'{file}: was written by a later version of rolecall (format {version}, known: {VERSION}).')
-
-
-def tables_in(db: sqlite3.Connection) -> set[str]:
-    """The names of a file's tables."""
-    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def _where(dataset: str | None, model: str | None) -> tuple[str, list[str]]:
-    given = [(name, value) for name, value in (('dataset', dataset), ('model', model)) if value is not None]
-    return (' WHERE ' + ' AND '.join(f'{name} = ?' for name, _ in given) if given else '', [v for _, v in given])

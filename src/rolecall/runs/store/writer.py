@@ -1,7 +1,7 @@
-"""Where a run keeps what is finished: one SQLite file, written in groups and never half.
+"""The store of a run: one SQLite file, written in groups and never half.
 
-Writes gather while the one before is brought to disk; whoever waits for a write is told when it is safe. Nothing is
-looked up by position: a request's fingerprint is its key.
+Writes gather while the group before is brought to disk; callbacks are called once a write is safe. Nothing is looked up
+by position: the fingerprint of a request is its key. Every entry carries a checksum.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import fields
@@ -21,28 +21,31 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.store.codec import (
+    DamagedError,
+    checksum,
     decode_result,
     dumps,
     encode_result,
     pack_request,
     pack_scored,
     read_reply,
+    storable,
     unpack_scored,
     write_reply,
 )
-from rolecall.runs.store.lock import Lock
+from rolecall.runs.store.directory import FILE, VERSION, RunLock, check_format
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, VERSION, check_version, tables_in
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['Failure', 'Store']
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
-    fingerprint TEXT PRIMARY KEY, kind TEXT NOT NULL, outcome TEXT NOT NULL, request BLOB NOT NULL, reply BLOB NOT NULL
+    fingerprint TEXT PRIMARY KEY, kind TEXT NOT NULL, outcome TEXT NOT NULL, request BLOB NOT NULL, reply BLOB NOT NULL,
+    checksum INTEGER
 );
 CREATE TABLE IF NOT EXISTS rows (
-    dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL,
+    dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL, checksum INTEGER,
     PRIMARY KEY (dataset, model, row)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS scores (
@@ -53,16 +56,28 @@ CREATE TABLE IF NOT EXISTS starts (
 );
 CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?)'
-_PUT_ROW = 'INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?)'
+_PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?)'
+_PUT_ROW = 'INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?)'
+_ROW_COLUMNS = 'dataset, model, row, outcome, result, checksum'
 _PUT_ANSWERED = 'INSERT OR IGNORE INTO answered VALUES (?)'
 _DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
 _PAUSE = 0.02
 """Seconds between two groups of writes, at least."""
-
-
+_RECENT = 256
+"""Replies kept in memory until the rows they belong to are stored."""
 _REMEMBERED = 100_000
-"""In a new run, so many requests are known by heart; beyond, the file is asked."""
+"""Fingerprints kept in memory for a new run; past this many, query SQLite."""
+
+
+_UNWRITABLE = (
+    ValueError,
+    OverflowError,
+    TypeError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+)
+"""What SQLite raises for one value that it cannot take. (Text that is not Unicode is a ValueError.)"""
 
 
 class Failure(str):
@@ -79,11 +94,11 @@ class Store:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f'{directory}: cannot be made: {error.strerror or error}.') from error
-        self._lock = Lock(self.directory)
+            raise RunError(f'{directory}: cannot be created: {error.strerror or error}.') from error
+        self._lock = RunLock(self.directory)
         self._file = self.directory / FILE
         try:
-            with self._clear_errors():
+            with self._translate_errors():
                 self._write, self._read = self._open(), self._open()
         except RunError:
             self._lock.release()
@@ -92,22 +107,25 @@ class Store:
         self._requests: list[tuple[Any, ...]] = []
         self._rows: list[tuple[Any, ...]] = []
         self._answered: set[str] = set()
+        self._recent: dict[str, str] = {}
         self._waiting: list[Callable[[], object]] = []
         self._flushing: asyncio.Task[None] | None = None
         self._new: set[str] | None = None if self.anything else set()
         self.failure: RunError | None = None
         self.when_broken: Callable[[], None] = lambda: None
         """Called when a group of writes cannot be brought to disk: nothing more is kept."""
+        self.when_unsaved: Callable[[str], None] = lambda message: None
+        """Called with what could not be stored, where that is one entry and not the disk."""
 
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None, timeout=30)
         try:
-            check_version(db, self._file)
-            if (found := tables_in(db)) and 'requests' not in found:
-                raise RunError(f'{self._file}: this is no run of rolecall, but a database of something else.')
+            if (found := check_format(db, self._file)) and 'requests' not in found:
+                raise RunError(f'{self._file}: not a rolecall run: this SQLite file was created by another program.')
             db.execute('PRAGMA journal_mode=WAL')
             db.execute('PRAGMA synchronous=FULL')
             db.executescript(_SCHEMA)
+            _add_checksums(db)
             db.execute(f'PRAGMA user_version={VERSION}')
         except (sqlite3.Error, RunError):
             db.close()
@@ -115,8 +133,8 @@ class Store:
         return db
 
     def close(self) -> None:
-        """Bring everything to disk and let go of the directory."""
-        self._thread.shutdown()  # a group that is being written when somebody presses Ctrl-C is written to its end
+        """Bring everything to disk and release the directory."""
+        self._thread.shutdown()  # on Ctrl-C, the group that is being written is written to its end
         try:
             if self.failure is None:
                 if self._write.in_transaction:
@@ -130,16 +148,20 @@ class Store:
     # -- looking up ----------------------------------------------------------------------------------------------------
 
     def find_reply(self, fingerprint: str) -> Reply | Scored | Failure | None:
-        """What a request came to, if it is finished."""
+        """The answer to a request, if it is finished and whole."""
         if self._new is not None and fingerprint not in self._new:
             return None
-        found = self._read.execute('SELECT kind, reply FROM requests WHERE fingerprint = ?', (fingerprint,)).fetchone()
-        if found is None:
+        query = 'SELECT fingerprint, kind, outcome, request, reply, checksum FROM requests WHERE fingerprint = ?'
+        found = self._read.execute(query, (fingerprint,)).fetchone()
+        if found is None or not _is_whole(found):
             return None
-        kind, reply = found
+        _, kind, _, _, reply, _ = found
         if kind == 'failure':
             return Failure(reply)
-        return unpack_scored(reply) if kind == 'score' else read_reply(reply)
+        try:
+            return unpack_scored(reply) if kind == 'score' else read_reply(reply)
+        except DamagedError:  # asked again
+            return None
 
     def has_answered(self, who: str) -> bool:
         """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
@@ -154,40 +176,57 @@ class Store:
         """The rows of a pair that ended in one of these outcomes."""
         marks = ','.join('?' * len(outcomes))
         query = f'SELECT row, outcome FROM rows WHERE dataset = ? AND model = ? AND outcome IN ({marks})'
-        return dict(self._read.execute(query, (dataset, model, *outcomes)))
+        return dict(self._read.execute(query, (storable(dataset), storable(model), *outcomes)))
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """A finished row."""
-        query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._read.execute(query, (dataset, model, row)).fetchone()
-        return None if found is None else decode_result(found[0])
+        query = f'SELECT {_ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
+        found = self._read.execute(query, (storable(dataset), storable(model), row)).fetchone()
+        return None if found is None else self._read_row(found)
 
     def results(self, dataset: str, model: str) -> Iterator[Result]:
-        """The finished rows of a pair, in order."""
-        query = 'SELECT result FROM rows WHERE dataset = ? AND model = ? ORDER BY row'
-        for (text,) in self._read.execute(query, (dataset, model)):
-            yield decode_result(text)
+        """The finished rows of a pair, in order, one at a time."""
+        query = f'SELECT {_ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? ORDER BY row'
+        for found in self._read.execute(query, (storable(dataset), storable(model))):
+            if (result := self._read_row(found)) is not None:
+                yield result
+
+    def _read_row(self, entry: tuple[Any, ...]) -> Result | None:
+        """A row as it was stored; None if it is damaged: then it is asked about again."""
+        try:
+            return decode_result(entry[:-1], self._reply_text) if _is_whole(entry) else None
+        except DamagedError:
+            return None
+
+    def _reply_text(self, fingerprint: str) -> str | None:
+        reply = self.find_reply(fingerprint)
+        return reply.text if isinstance(reply, Reply) else None
 
     # -- writing in groups ---------------------------------------------------------------------------------------------
 
     def add_reply(
         self, fingerprint: str, request: Request, came: Reply | Scored | Failure, *, then: Callable[[], object]
     ) -> None:
-        """Keep what a request came to; `then` is called once it is safe."""
+        """Store the answer to a request; `then` is called once it is safe."""
         body: str | bytes
         if isinstance(came, Failure):
-            kind, outcome, body = 'failure', 'failed', str(came)
+            kind, outcome, body = 'failure', 'failed', storable(str(came))
         elif isinstance(came, Scored):
             kind, outcome, body = 'score', 'ok', pack_scored(came)
         else:
             kind, outcome, body = 'generate', came.outcome, write_reply(came)
         self._remember(fingerprint)
-        self._requests.append((fingerprint, kind, outcome, pack_request(request), body))
+        if isinstance(came, Reply):
+            self._recent[fingerprint] = came.text
+            if len(self._recent) > _RECENT:
+                del self._recent[next(iter(self._recent))]
+        entry = (fingerprint, kind, outcome, pack_request(request), body)
+        self._requests.append((*entry, checksum(*entry)))
         self._waiting.append(then)
         self._start_flushing()
 
     def record_answering(self, who: str) -> None:
-        """Keep, with the next group, that this model answers."""
+        """Store, with the next group, that this model answers."""
         self._answered.add(who)
 
     def _remember(self, fingerprint: str) -> None:
@@ -197,10 +236,20 @@ class Store:
                 self._new = None
 
     def add_result(self, result: Result, *, then: Callable[[], object]) -> None:
-        """Keep a finished row; `then` is called once it is safe."""
-        self._rows.append(_row(result))
+        """Store a finished row; `then` is called once it is safe."""
+        self._rows.append(self._row_entry(result))
         self._waiting.append(then)
         self._start_flushing()
+
+    def _row_entry(self, result: Result) -> tuple[Any, ...]:
+        text = encode_result(result, self._is_stored)
+        entry = (storable(result.dataset), storable(result.model), result.row, result.outcome, text)
+        return (*entry, checksum(*entry))
+
+    def _is_stored(self, fingerprint: str, text: str) -> bool:
+        """Whether this reply is, or will be, stored with its request."""
+        known = self._recent.get(fingerprint)
+        return (self._reply_text(fingerprint) if known is None else known) == text
 
     def _start_flushing(self) -> None:
         if self._flushing is None:
@@ -223,22 +272,34 @@ class Store:
             self._flushing = None
 
     def _begin(self) -> list[Callable[[], object]]:
-        """Write what has gathered into a transaction; whoever waits for it is handed back.
+        """Write what has gathered into a transaction; gives the callbacks that wait for it.
 
-        The scores of a pair go when one of its rows changes: they are no longer those of its rows.
+        When a row changes, the scores of its pair are deleted with it: they no longer belong to its rows.
         """
         requests, rows, waiting = self._requests, self._rows, self._waiting
         self._requests, self._rows, self._waiting = [], [], []
-        with self._clear_errors():
+        with self._translate_errors():
             self._write.execute('BEGIN IMMEDIATE')
-            self._write.executemany(_PUT_REQUEST, requests)
             self._write.executemany(_PUT_ANSWERED, [(who,) for who in self._answered])
             self._write.executemany(_DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
-            self._write.executemany(_PUT_ROW, rows)
+            self._put_all(_PUT_REQUEST, requests)
+            self._put_all(_PUT_ROW, rows)
         return waiting
 
+    def _put_all(self, statement: str, entries: list[tuple[Any, ...]]) -> None:
+        """Write entries together; if one of them cannot be written, one by one, so that it spoils no other."""
+        try:
+            self._write.executemany(statement, entries)
+        except _UNWRITABLE:
+            for entry in entries:
+                try:
+                    self._write.execute(statement, entry)
+                except _UNWRITABLE as error:
+                    name = ', '.join(str(cell)[:40] for cell in entry[:3])
+                    self.when_unsaved(f'an entry cannot be stored ({name}): {error}')
+
     def _commit(self) -> None:
-        with self._clear_errors():
+        with self._translate_errors():
             self._write.execute('COMMIT')
 
     async def wait_until_saved(self) -> None:
@@ -259,14 +320,16 @@ class Store:
     # -- writing at once -----------------------------------------------------------------------------------------------
 
     def record_start(self, manifest: Mapping[str, Any], config: str) -> None:
-        """Note how and with what the run is started. A start like the last one is noted once."""
+        """Record how the run is started. A start like the last one is recorded once."""
+        config = storable(config)
         last = self._read.execute('SELECT manifest, config FROM starts ORDER BY id DESC LIMIT 1').fetchone()
         if last != (dumps(manifest), config):
             now = datetime.now(timezone.utc).isoformat(timespec='seconds')
             self._at_once(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', (now, dumps(manifest), config)))
 
     def drop_rows_from(self, dataset: str, model: str, row: int) -> None:
-        """Rows from this number on are no longer part of the run. (What was asked for them stays known.)"""
+        """Rows from this number on are no longer part of the run. (Their requests stay.)"""
+        dataset, model = storable(dataset), storable(model)
         query = 'SELECT 1 FROM rows WHERE dataset = ? AND model = ? AND row >= ? LIMIT 1'
         if self._read.execute(query, (dataset, model, row)).fetchone() is None:
             return
@@ -276,22 +339,40 @@ class Store:
         )
 
     def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
-        """Keep the scores of a pair, and its rows as they were scored."""
-        pairs = {(card.dataset, card.model) for card in cards}
+        """Store the scores of a pair, and its rows as they were scored."""
+        pairs = {(storable(card.dataset), storable(card.model)) for card in cards}
         self._at_once(
             *((_DROP_SCORES, pair) for pair in pairs),
             *(
                 (
                     'INSERT INTO scores VALUES (?, ?, ?, ?)',
-                    (card.dataset, card.model, card.metric, dumps(_as_dict(card))),
+                    (storable(card.dataset), storable(card.model), storable(card.metric), dumps(_as_dict(card))),
                 )
                 for card in cards
             ),
-            *((_PUT_ROW, _row(result)) for result in results),
+            *((_PUT_ROW, self._row_entry(result)) for result in results),
         )
 
+    def import_starts(self, starts: Sequence[tuple[Any, ...]]) -> None:
+        """Take over the starts of another store."""
+        self._at_once(*(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', start) for start in starts))
+
+    def import_entries(self, entries: Iterable[tuple[Any, ...]]) -> None:
+        """Take over stored requests with their replies, as they are."""
+        self._import(_PUT_REQUEST, ((*entry[:-1], checksum(*entry[:-1])) for entry in entries))
+
+    def import_results(self, results: Iterable[Result]) -> None:
+        """Take over finished rows."""
+        self._import(_PUT_ROW, map(self._row_entry, results))
+
+    def _import(self, statement: str, entries: Iterable[tuple[Any, ...]]) -> None:
+        with self._translate_errors():
+            self._write.execute('BEGIN IMMEDIATE')
+            self._write.executemany(statement, entries)
+            self._write.execute('COMMIT')
+
     def _at_once(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        with self._clear_errors():
+        with self._translate_errors():
             self._write.execute('BEGIN IMMEDIATE')
             for statement, values in statements:
                 self._write.execute(statement, values)
@@ -302,29 +383,37 @@ class Store:
             self._write.execute('ROLLBACK')
 
     @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        """SQLite's errors as the run's own; what was begun is undone."""
+    def _translate_errors(self) -> Iterator[None]:
+        """SQLite's errors as the run's own; an open transaction is rolled back."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             self._undo()
-            raise RunError(
-                f'{self._file}: {_told(error)}.\n'
-                'Nothing is corrupted: what was finished before is kept, and the same command goes on from there.'
-            ) from error
+            raise RunError(f'{self._file}: {_describe_error(error, self.directory)}') from error
 
 
-def _told(error: Exception) -> str:
-    told = str(error)
-    if 'full' in told:
-        return f'cannot be written: {told}'
-    if 'readonly' in told or 'unable to open' in told:
-        return f'cannot be written: the directory is read-only or not reachable ({told})'
-    return f'cannot be used: {told}'
+def _describe_error(error: Exception, directory: Path) -> str:
+    said = str(error)
+    kept = 'Finished rows are kept; run the same command again to continue.'
+    if 'malformed' in said or 'not a database' in said:
+        return f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole.'
+    if 'full' in said:
+        return f'cannot be written: {said}.\n{kept}'
+    if 'readonly' in said or 'unable to open' in said:
+        return f'cannot be written: the directory is read-only or not reachable ({said}).\n{kept}'
+    return f'cannot be used: {said}.\n{kept}'
 
 
-def _row(result: Result) -> tuple[Any, ...]:
-    return (result.dataset, result.model, result.row, result.outcome, encode_result(result))
+def _add_checksums(db: sqlite3.Connection) -> None:
+    """Give a store of format 1 its columns of checksums; entries without one are not checked."""
+    for table in ('requests', 'rows'):
+        if 'checksum' not in {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}:
+            db.execute(f'ALTER TABLE {table} ADD COLUMN checksum INTEGER')
+
+
+def _is_whole(entry: tuple[Any, ...]) -> bool:
+    *cells, stored = entry
+    return stored is None or stored == checksum(*cells)
 
 
 def _as_dict(card: Scorecard) -> dict[str, Any]:

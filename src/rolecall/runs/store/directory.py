@@ -1,0 +1,98 @@
+"""A run directory on disk: which files it may hold, its lock, and its database. Links and special files are refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+from rolecall.errors import RunError
+
+__all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format']
+
+FILE = 'run.sqlite'
+VERSION = 2
+_LOCK = 'lock'
+_FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)
+
+
+def check_files(directory: Path) -> None:
+    """Refuse a directory whose files lead out of it: what is written must stay inside."""
+    for name in _FILES:
+        try:
+            found = os.lstat(directory / name)
+        except OSError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            kind = 'a symbolic link' if stat.S_ISLNK(found.st_mode) else 'not a regular file'
+            raise RunError(f'{directory / name}: {kind}. Run directories hold only regular files; remove it.')
+        if found.st_nlink > 1:
+            raise RunError(f'{directory / name}: has another hard link. Copy the run directory instead of linking it.')
+
+
+def check_format(db: sqlite3.Connection, file: Path) -> set[str]:
+    """The tables of a database; refuses one that a later version, or another program, has written."""
+    version = db.execute('PRAGMA user_version').fetchone()[0]
+    if version > VERSION:
+        raise RunError(f'{file}: written by a later version of rolecall (format {version}; this one reads {VERSION}).')
+    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+class RunLock:
+    """Keeps other processes out of a run directory until it is released or the process ends."""
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            self._file = os.open(directory / _LOCK, _FLAGS, 0o644)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                check_files(directory)
+            raise RunError(f'{directory}: cannot be written: {error.strerror or error}.') from error
+        try:
+            check_files(directory)
+        except RunError:
+            os.close(self._file)
+            raise
+        if not _lock(self._file):
+            holder = os.read(self._file, 200).decode('utf-8', 'replace').strip()
+            os.close(self._file)
+            raise RunError(
+                f'{directory}: another process is running here{f" ({holder})" if holder else ""}.\n'
+                'Wait for it, stop it, or choose another directory with --out.'
+            )
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f'process {os.getpid()} on {socket.gethostname()}\n'.encode(), 0)
+
+    def release(self) -> None:
+        """Let the next process in."""
+        os.close(self._file)
+
+
+if sys.platform == 'win32':
+    import msvcrt
+
+    _FAR = 1 << 30  # beyond what is written, so that the holder's name can be read
+
+    def _lock(file: int) -> bool:
+        os.lseek(file, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(file, 0, os.SEEK_SET)
+        return True
+else:
+    import fcntl
+
+    def _lock(file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,177 @@
+"""A run directory that is damaged, made by someone else, or given values that cannot be stored."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import random
+import sqlite3
+import zlib
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall.cli.main import main
+from rolecall.errors import RunError
+from rolecall.models.protocol import Reply
+from rolecall.runs.result_files import result_lines
+from rolecall.runs.store.doctor import repair_run
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.writer import Failure, Store
+from rolecall.scoring.scorecard import Scorecard
+from test_runs_store import finish, keep
+
+
+def test_text_that_is_not_unicode_and_values_that_json_cannot_hold_cost_no_other_row(tmp_path: Path) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    store = Store(tmp_path)
+    keep(store, k1=Failure('half a character: \ud800'))
+    keep(store, k2=Reply('fine \udfff'))
+    finish(
+        store,
+        Result('d\ud800', 'm', 0, 'failed', reason='\ud800'),
+        Result('d\ud800', 'm', 1, 'ok', prediction='x', details={'deep': deep}),
+        Result('d\ud800', 'm', 2, 'ok', prediction=10**5000),
+        Result('d\ud800', 'm', 3, 'ok', prediction='fine'),
+    )
+    assert [row.row for row in store.results('d\ud800', 'm')] == [0, 1, 2, 3]
+    assert store.find_reply('k1') == 'half a character: \ufffd'
+    store.close()
+    with RunReader(tmp_path) as reader:
+        assert [row.prediction for row in reader.results()][-1] == 'fine'
+        assert not reader.damage
+
+
+def test_one_entry_that_cannot_be_written_spoils_no_other(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    told: list[str] = []
+    store.when_unsaved = told.append
+    finish(store, Result('d', 'm', 0, 'ok'), Result('d', 'm', 2**70, 'ok'), Result('d', 'm', 1, 'ok'))
+    assert [row.row for row in store.results('d', 'm')] == [0, 1]
+    assert len(told) == 1
+    store.close()
+
+
+@pytest.mark.parametrize('name', ['lock', FILE, f'{FILE}-wal', f'{FILE}-shm'])
+@pytest.mark.parametrize('kind', ['symbolic link', 'dangling link', 'hard link', 'pipe'])
+def test_files_that_lead_out_of_a_run_directory_are_refused(tmp_path: Path, name: str, kind: str) -> None:
+    run, outside = tmp_path / 'run', tmp_path / 'precious'
+    run.mkdir()
+    outside.write_text('precious')
+    if kind == 'pipe':
+        os.mkfifo(run / name)
+    elif kind == 'hard link':
+        os.link(outside, run / name)
+    else:
+        (run / name).symlink_to(outside if kind == 'symbolic link' else tmp_path / 'new')
+    with pytest.raises(RunError, match='symbolic link|regular file|hard link'):
+        Store(run)
+    with pytest.raises(RunError):
+        RunReader(run)
+    assert outside.read_text() == 'precious'
+    assert not (tmp_path / 'new').exists()
+
+
+def fill(directory: Path, rows: int = 400) -> None:
+    store = Store(directory)
+    keep(store, **{f'{row:032x}': Reply('an answer of some length ' * 20) for row in range(rows)})
+    replies = ('an answer of some length ' * 20,)
+    finish(store, *(Result('d', 'm', row, 'ok', replies=replies, fingerprints=(f'{row:032x}',)) for row in range(rows)))
+    store.record_scores([Scorecard('d', 'm', 'accuracy', 50.0, scored=rows, total=rows, outcomes={'ok': rows})])
+    store.record_start({'pairs': [{'dataset': 'd', 'model': 'm'}]}, '{}')
+    store.close()
+
+
+def test_a_long_reply_is_stored_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    text = 'x' * 100_000
+    keep(store, k=Reply(text))
+    result = Result('d', 'm', 0, 'ok', prediction=text, replies=(text,), fingerprint='k', fingerprints=('k',))
+    finish(store, result)
+    assert list(store.results('d', 'm')) == [result]
+    store.close()
+    with RunReader(tmp_path) as reader:
+        assert list(reader.results()) == [result]
+    assert (tmp_path / FILE).stat().st_size < 180_000
+
+
+@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('damage', ['flip bits', 'zero pages', 'truncate'])
+def test_a_damaged_run_is_read_as_far_as_it_is_whole_and_can_be_repaired(
+    tmp_path: Path, damage: str, seed: int
+) -> None:
+    fill(tmp_path / 'run')
+    file, draw = tmp_path / 'run' / FILE, random.Random(seed)
+    data = bytearray(file.read_bytes())
+    if damage == 'flip bits':
+        for _ in range(12):
+            data[draw.randrange(8192, len(data))] ^= 1 << draw.randrange(8)
+    elif damage == 'zero pages':
+        for page in draw.sample(range(8, len(data) // 4096), 3):
+            data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    else:
+        data = data[: int(len(data) * 0.7)]
+    file.write_bytes(data)
+    right = 'an answer of some length ' * 20
+    checkup = repair_run(tmp_path / 'run', tmp_path / 'saved')
+    assert not checkup.is_whole or checkup.whole['row'] == 400
+    assert checkup.whole['request'] > 100
+    with RunReader(tmp_path / 'saved') as reader:
+        assert all(row.replies == (right,) for row in reader.results())
+        assert not reader.damage
+    with suppress(RunError), RunReader(tmp_path / 'run') as reader:
+        assert all(row.replies == (right,) for row in reader.results())
+        reader.scorecards(), reader.manifest(), reader.config()
+
+
+@pytest.mark.parametrize(
+    ('statement', 'kind'),
+    [
+        ('UPDATE rows SET result = 7, checksum = NULL WHERE row = 3', 'row'),
+        ("UPDATE rows SET result = x'ff00', checksum = NULL WHERE row = 3", 'row'),
+        ('UPDATE rows SET result = \'{"replies": 5}\', checksum = NULL WHERE row = 3', 'row'),
+        ("UPDATE rows SET outcome = 'failed' WHERE row = 3", 'row'),
+        ("UPDATE requests SET reply = '{}', checksum = NULL WHERE rowid = 4", 'row'),
+        ("UPDATE scores SET card = '[' ", 'score'),
+        ("UPDATE starts SET manifest = '['", 'start'),
+    ],
+)
+def test_cells_of_the_wrong_kind_are_counted_and_named(tmp_path: Path, statement: str, kind: str) -> None:
+    fill(tmp_path, rows=10)
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute(statement)
+        db.commit()
+    with RunReader(tmp_path) as reader:
+        rows, cards, manifest = list(reader.results()), reader.scorecards(), reader.manifest()
+        assert reader.damage.counts[kind] == 1
+        assert reader.damage.named
+    assert (len(rows), len(cards), bool(manifest)) == (10 - (kind == 'row'), kind != 'score', kind != 'start')
+    assert main(['doctor', str(tmp_path)]) == (0 if kind == 'start' else 1)
+
+
+def test_a_bomb_in_a_cell_is_not_inflated(tmp_path: Path) -> None:
+    fill(tmp_path, rows=2)
+    bomb = zlib.compress(bytes(500 << 20), 9)
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute('UPDATE requests SET request = ?, checksum = NULL', (bomb,))
+        db.commit()
+    with RunReader(tmp_path) as reader:
+        assert reader.request(f'{0:032x}') is None
+        assert reader.damage.counts['request'] == 1
+
+
+def test_formulas_in_csv_are_made_harmless(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cells = ['=1+1', '+cmd', '-2', '@sum', 'plain', '-x', '\t=1']
+    finish(store, *(Result('d', 'm', row, 'ok', prediction=cell) for row, cell in enumerate(cells)))
+    store.close()
+    read = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv')))))
+    assert [row['prediction'] for row in read] == ["'=1+1", "'+cmd", '-2', "'@sum", 'plain', "'-x", "'\t=1"]
+    raw = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv', formulas=True)))))
+    assert [row['prediction'] for row in raw] == cells
