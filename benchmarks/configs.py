@@ -98,9 +98,8 @@ def load_with_reference() -> Callable[[str], Mapping[str, Any]]:
 
 def load_with_rolecall() -> Callable[[str], Mapping[str, Any]]:
     from rolecall.config.files import load_config
-    from rolecall.config.reference import unresolved
 
-    return lambda path: load_config(path, resolve=lambda dotted: _only_read_base(dotted) or unresolved(dotted))
+    return lambda path: load_config(path, resolve=_only_read_base)
 
 
 def _only_read_base(dotted: str) -> object | None:

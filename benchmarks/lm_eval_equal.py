@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall import load_config, preview
-from rolecall.config.lm_eval.rows import LmRows
-from rolecall.config.lm_eval.scores import TaskScores
 from rolecall.config.lm_eval.task import LmTask, TaskOptions
 from rolecall.config.lm_eval.task_file import read_task_file
+from rolecall.config.lm_eval.task_rows import LmRows
+from rolecall.config.lm_eval.task_scores import TaskScores
 from rolecall.errors import RolecallError
 
 HERE = Path(__file__).parent
@@ -129,7 +129,7 @@ def same_scores(path: str, rows: Any, made: dict[str, Any], tally: Counter[str],
             if 'metrics' not in doc:
                 continue
             row = docs[doc['index']]
-            filtered = scores.filtered(doc['replies'], row)
+            filtered = scores.apply_filters(doc['replies'], row)
             ours = {name: scores.process(row, results) for name, results in filtered.items()}
             tally['scored rows'] += 1
             same = alike(plain(ours), plain(doc['metrics']))

@@ -26,7 +26,7 @@ from rolecall.errors import ConfigError
 from rolecall.prompts.template import PromptTemplate
 from rolecall.retrievers import FixKRetriever
 
-MODULES = ['execute', 'files', 'finder', 'locate', 'merge', 'names', 'printing', 'reference', 'settings', 'trouble']
+MODULES = ['execute', 'files', 'finder', 'locate', 'names', 'printing', 'reference', 'settings', 'trouble']
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -340,7 +340,7 @@ ERRORS = {
     'missing base': (
         {'main.py': 'x = 1\nfrom .gsm8k_gen import d\n', 'gsm8k_gen_1d7fe4.py': ''},
         'main.py:2',
-        "there is no config file '.gsm8k_gen'",
+        "config file not found: '.gsm8k_gen'",
         "'gsm8k_gen_1d7fe4'",
     ),
     'missing base in a folder': (
@@ -365,7 +365,7 @@ ERRORS = {
         {'main.py': 'from .a import x\n', 'a.py': 'from .main import y\n'},
         'main.py',
         'circular import',
-        'a file of its own',
+        'a third file',
     ),
     'misspelt name': ({'main.py': 'reader = 1\nx = raeder\n'}, 'main.py:2', 'raeder', "Did you mean 'reader'?"),
     'error in a base': (
@@ -408,7 +408,7 @@ ERRORS = {
         "Did you mean 'datasets'?",
     ),
     'a stray comma': ({'main.py': 'models = [dict()],\n'}, 'main.py:1: models[0]', 'found a list', 'comma'),
-    'a wrong _base_': ({'main.py': '_base_ = 3\n'}, 'main.py', '_base_ is 3', 'a path'),
+    'a wrong _base_': ({'main.py': '_base_ = 3\n'}, 'main.py', '_base_ must be a path or a list of paths, got 3', ''),
 }
 
 
@@ -533,7 +533,7 @@ def test_values_can_be_located(tmp_path: Path, place: str, expected: str | None)
     ],
 )
 def test_the_nearest_known_place_is_found(tmp_path: Path, place: str, expected: str) -> None:
-    assert load(tmp_path, PLACES).nearest(place) == f'{tmp_path / expected}'
+    assert load(tmp_path, PLACES).locate_nearest(place) == f'{tmp_path / expected}'
 
 
 def test_a_value_that_differs_from_run_to_run_is_not_located(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rolecall import load_config, preview, run_config
-from rolecall.config.lm_eval.scores import TaskScores
 from rolecall.config.lm_eval.task import LmTask
 from rolecall.config.lm_eval.task_file import read_task_file
+from rolecall.config.lm_eval.task_scores import TaskScores
 from rolecall.errors import ConfigError
 from rolecall.models.protocol import Scored
 
@@ -55,7 +55,7 @@ def pipeline(steps: str) -> str:
     ],
 )  # fmt: skip
 def test_filters(steps: str, replies: list[str], expected: Any, tmp_path: Path) -> None:
-    assert scores(tmp_path, GENERATE + pipeline(steps)).filtered([replies], DOC) == {'f': [expected]}
+    assert scores(tmp_path, GENERATE + pipeline(steps)).apply_filters([replies], DOC) == {'f': [expected]}
 
 
 def metric(text: str) -> str:

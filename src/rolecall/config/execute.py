@@ -1,8 +1,8 @@
-"""Runs config files, each in a namespace of its own whose `import` statement finds configs, ours and references.
+"""Runs config files, each in its own namespace, with an `import` statement that finds configs and references.
 
-A file is compiled once and kept until it changes; it is run anew for every file that imports it, because a config is
-free to change what it imports. Nothing enters `sys.modules`, and `sys.path` is neither read for configs nor changed.
-What a config prints goes to standard error: standard output is for what was asked for.
+A file is compiled once and cached until it changes. It runs again for every file that imports it, because a config may
+modify what it imports. Configs do not enter `sys.modules`, and `sys.path` is neither searched nor changed. Configs
+print to standard error; standard output is for results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from rolecall.config.finder import (
     is_installed,
     near_names,
 )
-from rolecall.config.merge import merge_bases
 from rolecall.config.names import is_foreign, is_standard
 from rolecall.config.reference import Reference, Resolve
 from rolecall.config.settings import with_attributes
@@ -35,10 +34,10 @@ from rolecall.config.trouble import (
     unreadable,
     user_problem,
 )
-from rolecall.errors import ConfigError
+from rolecall.errors import ConfigError, Problem
 from rolecall.usercode import printing_to_stderr
 
-__all__ = ['Compile', 'Namespace', 'Runner', 'compiled']
+__all__ = ['Compile', 'Namespace', 'Runner', 'compile_file', 'merge']
 
 Namespace = dict[str, Any]
 Compile = Callable[[str], CodeType]
@@ -46,8 +45,8 @@ Compile = Callable[[str], CodeType]
 _compiled: dict[str, tuple[tuple[int, int], CodeType]] = {}
 
 
-def compiled(path: str) -> CodeType:
-    """The code of a config file, from memory if the file is as it was."""
+def compile_file(path: str) -> CodeType:
+    """The code of a config file, from the cache if the file has not changed."""
     try:
         status = os.stat(path)
         stamp = (status.st_mtime_ns, status.st_size)
@@ -68,16 +67,16 @@ def compiled(path: str) -> CodeType:
 
 @dataclass(slots=True)
 class Runner:
-    """One load: the rules for imports, and the files being run at the moment, outermost first."""
+    """One load: how imports are resolved, and the files now running, outermost first."""
 
     resolve: Resolve
     roots: Sequence[str] = ()
-    compile: Compile = compiled
+    compile: Compile = compile_file
     extra_builtins: Mapping[str, Any] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
 
     def run(self, path: str) -> Namespace:
-        """The names a config file leaves behind, its own and those it imported."""
+        """The names that a config file defines or imports."""
         if path in self.running:
             raise ConfigError(circular_import([*self.running, path]))
         namespace: Namespace = {
@@ -147,14 +146,14 @@ class _Importer:
         found = find_relative(folder, parts)
         if found is None:
             raise MissingImportError(
-                f"there is no config file '{'.' * level}{name}'.",
+                f"config file not found: '{'.' * level}{name}'.",
                 looked_for=f'{os.path.join(folder, *parts)}.py',
                 near=near_names(folder, parts),
             )
         return self._module(found, wanted)
 
     def _module(self, found: str, wanted: tuple[str, ...]) -> ModuleType:
-        """A config file as a module, run once for the file that imports it, with the submodules it asks for."""
+        """A config file as a module, run once per importing file, with the submodules it imports."""
         module = self.modules.get(found)
         if module is None:
             module = self.modules[found] = ModuleType(os.path.basename(found).removesuffix('.py'))
@@ -175,7 +174,7 @@ class _Importer:
         return module
 
     def _bound(self, name: str, module: ModuleType, wanted: tuple[str, ...]) -> ModuleType:
-        """What an absolute import evaluates to: the module for `from a.b import c`, the outermost for `import a.b`."""
+        """The value of an absolute import: the module for `from a.b import c`, the package for `import a.b`."""
         for part in () if wanted else reversed(name.split('.')[1:]):
             outer = ModuleType(part)
             setattr(outer, part, module)
@@ -188,7 +187,7 @@ class _Importer:
         return Reference(name if wanted else name.partition('.')[0], self.runner.resolve)
 
     def _everything(self, name: str) -> ModuleType:
-        """`from somewhere import *`: a reference for every name the file uses and nobody else defines."""
+        """`from somewhere import *`: a reference for every name that the file uses but does not define."""
         module = ModuleType(name)
         reference = Reference(name, self.runner.resolve)
         names = _free_names(self.runner.compile(self.path))
@@ -202,7 +201,7 @@ class _Importer:
         while os.path.basename(folder) != 'configs' and folder != os.path.dirname(folder):
             folder = os.path.dirname(folder)
         return MissingImportError(
-            f"there is no config file '{name}'.",
+            f"config file not found: '{name}'.",
             looked_for=f'{os.path.join("configs", *inner)}.py above this file and in the installed package',
             near=near_names(folder, inner),
         )
@@ -221,3 +220,39 @@ def _instructions(code: CodeType) -> list[Any]:
 
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return [*dis.get_instructions(code), *(step for part in inner for step in _instructions(part))]
+
+
+def merge_bases(namespace: dict[str, Any], path: str, run: Callable[[str], dict[str, Any]]) -> None:
+    """Merge the names of the files in `_base_` under those of the file itself."""
+    bases = namespace['_base_']
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list | tuple) or not all(isinstance(base, str) for base in bases):
+        raise ConfigError(Problem(path, f'_base_ must be a path or a list of paths, got {bases!r}.'))
+    under: dict[str, Any] = {}
+    for base in bases:
+        names = run(os.path.normpath(os.path.join(os.path.dirname(path), base)))
+        public = {name: value for name, value in names.items() if not name.startswith('_')}
+        if twice := sorted(set(public) & set(under)):
+            raise ConfigError(
+                Problem(path, f'two files of _base_ define {", ".join(twice)}.', 'Let one of them define it.')
+            )
+        under.update(public)
+    for name, value in under.items():
+        namespace[name] = merge(value, namespace[name]) if name in namespace else value
+
+
+def merge(under: Any, over: Any) -> Any:
+    """`over` laid on `under`: dicts key by key, everything else replaced; `_delete_=True` replaces a dict too.
+
+    >>> merge(dict(a=1, b=dict(c=2, d=3)), dict(b=dict(c=9)))
+    {'a': 1, 'b': {'c': 9, 'd': 3}}
+    >>> merge(dict(a=1), dict(_delete_=True, b=2))
+    {'b': 2}
+    """
+    if not isinstance(over, Mapping):
+        return over
+    kept = {key: value for key, value in over.items() if key != '_delete_'}
+    if not isinstance(under, Mapping) or over.get('_delete_'):
+        return kept
+    merged = {key: merge(under[key], value) if key in under else value for key, value in kept.items()}
+    return {**under, **merged}

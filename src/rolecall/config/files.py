@@ -32,9 +32,9 @@ _NAMING = (
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Config(Mapping[str, Any]):
-    """What a config file says: its public names and their values.
+    """The public names of a config file and their values.
 
-    Modules, functions, classes and references that the file imported or defined stand apart, in `helpers`.
+    Modules, functions, classes and references that the file imported or defined are in `helpers`.
     """
 
     path: Path
@@ -55,16 +55,16 @@ class Config(Mapping[str, Any]):
         return f'Config({str(self.path)!r}: {", ".join(self)})'
 
     def locate(self, place: str) -> str | None:
-        """Where a value was written, as `file:line`; None where that cannot be said for sure.
+        """Where a value was written, as `file:line`; None if that is uncertain.
 
-        `config.locate('datasets[0].infer_cfg.retriever')` may well lead to another file than the one loaded. To find
-        out, the files are run once more (with `print` silent), the first time this is asked.
+        `config.locate('datasets[0].infer_cfg.retriever')` may point to an imported file. The first call runs the files
+        once more, with `print` silenced, to find out.
         """
         found = self._trace().find(place, self) if self._trace else None
         return f'{found[0]}:{found[1]}' if found else None
 
-    def nearest(self, place: str) -> str:
-        """Where a value, or failing that the innermost known thing around it, was written; at worst, the file."""
+    def locate_nearest(self, place: str) -> str:
+        """Where a value, or the innermost known container around it, was written; otherwise the file."""
         while place:
             if found := self.locate(place):
                 return found
@@ -86,12 +86,12 @@ def load_config(
     emulate: Literal['lm-eval'] | None = None,
     hub: bool = False,
 ) -> Config:
-    """Runs a config file and returns its public names.
+    """Run a config file and return its public names.
 
-    What it imports from OpenCompass, AISBench and other packages becomes ours where `resolve` knows the name and an
-    inert `Reference` otherwise; with `foreign='real'`, or ROLECALL_FOREIGN=real, loaders, evaluators and postprocessors
-    are the package's own where it is installed. `roots` are
-    further folders in which `opencompass.configs` and `ais_bench.benchmark.configs` are looked for.
+    Imports from OpenCompass, AISBench and other packages become rolecall's own parts where `resolve` knows the name,
+    and inert `Reference`s otherwise. With `foreign='real'`, or ROLECALL_FOREIGN=real, loaders, evaluators and
+    postprocessors are the package's own where it is installed. `roots` are further folders to search for
+    `opencompass.configs` and `ais_bench.benchmark.configs`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +120,7 @@ def load_config(
         raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
     foreign = foreign or os.environ.get('ROLECALL_FOREIGN') or 'reference'  # type: ignore[assignment]
     if foreign not in ('reference', 'real'):
-        raise ConfigError(Problem('foreign', f'{foreign!r} is no way to treat them.', "Use 'reference' or 'real'."))
+        raise ConfigError(Problem('foreign', f"expected 'reference' or 'real', got {foreign!r}."))
     file = os.path.abspath(path)
     folders = tuple(os.path.abspath(root) for root in roots)
     finds = resolve_real if foreign == 'real' else resolve
@@ -149,7 +149,7 @@ def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
     modules = {path.stem for path in folder.iterdir() if path.suffix == '.py' or path.is_dir()}
     seen: set[int] = set()
 
-    def marked(value: Any) -> Any:
+    def mark_path(value: Any) -> Any:
         beside = type(value) is str and value.replace(':', '.').partition('.')[0] in modules
         return LocalPath(value, folder) if beside and ('.' in value or ':' in value) else value
 
@@ -158,9 +158,9 @@ def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
             return
         seen.add(id(value))
         if isinstance(value, dict):
-            value.update({key: marked(value[key]) for key in _NAMING if type(value.get(key)) is str})
+            value.update({key: mark_path(value[key]) for key in _NAMING if type(value.get(key)) is str})
             if isinstance(value.get('rules'), list):
-                value['rules'] = [marked(one) for one in value['rules']]
+                value['rules'] = [mark_path(one) for one in value['rules']]
         for inner in value.values() if isinstance(value, dict) else value:
             mark(inner)
 
@@ -185,7 +185,7 @@ def _resolve_registered_names(value: Any, seen: set[int]) -> None:
 
 
 def _is_data(value: object) -> bool:
-    """Whether a top-level value is part of the config, not a tool to write it with (`os`, `environ`, a function)."""
+    """Whether a top-level value is part of the config, rather than a helper such as `os` or a function."""
     if isinstance(value, Call | dict | list | Path):
         return True
     kind = type(value).__module__
@@ -211,7 +211,7 @@ def _shape_problems(config: Config) -> Iterator[Problem]:
 
 
 def misspelt_lists(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Lists of dicts whose name is nearly `models` or `datasets`, where the config has no list of that name.
+    """Lists of dicts named almost `models` or `datasets` in a config that has no such list.
 
     >>> [problem.remedy for problem in misspelt_lists({'model': [dict(abbr='m')], 'my_datasets': [dict(abbr='d')]})]
     ["Did you mean 'models'?"]

@@ -73,7 +73,7 @@ def find_config_module(module: str, *, importer: str, roots: Sequence[str]) -> s
             if found := find_relative(folder, inner):
                 return found
     parts = module.split('.')
-    for folder in (*roots, *_installed(parts[0])):
+    for folder in (*roots, *_find_installed(parts[0])):
         if found := find_relative(folder, parts):
             return found
     return None
@@ -118,7 +118,7 @@ def _spec(package: str) -> ModuleSpec | None:
         return None
 
 
-def _installed(package: str) -> list[str]:
+def _find_installed(package: str) -> list[str]:
     """The folders that hold an installed package."""
     spec = _spec(package)
     places = spec.submodule_search_locations if spec else None

@@ -19,7 +19,7 @@ from rolecall.config.reference import Resolve
 from rolecall.config.settings import Settings
 from rolecall.errors import ConfigError
 
-__all__ = ['Place', 'Retrace', 'Trace', 'split_place', 'trace']
+__all__ = ['LineTrace', 'Place', 'Retrace', 'split_place', 'trace']
 
 Place = tuple[str, int]
 
@@ -46,7 +46,7 @@ class _Built:
 
 
 @dataclass(slots=True)
-class Trace:
+class LineTrace:
     """A second run of a config file, and where each container in it was built."""
 
     names: Namespace = field(default_factory=dict)
@@ -91,9 +91,9 @@ class Retrace:
     path: str
     resolve: Resolve
     roots: tuple[str, ...]
-    seen: Trace | None = None
+    seen: LineTrace | None = None
 
-    def __call__(self) -> Trace:
+    def __call__(self) -> LineTrace:
         if self.seen is None:
             self.seen = trace(self.path, self.resolve, self.roots)
         return self.seen
@@ -102,9 +102,9 @@ class Retrace:
         return Retrace, (self.path, self.resolve, self.roots)
 
 
-def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> Trace:
+def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> LineTrace:
     """Runs a config file again and remembers where its values were written; empty if it no longer runs."""
-    seen = Trace()
+    seen = LineTrace()
     displays: list[_Display] = []
 
     def note(number: int, value: Any) -> Any:
@@ -127,7 +127,7 @@ def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> Trace:
     try:
         seen.names.update(Runner(resolve, roots, compile_noting, silent).run(path))
     except (ConfigError, OSError, SyntaxError):
-        return Trace()
+        return LineTrace()
     return seen
 
 
@@ -162,27 +162,27 @@ class _Noting(ast.NodeTransformer):
                 lines[key.value] = key.lineno
             else:  # `**others` or a computed key may have replaced any key before it
                 lines.clear()
-        return self._noted(node, lines)
+        return self._note_display(node, lines)
 
     def visit_List(self, node: ast.List) -> ast.AST:
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
         plain = [not isinstance(element, ast.Starred) for element in node.elts]
         first_star = plain.index(False) if False in plain else len(plain)
-        return self._noted(node, {index: node.elts[index].lineno for index in range(first_star)})
+        return self._note_display(node, {index: node.elts[index].lineno for index in range(first_star)})
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
-        return self._noted(node, {})
+        return self._note_display(node, {})
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
-        return self._noted(node, {})
+        return self._note_display(node, {})
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id == 'dict':
-            return self._noted(node, {word.arg: word.lineno for word in node.keywords if word.arg})
+            return self._note_display(node, {word.arg: word.lineno for word in node.keywords if word.arg})
         return self.generic_visit(node)
 
-    def _noted(self, node: ast.expr, lines: Mapping[Hashable, int]) -> ast.AST:
+    def _note_display(self, node: ast.expr, lines: Mapping[Hashable, int]) -> ast.AST:
         self.displays.append(_Display(self.file, node.lineno, lines))
         number = ast.Constant(len(self.displays) - 1)
         inner = self.generic_visit(node)

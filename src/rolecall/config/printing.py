@@ -58,7 +58,7 @@ class _Group:
 _Node = str | _Group
 
 
-def _laid_out(node: _Node, indent: str, used: int) -> str:
+def _lay_out(node: _Node, indent: str, used: int) -> str:
     """A node as text whose first line starts at column `used`."""
     if isinstance(node, str):
         return node
@@ -66,9 +66,9 @@ def _laid_out(node: _Node, indent: str, used: int) -> str:
         return _on_one_line(node)
     deeper = indent + STEP
     if node.comma and all(isinstance(part, str) and not before for before, part in node.parts):
-        lines = _filled([str(part) for _, part in node.parts], len(deeper))
+        lines = _fill_lines([str(part) for _, part in node.parts], len(deeper))
     else:
-        lines = [before + _laid_out(part, deeper, len(deeper) + len(before) + 1) for before, part in node.parts]
+        lines = [before + _lay_out(part, deeper, len(deeper) + len(before) + 1) for before, part in node.parts]
     ends = [node.comma] * len(lines)
     if lines and not node.last_comma:
         ends[-1] = ''
@@ -83,7 +83,7 @@ def _on_one_line(node: _Node) -> str:
     return node.opening + glue.join(before + _on_one_line(part) for before, part in node.parts) + node.closing
 
 
-def _filled(words: Iterable[str], indent: int) -> list[str]:
+def _fill_lines(words: Iterable[str], indent: int) -> list[str]:
     """Short values side by side, as many as fit on a line."""
     lines: list[str] = []
     for word in words:
@@ -96,8 +96,8 @@ def _filled(words: Iterable[str], indent: int) -> list[str]:
 
 def _as_python(config: Mapping[str, Any]) -> str:
     writer = _Python(taken=set(config))
-    nodes = {name: writer.node(value, ()) for name, value in config.items()}
-    blocks = [f'{name} = {_laid_out(node, "", len(name) + 3)}' for name, node in nodes.items()]
+    nodes = {name: writer.make_node(value, ()) for name, value in config.items()}
+    blocks = [f'{name} = {_lay_out(node, "", len(name) + 3)}' for name, node in nodes.items()]
     path = getattr(config, 'path', None)
     heading = [f'# {path}'] if path else []
     imports = ['\n'.join(writer.import_lines())] if writer.imports else []
@@ -111,7 +111,7 @@ class _Python:
     taken: set[str]
     imports: dict[str, str] = field(default_factory=dict)
 
-    def node(self, value: Any, inside: tuple[int, ...]) -> _Node:
+    def make_node(self, value: Any, inside: tuple[int, ...]) -> _Node:
         if id(value) in inside:
             return '...'
         within = (*inside, id(value))
@@ -122,25 +122,25 @@ class _Python:
         if isinstance(value, str):
             return _string(value)
         if isinstance(value, Call):
-            words = [(f'{key}=', self.node(part, within)) for key, part in value.kwargs.items()]
-            called = _on_one_line(self.node(value.target, within))
-            return _Group(f'{called}(', ')', (*(('', self.node(part, within)) for part in value.args), *words))
+            words = [(f'{key}=', self.make_node(part, within)) for key, part in value.kwargs.items()]
+            called = _on_one_line(self.make_node(value.target, within))
+            return _Group(f'{called}(', ')', (*(('', self.make_node(part, within)) for part in value.args), *words))
         dotted = dotted_name(value)
         if dotted is None:
             return repr(value)
         importable = isinstance(value, Reference) or getattr(value, '__module__', '') in sys.modules
-        return self._imported(dotted) if importable else dotted.rpartition('.')[2]
+        return self._import_name(dotted) if importable else dotted.rpartition('.')[2]
 
     def _mapping(self, value: Mapping[Any, Any], within: tuple[int, ...]) -> _Node:
-        parts = [(key, self.node(part, within)) for key, part in value.items()]
+        parts = [(key, self.make_node(part, within)) for key, part in value.items()]
         if all(isinstance(key, str) and key.isidentifier() and not keyword.iskeyword(key) for key in value):
             return _Group('dict(', ')', tuple((f'{key}=', part) for key, part in parts))
-        keys = [_on_one_line(self.node(key, within)) for key in value]
+        keys = [_on_one_line(self.make_node(key, within)) for key in value]
         return _Group('{', '}', tuple((f'{key}: ', part) for key, (_, part) in zip(keys, parts, strict=True)))
 
     def _sequence(self, value: Iterable[Any], within: tuple[int, ...]) -> _Node:
         ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        parts = tuple(('', self.node(part, within)) for part in ordered)
+        parts = tuple(('', self.make_node(part, within)) for part in ordered)
         if isinstance(value, list):
             return _Group('[', ']', parts)
         if isinstance(value, tuple):
@@ -148,7 +148,7 @@ class _Python:
         opening, closing = ('frozenset({', '})') if isinstance(value, frozenset) else ('{', '}')
         return _Group(opening, closing, parts) if parts else f'{type(value).__name__}()'
 
-    def _imported(self, dotted: str) -> str:
+    def _import_name(self, dotted: str) -> str:
         module, _, name = dotted.rpartition('.')
         if module == 'builtins':
             return name
@@ -179,7 +179,7 @@ def _string(value: str) -> _Node:
 
 
 def _as_json(config: Mapping[str, Any]) -> str:
-    return _laid_out(_json_node(config, ()), '', 0)
+    return _lay_out(_json_node(config, ()), '', 0)
 
 
 def _json_node(value: Any, inside: tuple[int, ...]) -> _Node:

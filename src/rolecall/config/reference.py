@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ['Call', 'Reference', 'Resolve', 'dotted_name', 'unresolved']
+__all__ = ['Call', 'Reference', 'Resolve', 'dotted_name', 'resolve_nothing']
 
 
 class Resolve(Protocol):
@@ -14,7 +14,7 @@ class Resolve(Protocol):
     def __call__(self, dotted: str, /) -> object | None: ...
 
 
-def unresolved(dotted: str, /) -> None:
+def resolve_nothing(dotted: str, /) -> None:
     """The resolver that knows nothing, so that every name stays a reference."""
 
 
@@ -35,7 +35,7 @@ class Reference:
     dotted: str
     _resolve: Resolve
 
-    def __init__(self, dotted: str, resolve: Resolve = unresolved) -> None:
+    def __init__(self, dotted: str, resolve: Resolve = resolve_nothing) -> None:
         object.__setattr__(self, 'dotted', dotted)
         object.__setattr__(self, '_resolve', resolve)
 

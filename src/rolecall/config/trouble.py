@@ -1,4 +1,4 @@
-"""What can go wrong while a config file runs, as problems that name the user's file, line and a way out."""
+"""Errors while a config file runs, as problems with file, line and remedy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.usercode import short_path
 
 __all__ = [
     'MissingImportError',
@@ -23,7 +24,7 @@ __all__ = [
 
 
 class MissingImportError(ImportError):
-    """An import of a config file that leads nowhere. A config may catch it, as any ImportError."""
+    """An import of a config file that does not exist. A config may catch it like any ImportError."""
 
     def __init__(self, message: str, *, looked_for: str = '', near: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -35,16 +36,16 @@ def missing_name(name: str, found: str, names: Iterable[str]) -> MissingImportEr
     """The error for `from .base import name` where the base has no such name."""
     public = [known for known in names if not known.startswith('_')]
     near = difflib.get_close_matches(name, public, n=3)
-    return MissingImportError(f"{_shown(found)} has no '{name}'.", near=near or public[:5])
+    return MissingImportError(f"{short_path(found)} has no '{name}'.", near=near or public[:5])
 
 
 def circular_import(chain: Sequence[str]) -> Problem:
     """A file that imports itself, directly or through others."""
     loop = chain[chain.index(chain[-1]) :]
     return Problem(
-        _shown(chain[-1]),
-        f'circular import: {" -> ".join(map(_shown, loop))}.',
-        'Move what both need into a file of its own and import that.',
+        short_path(chain[-1]),
+        f'circular import: {" -> ".join(map(short_path, loop))}.',
+        'Move what both need into a third file and import that.',
     )
 
 
@@ -54,25 +55,25 @@ def unreadable(path: str, error: OSError) -> ConfigError:
     files = os.listdir(folder) if isinstance(error, FileNotFoundError) and os.path.isdir(folder) else []
     near = difflib.get_close_matches(name, files, n=1)
     remedy = f"Did you mean '{near[0]}'?" if near else 'Check the path.'
-    return ConfigError(Problem(_shown(path), f'cannot be read: {error.strerror or error}.', remedy))
+    return ConfigError(Problem(short_path(path), f'cannot be read: {error.strerror or error}.', remedy))
 
 
 def syntax_problem(path: str, error: SyntaxError | ValueError) -> Problem:
     """A file that is not Python."""
     if not isinstance(error, SyntaxError):
-        return Problem(_shown(path), f'is not Python: {error}.', 'Save it as a text file in UTF-8.')
+        return Problem(short_path(path), f'is not Python: {error}.', 'Save it as a text file in UTF-8.')
     line = (error.text or '').strip()
     return Problem(
-        f'{_shown(path)}:{error.lineno or 1}',
+        f'{short_path(path)}:{error.lineno or 1}',
         f'{error.msg}{f": {line}" if line else ""}',
-        'It is read as a Python file, and this line does not parse.',
+        'Configs are Python files, and this line does not parse.',
     )
 
 
 def user_problem(path: str, error: BaseException, names: Mapping[str, object]) -> Problem:
     """An exception raised by the config's own code, at the line of the config it came through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    where = f'{_shown(path)}:{lines[-1]}' if lines and lines[-1] else _shown(path)
+    where = f'{short_path(path)}:{lines[-1]}' if lines and lines[-1] else short_path(path)
     if isinstance(error, MissingImportError):
         return Problem(where, str(error), error.remedy)
     said = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
@@ -84,12 +85,12 @@ def imported_from(path: str, error: ConfigError) -> ConfigError:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     if not lines:
         return error
-    note = f'(imported at {_shown(path)}:{lines[-1]})'
+    note = f'(imported at {short_path(path)}:{lines[-1]})'
     return type(error)(replace(one, remedy=f'{one.remedy}\n  {note}'.lstrip()) for one in error.problems)
 
 
 def not_a_list(where: str, value: object) -> Problem:
-    """`models` or `datasets` that cannot be gone through."""
+    """`models` or `datasets` that is not a list."""
     shown = type(value).__name__
     return Problem(where, f'expected a list of dicts, found {shown}.', 'Write name = [dict(...), ...].')
 
@@ -105,9 +106,3 @@ def _remedy(error: BaseException, names: Mapping[str, object]) -> str:
             "Install the package and load with foreign='real', or write the value into the config."
         )
     return ''
-
-
-def _shown(path: str) -> str:
-    """A path as short as it can be said from here."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith(os.pardir) else relative

@@ -60,7 +60,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
 def _with_line(problem: Problem, config: Config) -> Problem:
     """The problem with the file and line of its place (of the dataset's, where a dataset and a model meet)."""
     place = problem.where.split(' × ')[0]
-    return replace(problem, where=f'{config.nearest(place)}: {problem.where}')
+    return replace(problem, where=f'{config.locate_nearest(place)}: {problem.where}')
 
 
 def _dataset_keys(config: Mapping[str, Any]) -> list[str]:

@@ -106,7 +106,7 @@ def _explain(origin: Origin, pair: Pair, preview: Preview, config: Mapping[str, 
     found: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning, 'label': label_of(origin)}
     if place := _place(origin, pair):
         found['place'] = place
-        found['file'] = config.nearest(place) if isinstance(config, Config) else ''
+        found['file'] = config.locate_nearest(place) if isinstance(config, Config) else ''
     if origin.shot is not None and origin.shot < len(preview.shots):
         number = preview.shots[origin.shot]
         found['shot'] = {'number': origin.shot + 1, 'row': number, 'values': row_as_json(pair.data.train[number])}

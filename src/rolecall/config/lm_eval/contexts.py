@@ -112,16 +112,16 @@ class Wordings:
         return [Message('system', pieces)] if pieces else []
 
     def _shots(self, shots: Sequence[Row], columns: Sequence[str]) -> list[Message]:
-        return [message for k, row in enumerate(shots) for message in self._shot(row, columns, k)]
+        return [message for k, row in enumerate(shots) for message in self._word_shot(row, columns, k)]
 
-    def _shot(self, row: Row, columns: Sequence[str], k: int) -> list[Message]:
+    def _word_shot(self, row: Row, columns: Sequence[str], k: int) -> list[Message]:
         task = self.task
         question = task.text(row, columns, k)
         has_choices = bool(task.fewshot_config.get('doc_to_choice'))
         choices: list[Any] | None = task.choices(row, columns, k) if has_choices else None
         answer = task.target(row, columns, k)
         if self.many_contexts:
-            question, choices = self._choice(self._at(choices or [], question.value), k), None
+            question, choices = self._choice(self._pick_choice(choices or [], question.value), k), None
         prefix = task.prefix(row, columns, k)
         messages = self._question(question, prefix, task.delimiter('target_delimiter', k))
         if answer.value is None or answer.value == '':
@@ -136,12 +136,12 @@ class Wordings:
     def _answer(self, answer: Value, choices: list[Any] | None, k: int) -> Value:
         """An example's answer: the choice that an index stands for, the first of several, or the text itself."""
         if choices and isinstance(answer.value, int):
-            return self._choice(self._at(choices, answer.value), k)
+            return self._choice(self._pick_choice(choices, answer.value), k)
         if isinstance(answer.value, list):
-            return self._choice(self._at(answer.value, 0), k)
+            return self._choice(self._pick_choice(answer.value, 0), k)
         return answer
 
-    def _at(self, choices: Sequence[Any], index: Any) -> Any:
+    def _pick_choice(self, choices: Sequence[Any], index: Any) -> Any:
         if not isinstance(index, int) or not -len(choices) <= index < len(choices):
             where = self.task.place('doc_to_choice')
             raise RenderError(f'{where}: there is no choice {index!r:.60} among {len(choices)}.')

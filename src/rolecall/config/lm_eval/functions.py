@@ -36,14 +36,14 @@ def _load(name: str, folder: str, place: str) -> Callable[..., Any]:
     file = Path(folder, *module_name.split('.')).with_suffix('.py')
     if not module_name:
         raise ConfigError(Problem(place, f'!function {name}: no module is named.', "Write 'module.function'."))
-    module = _module(str(file), module_name, place) if file.is_file() else _installed(name, module_name, place)
+    module = _module(str(file), module_name, place) if file.is_file() else _import_installed(name, module_name, place)
     if not hasattr(module, attribute):
         raise ConfigError(Problem(place, f'!function {name}: {module_name!r} has no {attribute!r}.'))
     found: Callable[..., Any] = getattr(module, attribute)
     return found
 
 
-def _installed(name: str, module_name: str, place: str) -> ModuleType:
+def _import_installed(name: str, module_name: str, place: str) -> ModuleType:
     with user_code(f'importing {module_name!r}', where=place):
         try:
             return importlib.import_module(module_name)

@@ -122,10 +122,12 @@ def row_template(source: str, place: str = '') -> RowTemplate:
 def _mark_expressions(tree: nodes.Template) -> None:
     """Let every expression that is printed say which columns it reads."""
     for output in tree.find_all(nodes.Output):
-        output.nodes = [node if isinstance(node, nodes.TemplateData) else _marked(node) for node in output.nodes]
+        output.nodes = [
+            node if isinstance(node, nodes.TemplateData) else _mark_expression(node) for node in output.nodes
+        ]
 
 
-def _marked(node: nodes.Expr) -> nodes.Filter:
+def _mark_expression(node: nodes.Expr) -> nodes.Filter:
     columns = ', '.join(dict.fromkeys(_names_in(node)))
     return nodes.Filter(node, _ORIGIN, [nodes.Const(columns)], [], None, None, lineno=node.lineno)
 

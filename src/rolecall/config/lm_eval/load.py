@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.lm_eval import CATALOGUE, SUFFIXES
-from rolecall.config.lm_eval.metric import TaskEvaluator
+from rolecall.config.lm_eval.evaluator import TaskEvaluator
 from rolecall.config.lm_eval.program import LmTemplate
-from rolecall.config.lm_eval.rows import LmRows
-from rolecall.config.lm_eval.shots import ShotSampler
+from rolecall.config.lm_eval.sampler import ShotSampler
 from rolecall.config.lm_eval.task import LmTask, TaskOptions
 from rolecall.config.lm_eval.task_file import TaskFile, read_task_file
+from rolecall.config.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.usercode import short_path
 
@@ -83,7 +83,7 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
 def _files(source: str | Path) -> Iterator[TaskFile]:
     text = str(source)
     if text.startswith(CATALOGUE):
-        yield from _Catalogue.installed().find(text.removeprefix(CATALOGUE))
+        yield from _Catalogue.of_installed_package().find(text.removeprefix(CATALOGUE))
         return
     path = Path(text)
     if path.is_dir():
@@ -108,7 +108,7 @@ class _Catalogue:
     by_name: Mapping[str, tuple[Path, ...]]
 
     @classmethod
-    def installed(cls) -> _Catalogue:
+    def of_installed_package(cls) -> _Catalogue:
         spec = importlib.util.find_spec('lm_eval')
         places = spec.submodule_search_locations if spec else None
         if not places:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rolecall.config.lm_eval.rows import LmRows
-from rolecall.config.lm_eval.scores import TaskScores, mean_stderr
 from rolecall.config.lm_eval.task import Row
+from rolecall.config.lm_eval.task_rows import LmRows
+from rolecall.config.lm_eval.task_scores import TaskScores, mean_stderr
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
 __all__ = ['TaskEvaluator']
@@ -94,7 +94,7 @@ class _Scorer:
     def _items(self, answer: Answer) -> dict[str, Any]:
         doc: Row = answer.values
         replies = _replies(answer.prediction, self._rows.task['output_type'])
-        filtered = self.scores.filtered(replies, doc)
+        filtered = self.scores.apply_filters(replies, doc)
         return {
             _key(metric, pipeline): item
             for pipeline, results in filtered.items()

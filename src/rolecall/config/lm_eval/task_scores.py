@@ -70,7 +70,7 @@ class TaskScores:
         declared = [self._read_metric(entry) for entry in written]
         return {one.name: one for one in declared}
 
-    def filtered(self, replies: Sequence[Sequence[Any]], doc: Row) -> dict[str, list[Any]]:
+    def apply_filters(self, replies: Sequence[Sequence[Any]], doc: Row) -> dict[str, list[Any]]:
         """The answer to each request of a row, by pipeline."""
         return {one.name: [one.apply(list(given), doc) for given in replies] for one in self.pipelines}
 
@@ -84,7 +84,7 @@ class TaskScores:
                 return self._of_choices(doc, results)
             case 'loglikelihood':
                 total, greedy = results[0]
-                return self._only_used({'perplexity': total, 'acc': _known(greedy)})
+                return self._only_used({'perplexity': total, 'acc': _require_greedy(greedy)})
             case 'loglikelihood_rolling':
                 target = self.task.target(doc, tuple(doc)).value
                 words, size = len(re.split(r'\s+', target)), len(target.encode('utf-8', 'surrogatepass'))
@@ -139,7 +139,7 @@ class TaskScores:
         greedy = [flag for _, flag in results]
         alone = logs[len(choices) :] if 'acc_mutual_info' in self.metrics else []
         logs = logs[: len(choices)] if alone else logs
-        gold = self._gold(doc, choices)
+        gold = self._find_gold(doc, choices)
         golds = gold if isinstance(gold, list) else [gold]
         sizes = [len(choice.encode('utf-8', 'surrogatepass')) for choice in choices]
         predicted = {
@@ -152,13 +152,13 @@ class TaskScores:
         items['brier_score'] = (gold, _softmax(logs))
         items['likelihood'] = (gold, logs)
         if 'exact_match' in self.metrics:
-            items['exact_match'] = int(any(_known(greedy[one]) for one in golds if one != _UNKNOWN))
+            items['exact_match'] = int(any(_require_greedy(greedy[one]) for one in golds if one != _UNKNOWN))
         if alone:
             gains = [log - other for log, other in zip(logs, alone, strict=True)]
             items['acc_mutual_info'] = 1.0 if _argmax(gains) == gold else 0.0
         return self._only_used(items)
 
-    def _gold(self, doc: Row, choices: Sequence[Any]) -> Any:
+    def _find_gold(self, doc: Row, choices: Sequence[Any]) -> Any:
         """The index of the right choice, or a list of them; one that is not there is never right."""
         columns = tuple(doc)
         gold = (self.task.text if self.many_contexts else self.task.target)(doc, columns).value
@@ -194,7 +194,7 @@ class TaskScores:
 _UNKNOWN = -100
 
 
-def _known(greedy: Any) -> int:
+def _require_greedy(greedy: Any) -> int:
     """Whether a continuation is what the model would have written. Only some models say so."""
     if greedy is None:
         raise ScoringError(
