@@ -27,8 +27,8 @@ _EXTRA_CUT, _DEEPEST_EXTRA_CUT = 0.01, 0.1
 """Cut beyond what was refused, times the square root of the rate: large rates give way, so that runs share fairly."""
 _MARGIN, _REST = 0.98, 5
 """Near the rate at which refusals began, rest at this part of it for some windows, so that the server has reserves."""
-_NEAR = 0.1
-_SLOWEST, _SHORTEST_MEASURE = 0.2, 0.01
+_NEAR, _SLOW_START = 0.1, 1.5
+_SLOWEST, _SHORTEST_MEASURE, _LONGEST_BURST = 0.2, 0.01, 0.5
 _TELLING = 4
 """Units that must be used up before a bucket shows how fast it refills."""
 _SAME, _STAYED, _USELESS_CUTS = 0.5, 0.7, 2
@@ -57,7 +57,7 @@ class RateController:
         self._mean = 0.0
         self._refusal_seconds: float | None = None
         self._hold_until = 0.0
-        self._ceiling = 0.0
+        self._ceiling = self._clean_rate = 0.0
         self._share_before = 0.0
         self._useless_cuts = self._clean_windows = self._rest = 0
         self._storm_calls = _STORM_CALLS
@@ -163,12 +163,19 @@ class RateController:
             if self._tested is not None:
                 self._learnt, self._tolerance, self._tested = self._tested, _TOLERANCE, None
             self._cut(share, now)
-        elif (self._calls >= _WINDOW or now - self._window_began > _WINDOW_SECONDS) and self._refused <= expected:
+        elif self._may_grow(now) and self._refused <= expected:
             if not self._undo_useless_cut(share):
                 self._grow()
         elif self._calls < _LONGEST_WINDOW:
             return
         self._start_window(now if self._learnt != before else self._last_began)
+
+    def _may_grow(self, now: float) -> bool:
+        """Whether the window is long enough for growth; short ones are, until the limit was met once."""
+        seconds = now - self._window_began
+        if self._learnt is not None and not self._ceiling:
+            return self._calls >= 2 * _STORM_CALLS or seconds > _WINDOW_SECONDS / 4
+        return self._calls >= _WINDOW or seconds > _WINDOW_SECONDS
 
     @property
     def _sigmas(self) -> float:
@@ -201,8 +208,11 @@ class RateController:
             accepted = self._learnt * (1 - share)
             self._ceiling = accepted
             accepted *= 1 - min(_DEEPEST_EXTRA_CUT, _EXTRA_CUT * math.sqrt(accepted / (self._mean or 1.0)))
+        elif self._learnt is not None and self._clean_rate:
+            self._ceiling = accepted = min(self._learnt, max(accepted, self._clean_rate))
         else:
             self._ceiling, self._rest = 0.0, 0
+        self._clean_rate = 0.0
         self._learnt = max(_SLOWEST * self._mean, min(accepted, self._learnt or math.inf))
 
     def _accepted_rate(self, now: float) -> float:
@@ -211,7 +221,10 @@ class RateController:
             began, before = self._middle
             return (self._accepted - before) / max(self._last_began - began, _SHORTEST_MEASURE)
         accepted = self._accepted - self._accepted_at_first_refusal
-        return (accepted + self._mean) / max(now - self._first_refusal, _SHORTEST_MEASURE)
+        since = (accepted + self._mean) / max(now - self._first_refusal, _SHORTEST_MEASURE)
+        if self._learnt is not None:
+            return since
+        return max(since, self._accepted / max(now - self._window_began, _LONGEST_BURST))
 
     def _grow(self) -> None:
         """Grow faster the longer nothing is refused, and rest near the rate at which refusals last began."""
@@ -219,6 +232,10 @@ class RateController:
         if self._tested is not None:  # twice the rate, and no more refusals: they are random
             self._tested = self._learnt = None
         if self._learnt is None:
+            return
+        self._clean_rate = self._learnt
+        if not self._ceiling:  # nothing is known but that an early burst was refused
+            self._learnt *= _SLOW_START
             return
         seconds = min(self._last_began - self._window_began, _WINDOW_SECONDS)
         growth = _GROWTH * math.sqrt(self._learnt * self._mean) * seconds
