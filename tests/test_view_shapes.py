@@ -159,7 +159,7 @@ def test_frames_are_straight_around_wide_characters(width):
 
 def test_the_terminal_has_a_legend_of_what_occurs_and_no_more():
     shown = on_terminal(only(config(CHATML)), 200)
-    assert 'field of the row (q)  in-context example  model side (HUMAN, BOT)  spoken by a fallback role' in shown
+    assert 'field of the row (q)  in-context example  model format (HUMAN, BOT)  sent under a fallback role' in shown
     assert 'chat template' not in shown
 
 
@@ -168,8 +168,8 @@ def test_no_entry_of_the_legend_is_broken():
     assert legend == [
         'dataset text  field of the row (q)',
         'in-context example',
-        'model side (HUMAN, BOT)',
-        'spoken by a fallback role',
+        'model format (HUMAN, BOT)',
+        'sent under a fallback role',
         'field without a value (nope)',
     ]
 

@@ -118,7 +118,7 @@ _AS_SENT = Origin('text')
 
 
 class StoredRun:
-    """A run that lies on disk, named after its directory."""
+    """A run directory, read as a run."""
 
     def __init__(self, archive: RunReader) -> None:
         self._archive = archive
@@ -175,7 +175,7 @@ class ConfigPreviews:
         self.problems: dict[tuple[str, str], str] = {}
 
     def __call__(self, result: Result) -> list[Preview]:
-        """What the config words for this row; nothing if it no longer has the row."""
+        """The requests the config produces for this row; none if it no longer has the row."""
         key = (result.dataset, result.model)
         if key in self.problems or result.dataset not in self._tasks or result.model not in self._model_entries:
             return []

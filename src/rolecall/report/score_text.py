@@ -1,4 +1,4 @@
-"""How scores are written: numbers with as many digits as their scale needs, intervals, and honest denominators."""
+"""How scores are written: digits by scale, intervals, and denominators."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ def interval(card: Scorecard, digits: int) -> str:
 
 
 def denominator(card: Scorecard) -> str:
-    """How many rows made the number, of how many."""
+    """How many rows the score is based on, of how many."""
     return f'{card.scored:,}/{card.total:,}'
 
 
 def left_out(card: Scorecard) -> str:
-    """How the rows ended that are no plain answers, and how many others are missing from the score.
+    """The outcomes other than `ok`, and how many other rows are missing from the score.
 
     >>> left_out(Scorecard('d', 'm', 'acc', 50.0, scored=6, total=10, outcomes={'ok': 7, 'failed': 2}))
     '2 failed, 1 not scored, 1 not asked'

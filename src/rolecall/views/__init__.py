@@ -1,1 +1,1 @@
-"""What people and programs see of requests: the terminal, plain text, JSON lines and batch files."""
+"""How requests are shown: on a terminal, as plain text, as JSON lines, as differences."""

@@ -1,4 +1,4 @@
-"""A preview cut into the blocks people read: one text, or one block for each message or part of a message."""
+"""A preview in blocks: one text, or one block per message or part of a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ['Block', 'blocks_of', 'is_messages']
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of the request under one heading."""
+    """A part of the request under one heading."""
 
     heading: str
     spans: tuple[Span, ...]

@@ -29,12 +29,12 @@ _LONG = 40_000
 _JUNK_FROM = 1000
 
 Pieces = tuple[tuple[str, bool], ...]
-"""Words cut into stretches; the flag says which of them differ."""
+"""Text in pieces; the flag says which of them differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Words of one request beside those of the other; None where one has nothing there.
+    """Text of one request beside that of the other; None where one has none.
 
     A row of differing words may hold line breaks.
     """
@@ -44,7 +44,7 @@ class Change:
 
     @property
     def same(self) -> bool:
-        """Whether both sides say the same."""
+        """Whether both texts are the same."""
         return self.left == self.right
 
 
@@ -92,7 +92,7 @@ def _by_words(left: str, right: str) -> Runs:
 
 
 def _trim_common(left: str, right: str) -> Runs:
-    """Two differing stretches without the characters they begin and end with in common."""
+    """Two differing texts without their common start and end."""
     start = min(_move_outside_token(text, _common_length(left, right)) for text in (left, right))
     stop = _common_length(left[start:][::-1], right[start:][::-1])
     stop = min(len(text) - _move_outside_token(text, len(text) - stop, after=True) for text in (left, right))
@@ -109,7 +109,7 @@ def _move_outside_token(text: str, at: int, *, after: bool = False) -> int:
 
 
 def _common_length(left: str, right: str) -> int:
-    """How many characters two texts begin with in common."""
+    """The length of the common start of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
@@ -148,7 +148,7 @@ def _merge_neighbours(pieces: list[tuple[str, bool]]) -> Pieces:
 
 
 def plain_diff(left: Preview, right: Preview, *, whitespace: bool = False) -> Iterator[str]:
-    """Both requests in one column: what the left says with `-`, the right with `+`, changed words in brackets."""
+    """Both requests in one column: the left one's text after `-`, the right one's after `+`, changes in brackets."""
     yield f'--- {printable(title_of(left))}'
     yield f'+++ {printable(title_of(right))}'
     waiting: list[str] = []

@@ -1,9 +1,9 @@
-"""What stands below a request: what happened to the dataset's words, the examples used, size and identity."""
+"""The facts below a request: notes, the examples used, its size and its fingerprint."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rolecall.pairs.pair import Preview
 from rolecall.program import fingerprint
@@ -35,16 +35,15 @@ def title_of(preview: Preview) -> str:
 
 
 def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
-    """Headings and what there is to say under each."""
+    """Headings with their text."""
     for note, times in Counter(preview.notes).items():
         quoted = f' {note.text!r:.120}' if note.text else ''
         again = f' ({times} times)' if times > 1 else ''
         yield _HAPPENED[note.kind], f'{note.message}{quoted}{again}'
     if preview.shots:
-        yield 'shots', f'{len(preview.shots)}: training rows {", ".join(map(str, preview.shots))}'
+        yield 'shots', f'{len(preview.shots)}: {_name_rows(preview.shots)}'
     if preview.skipped:
-        rows = ', '.join(map(str, preview.skipped))
-        yield 'skipped', f'training rows {rows}: the same as the row being asked about'
+        yield 'skipped', f'{_name_rows(preview.skipped)}: the same as the row being asked about'
     hidden = dict.fromkeys(span.origin.name for span in preview.spans if span.origin.kind == 'masked')
     if hidden:
         yield 'hidden', ', '.join(name or 'the answer' for name in hidden)
@@ -53,6 +52,11 @@ def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
     yield 'size', _size(preview)
     if preview.request is not None:
         yield 'fingerprint', fingerprint(preview.request)
+
+
+def _name_rows(numbers: Sequence[int]) -> str:
+    noun = 'training row' if len(numbers) == 1 else 'training rows'
+    return f'{noun} {", ".join(map(str, numbers))}'
 
 
 def _end_of_context(preview: Preview) -> int | None:

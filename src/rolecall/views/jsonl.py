@@ -15,7 +15,7 @@ __all__ = ['as_json', 'ascii_json', 'json_line', 'span_as_json']
 
 
 def as_json(preview: Preview) -> dict[str, Any]:
-    """Everything a preview says, in plain values (media references are written out by `json_line`)."""
+    """A preview in plain values (media references are written out by `json_line`)."""
     return {
         'dataset': preview.dataset,
         'model': preview.model,
@@ -67,7 +67,7 @@ def span_as_json(span: Span) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Media references and mappings of other classes as JSON has them; labels of other types as text."""
+    """Media references and other mappings as JSON types; anything else as text."""
     if isinstance(value, MediaUrl):
         return str(value)
     return dict(value) if isinstance(value, Mapping) else str(value)

@@ -1,4 +1,4 @@
-"""What each origin is called, and how it looks. Colours are told apart by colour-blind eyes; attributes without any.
+"""The name and style of each origin, in colours that colour-blind readers can tell apart.
 
 The hues are those of Okabe and Ito; every kind also differs by underline, weight or slant.
 """
@@ -26,17 +26,17 @@ LOOKS = {
     'text': Look('dataset text', ''),
     'field': Look('field of the row', 'underline #56b4e9'),
     'shot': Look('in-context example', '#009e73'),
-    'marker': Look('model side', 'bold #e69f00'),
-    'default': Look('default words of a role', 'italic #cc79a7'),
-    'message': Look('message added by the model side', 'bold italic #cc79a7'),
-    'fallback': Look('spoken by a fallback role', 'italic underline #d55e00'),
+    'marker': Look('model format', 'bold #e69f00'),
+    'default': Look('default text of a role', 'italic #cc79a7'),
+    'message': Look('message added by the model format', 'bold italic #cc79a7'),
+    'fallback': Look('sent under a fallback role', 'italic underline #d55e00'),
     'hidden': Look('answer column, hidden', 'strike dim'),
     'unfilled': Look('field without a value', 'bold reverse #d55e00'),
     'label': Look('candidate answer', 'bold underline #f0e442'),
     'reply': Look('earlier reply of the model', 'italic #0072b2'),
-    'media': Look('picture, sound or film', 'bold underline #56b4e9'),
-    'chat template': Look("the chat template's own", 'italic #e69f00'),
-    'joint': Look('glue', 'dim'),
+    'media': Look('image, audio or video', 'bold underline #56b4e9'),
+    'chat template': Look('chat template text', 'italic #e69f00'),
+    'joint': Look('separator', 'dim'),
 }
 
 _GROUPS = {'masked': 'hidden', 'chat_template': 'chat template', 'sep': 'joint'}

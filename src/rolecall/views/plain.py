@@ -1,4 +1,4 @@
-"""Requests as plain lines: the origin on the left, the words on the right. Stable, for pipes and eyes without colour.
+"""Requests as plain lines: the origin on the left, the text on the right. A stable format for pipes.
 
 `│` begins a line of the prompt, `+` continues it, so nothing about the words is lost.
 """
@@ -72,7 +72,7 @@ def _shows(span: Span) -> bool:
 
 
 def span_text(span: Span, *, whitespace: bool = False) -> str:
-    """A span's words as they may be shown."""
+    """A span's text, safe to show."""
     if span.token is not None:
         return f'<{span.token}>'
     text = printable(shorten_media(str(span.text)) if span.origin.kind == 'media' else str(span.text))

@@ -40,7 +40,7 @@ def show_trace(trace: PromptTrace, to: Console, *, whitespace: bool = False) -> 
 
 
 def prompter_view(trace: PromptTrace, *, whitespace: bool = False) -> RenderableType:
-    """The prompt in frames: one for a string, one for each message, and one for what stands beside messages."""
+    """The prompt in frames: one for a string, one per message, and one for what is sent beside them."""
     is_text = isinstance(trace.body, str)
     frames = [
         frame_block(block, lambda spans: draw_spans(spans, whitespace=whitespace), heading=not is_text)
@@ -97,7 +97,7 @@ def trace_as_json(trace: PromptTrace) -> dict[str, Any]:
 
 
 def trace_lines(trace: PromptTrace) -> Iterator[str]:
-    """The spans one by one, without colours: the origin, and the words as Python writes them."""
+    """The spans one by one, without colour: the origin, and the text as a Python literal."""
     messages = trace.body['messages'] if isinstance(trace.body, dict) else ()
     for span in trace.spans:
         place = '' if span.message is None else f'[{span.message} {messages[span.message]["role"]}] '

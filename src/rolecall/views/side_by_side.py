@@ -1,4 +1,4 @@
-"""Two requests beside each other on a terminal, or one below the other where it is narrow."""
+"""Two requests side by side on a terminal, or interleaved where it is narrow."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def frame_block(block: Block, draw: Draw, *, heading: bool) -> Panel:
 
 
 def draw_spans(spans: Iterable[Span], *, whitespace: bool = False) -> Text:
-    """The words of some spans, coloured; where blanks are shown, special tokens stand out, too."""
+    """The text of some spans, coloured; where whitespace is shown, special tokens are highlighted as well."""
     text = Text(overflow='fold', tab_size=_TAB)
     for span in spans:
         style = style_of(span.origin)
@@ -135,7 +135,7 @@ def draw_spans(spans: Iterable[Span], *, whitespace: bool = False) -> Text:
 
 
 def draw_tokens(tokens: Iterable[TokenAt], *, whitespace: bool = False) -> Text:
-    """The words of some tokens, coloured by origin, on two backgrounds in turn."""
+    """The text of some tokens, coloured by origin, on alternating backgrounds."""
     text = Text(overflow='fold', tab_size=_TAB)
     for number, token in enumerate(tokens):
         words = printable(token.text)

@@ -73,7 +73,7 @@ class Counted:
         return {group: counts[group] for group in LOOKS if counts[group]}
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Headings and what there is to say under each."""
+        """Headings with their text."""
         per = ', '.join(f'{count:,} {group}' for group, count in self.by_origin.items())
         scope = ' in the contents of the messages' if self.contents_only else ''
         yield 'tokens', f'{self.total:,}{scope} ({per})'

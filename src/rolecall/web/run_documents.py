@@ -306,7 +306,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     if result.seconds is not None:
         yield 'time', f'{result.seconds:.2f} s'
     if result.shots:
-        yield 'examples', f'training rows {", ".join(map(str, result.shots))}'
+        yield 'examples', f'training {"row" if len(result.shots) == 1 else "rows"} {", ".join(map(str, result.shots))}'
     if result.shots_dropped:
         yield 'dropped to fit', f'{result.shots_dropped}'
     if result.cluster:

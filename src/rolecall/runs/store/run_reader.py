@@ -29,6 +29,8 @@ _ROW = 'dataset, model, row, outcome, result'
 _DAMAGED = 'damaged in the run directory.'
 _NAMED = 20
 _MOST_MISSES = 10_000
+_NEXT_MODEL = 'SELECT dataset, model FROM rows WHERE dataset = ? AND model > ? ORDER BY model LIMIT 1'
+_NEXT_DATASET = 'SELECT dataset, model FROM rows WHERE dataset > ? ORDER BY dataset, model LIMIT 1'
 
 
 class Damage:
@@ -91,13 +93,21 @@ class RunReader:
         return str(found[0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Every dataset × model that has results."""
+        """Every dataset × model that has results, found by one index look-up each, however many rows there are."""
         try:
-            found = list(self._db.execute('SELECT DISTINCT dataset, model FROM rows ORDER BY dataset, model'))
+            found = list(self._find_pairs())
         except sqlite3.Error as error:
             self.damage.add('row', 'the list of pairs', error)
             found = [(pair.get('dataset'), pair.get('model')) for pair in self.manifest().get('pairs', ())]
         return [(dataset, model) for dataset, model in found if isinstance(dataset, str) and isinstance(model, str)]
+
+    def _find_pairs(self) -> Iterator[tuple[Any, Any]]:
+        pair = self._db.execute(_NEXT_DATASET, ('',)).fetchone()
+        while pair is not None:
+            yield pair
+            pair = (
+                self._db.execute(_NEXT_MODEL, pair).fetchone() or self._db.execute(_NEXT_DATASET, pair[:1]).fetchone()
+            )
 
     def results(self, dataset: str | None = None, model: str | None = None) -> Iterator[Result]:
         """The finished rows, in order, one at a time."""
@@ -112,14 +122,13 @@ class RunReader:
 
         A damaged row is given as `failed`, with that reason.
         """
-        given = [(name, value) for name, value in (('dataset', dataset), ('model', model)) if value is not None]
-        wanted = ''.join(f'{name} = ? AND ' for name, _ in given)
-        query = (
-            f'SELECT {_ROW}, {self._sum} FROM rows WHERE {wanted}(dataset, model, row) > (?, ?, ?) '
-            'ORDER BY dataset, model, row LIMIT ?'
-        )
-        found = self._all(query, [*(value for _, value in given), *key, limit])
-        return [self._decode(entry) or Result(entry[0], entry[1], entry[2], 'failed', _DAMAGED) for entry in found]
+        query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
+        entries: list[Any] = []
+        for pair in self.pairs():
+            if pair >= key[:2] and (dataset or pair[0], model or pair[1]) == pair and len(entries) < limit:
+                after = key[2] if pair == key[:2] else -1
+                entries += self._all(query, [*pair, after, limit - len(entries)])
+        return [self._decode(entry) or Result(entry[0], entry[1], entry[2], 'failed', _DAMAGED) for entry in entries]
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
