@@ -375,7 +375,7 @@ TEMPLATES = [
     ("{{ '{:>5}|{!r}'.format(1, 'a') }}", "    1|'a'", 35, 50),
     ("{{ ('{}'|safe).format('<') }}", '&lt;', 25, 20),
     ("{{ ('<'|safe) ~ '<' }}", '<<', 0, 0),
-    ("{% autoescape true %}{{ '<' * 3 }}{{ '<' ~ 1 }}{% endautoescape %}", '&lt;&lt;&lt;&lt;1', 3, 42),
+    ("{% autoescape true %}{{ '<' * 3 }}{{ '<' ~ 1 }}{% endautoescape %}", '&lt;&lt;&lt;&lt;1', 4, 42),
     ("{% for m in messages %}{{ loop.changed(m.role) }}{{ loop.cycle('a', 'b') }}{% endfor %}", 'TrueaTrueb', 16, 21),
     ('{{ cycler(1, 2).next() }}', '1', 17, 17),
     ('{% block b %}x{% endblock %}', 'x', 1, 1),
@@ -398,7 +398,7 @@ TEMPLATES = [
     (
         "{% autoescape true %}{{ messages[0].role + '<' }}{{ messages[0].role + '<' ~ 1 }}{% endautoescape %}",
         'user&lt;user&lt;1',
-        4,
+        6,
         77,
     ),
     ("{{ ([messages[0].role] + ['x']) ~ '' }}", "['user', 'x']", 8, 58),
@@ -428,6 +428,8 @@ TEMPLATES = [
     ("{{ namespace({'a': 1}).a }}", '1', 15, 35),
     ('{{ 7 // 2 * 1.5 }}', '4.5', 5, 25),
     ("{{ 'ab' * 3 ~ [1] * 2 }}", 'ababab[1, 1]', 11, 108),
+    ("{{ ('a' * 640) is eq('b') }}", 'False', 93, 5120),
+    ("{{ ('a' * 640) is in(['b' * 640]) }}", 'False', 187, 10240),
 ]
 
 

@@ -14,6 +14,8 @@ from rolecall.errors import RenderError
 from rolecall.program.compiled import Trace
 from rolecall.prompts.mixed import limit_stand_ins
 from rolecall.prompts.multimodal import MediaUrl, part_text
+from rolecall.prompts.tags import Segment
+from rolecall.render.renderers import DatasetRenderer
 from rolecall.render.spans import join_spans
 
 IMAGE = {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}
@@ -296,3 +298,25 @@ def test_a_modality_may_be_named_like_its_part() -> None:
     assert shown(trace(mm(speech('Q', image_url='file://{image}')), {'image': 'c.jpg'})) == ['Q', 'file://c.jpg']
     with pytest.raises(TemplateError, match="unknown modality 'text_url'"):
         mm(speech('Q', text_url='x'))
+
+
+def test_speeches_of_one_role_that_are_joined_keep_all_their_parts() -> None:
+    traced = trace(mm(human('Look.'), speech('Q: {question}'), human('Well?')), {'question': 'q', 'image': 'c.jpg'})
+    assert shown(traced) == ['Look.\nQ: q', 'file://c.jpg', 'Well?']
+
+
+def test_large_media_know_their_length() -> None:
+    url = MediaUrl('file://', Segment('image', 'xx' + 'a' * 5 + 'yy', 2, 7))
+    assert (len(url), str(url)) == (12, 'file://aaaaa')
+    assert url == 'file://aaaaa'
+
+
+def test_without_a_model_a_string_is_a_text_and_a_dialogue_messages() -> None:
+    row = {'question': 'q', 'image': 'c.jpg'}
+    assert compile(PromptTemplate('Q: {question}'), DatasetRenderer())(row) == 'Q: q'
+    written = {'begin': ['Solve.'], 'round': [human('{question}'), bot('A')]}
+    assert compile(PromptTemplate(written), DatasetRenderer())(row) == [
+        {'role': '', 'content': 'Solve.'},
+        {'role': 'HUMAN', 'content': 'q'},
+        {'role': 'BOT', 'content': 'A'},
+    ]

@@ -11,6 +11,7 @@ from jinja2 import nodes
 
 __all__ = [
     'COPY',
+    'ESCAPED',
     'LOOK',
     'SCAN',
     'STEPS_PER_CALL',
@@ -25,6 +26,7 @@ __all__ = [
 # Filters with names that no template can write. Reached by name (through `map`, say) they only charge.
 TICK = ' tick'
 TEXT = ' text'
+ESCAPED = ' escaped'
 COPY = ' copy'
 LOOK = ' look'
 SCAN = ' scan'
@@ -33,7 +35,6 @@ SUM_TO_READ = ' sum to read'
 
 STEPS_PER_CALL = 8
 _OPERATIONS_PER_STEP = 8
-_ESCAPED = 6
 
 _SMALL = (nodes.Const, nodes.TemplateData, nodes.Compare, nodes.Test, nodes.Not)
 
@@ -41,13 +42,13 @@ _SMALL = (nodes.Const, nodes.TemplateData, nodes.Compare, nodes.Test, nodes.Not)
 def put_charges_in(tree: nodes.Template) -> None:
     """Add a charge wherever a template repeats work or makes a value grow without an operator."""
     everything = list(everything_in([tree]))
-    growth = _ESCAPED if any(isinstance(node, nodes.EvalContextModifier) for node in everything) else 1
+    text = ESCAPED if any(isinstance(node, nodes.EvalContextModifier) for node in everything) else TEXT
     for node in reversed(everything):
         for name, value in list(node.iter_fields()):
             setattr(node, name, list(map(_sum_at_once, value)) if isinstance(value, list) else _sum_at_once(value))
     for node in everything:
         if isinstance(node, (nodes.Concat, nodes.Output)):
-            node.nodes = [_wrap_in_charge(TEXT, part, growth) for part in node.nodes]
+            node.nodes = [_wrap_in_charge(text, part) for part in node.nodes]
         elif charge := _CHARGES.get(type(node)):
             charge(node)
 
@@ -115,16 +116,15 @@ _CHARGES: dict[type[nodes.Node], Callable[[Any], None]] = {
 }
 
 
-def _wrap_in_charge(name: str, value: nodes.Expr, growth: int = 1) -> nodes.Expr:
-    """The value inside a charging filter; `growth` is how much longer its text can get where it is escaped."""
+def _wrap_in_charge(name: str, value: nodes.Expr) -> nodes.Expr:
+    """The value inside a charging filter, unless its own filter charges as much."""
     if isinstance(value, _SMALL):
         return value
-    if growth == 1 and isinstance(value, nodes.Filter) and value.name == SUM and name != COPY:
+    if isinstance(value, nodes.Filter) and value.name == SUM and name not in (COPY, ESCAPED):
         value.name = SUM_TO_READ
-    if growth == 1 and isinstance(value, nodes.Filter) and value.name in (name, SUM_TO_READ):
+    if isinstance(value, nodes.Filter) and (value.name == name or (value.name == SUM_TO_READ and name != ESCAPED)):
         return value
-    more: list[nodes.Expr] = [] if growth == 1 else [nodes.Const(growth)]
-    return nodes.Filter(value, name, more, [], None, None, lineno=value.lineno)
+    return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
 
 
 def _tick_expression(body: Sequence[nodes.Node], line: int) -> nodes.Filter:

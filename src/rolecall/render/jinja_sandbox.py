@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from rolecall.render.charging import (
     COPY,
+    ESCAPED,
     LOOK,
     SCAN,
     STEPS_PER_CALL,
@@ -162,14 +163,20 @@ def _tick(_: Context, steps: int, chars: int = 0) -> bool:
     return True
 
 
-def _charge_text(value: Any, growth: int = 1) -> Any:
+def _charge_text(value: Any) -> Any:
     """The value itself, charged with the length of its text."""
-    chars = growth * (len(value) if type(value) is str else size_of(value))
+    chars = len(value) if type(value) is str else size_of(value)
     meter = METER.get()
     meter.chars -= chars
     meter.steps -= 1 + (chars >> 6)
     if meter.chars < 0 or meter.steps < 0:
         meter.settle()
+    return value
+
+
+def _charge_escaped(value: Any) -> Any:
+    """The value itself, charged with the length of its text when every letter is escaped."""
+    spend(_LETTERS_OF_AN_ESCAPE * size_of(value))
     return value
 
 
@@ -362,6 +369,7 @@ def make_environment(**options: Any) -> MeteredEnvironment:
     env.filters |= {
         TICK: _tick,
         TEXT: _charge_text,
+        ESCAPED: _charge_escaped,
         COPY: _charge_copy,
         LOOK: _charge_look,
         SCAN: _charge_scan,

@@ -60,7 +60,7 @@ class WorkMeter:
     def __init__(self, max_steps: int, max_chars: int, *, max_seconds: float = MAX_SECONDS) -> None:
         self.max_steps = max_steps
         self.chars = self.max_chars = max_chars
-        self.steps = min(max_steps, _STEPS_BETWEEN_CHECKS)
+        self.steps = max_steps if max_steps < _STEPS_BETWEEN_CHECKS else _STEPS_BETWEEN_CHECKS
         self._reserve = max_steps - self.steps
         self._deadline = time.monotonic() + max_seconds
 
