@@ -221,6 +221,51 @@ def test_shots_that_do_not_fit_are_shown_as_dropped(server: Server, tokenizer: P
     assert summary.plan.pairs[0].shots_dropped == 2
 
 
+def test_what_a_chat_template_adds_to_short_messages_is_counted(
+    server: Server, tokenizer: Path, tmp_path: Path
+) -> None:
+    system = 'Be good. ' * 40
+    config = four_shots(server.url, tokenizer, type='OpenAI', chat_template=system + CHAT, max_seq_len=300)
+    (shown,) = preview(config)
+    assert (shown.sent, shown.shots_dropped, [note.kind for note in shown.notes]) == (False, 4, ['too_long'])
+    server.calls.clear()
+    assert run_config(config, out=tmp_path).outcomes == {'too_long': 1}
+    assert server.bodies == []
+
+
+def test_a_request_that_is_too_long_for_the_judge_is_not_sent(
+    server: Server, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = four_shots(server.url, tokenizer, max_seq_len=200)
+    judge = config['models'][0] | {'abbr': 'judge', 'path': 'judge', 'max_seq_len': 40}
+    config['datasets'][0]['eval_cfg'] = {'evaluator': {'type': 'GenericLLMEvaluator', 'judge_cfg': judge}}
+    file = tmp_path / 'config.py'
+    file.write_text('\n'.join(f'{name} = {value!r}' for name, value in config.items()))
+    (shown,) = command('view', str(file), '--judge', '--json')
+    assert (shown['sent'], [note['kind'] for note in shown['notes']]) == (False, ['too_long'])
+    assert main(['lint', str(file)]) == 1
+    assert "the judge's prompt is too long" in capsys.readouterr().out
+    server.calls.clear()
+    summary = run_config(str(file), out=tmp_path / 'run')
+    assert [body['model'] for body in server.bodies] == ['toy']
+    assert (summary.unjudged, summary.exit_code) == (1, 1)
+    assert 'too long' in str(summary.scorecards[0].details['not_judged'])
+
+
+@pytest.mark.parametrize(('options', 'said'), [({'truncate': 'left'}, 'no text to truncate'), ({}, 'without examples')])
+def test_token_ids_are_not_truncated_and_the_reason_says_so(
+    tokenizer: Path, options: dict[str, Any], said: str
+) -> None:
+    meta = {'begin': [1], 'round': [{'role': 'HUMAN', 'begin': [2]}, {'role': 'BOT', 'begin': [3], 'generate': True}]}
+    config = four_shots('http://localhost', tokenizer, meta_template=meta, max_seq_len=16)
+    infer_cfg = config['datasets'][0]['infer_cfg']
+    infer_cfg['inferencer'] |= options
+    infer_cfg['ice_template']['template'] = {'round': ROUND}
+    infer_cfg['prompt_template']['template'] = DIALOGUE
+    (shown,) = preview(config)
+    assert said in shown.notes[-1].message
+
+
 def test_an_export_says_what_was_done_to_fit(
     tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rolecall.render.arrange import Note
 from rolecall.render.spans import Message, Request, Span
+from rolecall.strings import count_noun
 
 __all__ = ['Cut', 'CutSide', 'Labelled', 'Step', 'TokenBudget', 'common_length', 'fit']
 
@@ -35,6 +36,8 @@ class TokenBudget:
     reserved: int = 0
     truncate: CutSide | None = None
     """Where to cut what does not fit even without examples; None: the row is `too_long`."""
+    added: int = 0
+    """The tokens that the model's chat template adds to any dialogue, such as a default system message."""
 
     @property
     def tokens(self) -> int | None:
@@ -123,27 +126,26 @@ def fit(
     """The row's requests with as many of its examples as fit."""
     requests = requests_with(shots)
     limit = budget.tokens
-    tokens = 0 if limit is None else _count_longest(requests, count, limit)
+    tokens = 0 if limit is None else _count_longest(requests, count, budget)
     if tokens is None:
         return Step(requests, shots, notes=(Note('not_counted', _NOT_COUNTED.format(budget)),))
     if limit is None or tokens <= limit:
         return Step(requests, shots)
     for kept in range(len(shots) - 1, -1, -1):
         requests = requests_with(shots[:kept])
-        if (_count_longest(requests, count, limit) or 0) <= limit:
+        if (_count_longest(requests, count, budget) or 0) <= limit:
             dropped = len(shots) - kept
-            message = (
-                f'{dropped} of {len(shots)} examples dropped: {tokens:,} tokens with all of them, budget {budget}.'
-            )
+            gone = f'{dropped} of {count_noun(len(shots), "example")} dropped'
+            message = f'{gone}: {tokens:,} tokens with all of them, budget {budget}.'
             return Step(requests, shots[:kept], shots_dropped=dropped, notes=(Note('shots_dropped', message),))
     return _cut_to_fit(requests, len(shots), count, budget)
 
 
-def _count_longest(requests: Labelled, count: Count, limit: int) -> int | None:
+def _count_longest(requests: Labelled, count: Count, budget: TokenBudget) -> int | None:
     """The tokens of the longest request; 0 where none can be too long, None where they cannot be counted."""
     longest = 0
     for _, request in requests:
-        if _cannot_exceed(request, limit):
+        if _cannot_exceed(request, budget):
             continue
         tokens = count(request)
         if tokens is None:
@@ -152,11 +154,10 @@ def _count_longest(requests: Labelled, count: Count, limit: int) -> int | None:
     return longest
 
 
-def _cannot_exceed(request: Request, limit: int) -> bool:
+def _cannot_exceed(request: Request, budget: TokenBudget) -> bool:
     """Whether the request is so short that it need not be counted: a token stands for at least one byte."""
-    if isinstance(request, str):
-        return 4 * len(request) + _AROUND_A_MESSAGE <= limit
-    return sum(map(_most_tokens, request)) + _AROUND_A_MESSAGE <= limit
+    most = 4 * len(request) if isinstance(request, str) else sum(map(_most_tokens, request))
+    return most + _AROUND_A_MESSAGE + budget.added <= (budget.tokens or 0)
 
 
 def _most_tokens(entry: Message | int | str) -> float:
@@ -172,9 +173,11 @@ def _cut_to_fit(requests: Labelled, dropped: int, count: Count, budget: TokenBud
     """The requests cut at the side that the user stated, in what all labels share; otherwise the row is too long."""
     limit = budget.tokens or 0
     without = ' without examples' if dropped else ''
-    reason = f'too long: {_count_longest(requests, count, limit):,} tokens{without}, budget {budget}.'
-    too_long = Step(requests, shots_dropped=dropped, too_long=reason, notes=(Note('too_long', reason),))
+    reason = f'too long: {_count_longest(requests, count, budget):,} tokens{without}, budget {budget}.'
     part = _find_part_to_cut([request for _, request in requests])
+    if budget.truncate is not None and part is None:
+        reason += ' There is no text to truncate: only texts, and messages that are texts, are cut.'
+    too_long = Step(requests, shots_dropped=dropped, too_long=reason, notes=(Note('too_long', reason),))
     if budget.truncate is None or part is None:
         return too_long
     message, length = part

@@ -14,15 +14,17 @@ from typing import Any
 from rolecall.checking import Problems
 from rolecall.datasets import Row
 from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
+from rolecall.pairs.fitting import Step, TokenBudget, fit
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.pair import Pair, Preview, stand_in_reply
+from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Task
 from rolecall.program import Program, Trace, compile
+from rolecall.prompts.script import PromptList
 from rolecall.prompts.template import PromptTemplate, Template, build_template
 from rolecall.prompts.values import text_of
 from rolecall.prompts.wording import Wording
 from rolecall.registry import part_name
-from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.metrics.judging import judge_values
@@ -51,13 +53,24 @@ class JudgeEntry:
         """The judge's prompt, compiled."""
         return compile(self.wording, self.model_entry.renderer)
 
-    def request(self, values: Mapping[str, Any]) -> Request:
-        """What the judge receives about one answer."""
-        return self.program(self._fill_history(values))
+    @cached_property
+    def budget(self) -> TokenBudget:
+        """How long a request to the judge may be."""
+        reserved = sampling_of({}, self.model_entry.entry).max_out_len
+        return self.model_entry.budget(reserved=reserved)
+
+    def step(self, values: Mapping[str, Any]) -> Step:
+        """What the judge receives about one answer, or why that does not fit its context."""
+        request = self.program(self._fill_history(values))
+        return fit(lambda _: [(None, request)], (), self.model_entry.count, self.budget)
 
     def trace(self, values: Mapping[str, Any]) -> Trace:
         """The same, with the origin of every character."""
         return self.program.trace(self._fill_history(values))
+
+    def prompt(self, values: Mapping[str, Any]) -> str | PromptList:
+        """The judge's prompt before the model side."""
+        return self.program.prompt(self._fill_history(values))
 
     def misspelt_fields(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Fields of the template that nothing fills, each with the name that was probably meant."""
@@ -86,6 +99,7 @@ class JudgePair(Pair):
         super().__init__(pair.task, pair.model_entry, pair.data, picking=pair.picking)
         self.judge = judge
         self.model_entry = judge.model_entry
+        self.budget = judge.budget
 
     def previews(
         self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
@@ -93,7 +107,7 @@ class JudgePair(Pair):
         """What the judge receives about each answer to a row."""
         try:
             for turn, values in enumerate(self.values(row, replies)):
-                trace = self.judge.trace(values)
+                trace, step = self.judge.trace(values), self.judge.step(values)
                 yield Preview(
                     dataset=self.task.abbr,
                     model=self.judge.model_entry.abbr,
@@ -101,10 +115,11 @@ class JudgePair(Pair):
                     mode='gen',
                     label=None,
                     turn=turn if self.task.inferencer.asks_every_turn else None,
-                    prompt=self.judge.program.prompt(values),
+                    prompt=self.judge.prompt(values),
                     request=trace.request,
                     spans=trace.spans,
-                    notes=trace.notes,
+                    notes=(*trace.notes, *step.notes),
+                    sent=not step.too_long,
                     values=row,
                 )
         except RenderError as error:

@@ -14,6 +14,7 @@ from rolecall.models.backends import CHAT_BY_DEFAULT, ModelKind, build_model, mo
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.token_counter import TokenCounter
+from rolecall.pairs.fitting import CutSide, TokenBudget
 from rolecall.registry import bare_name, part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
@@ -29,6 +30,8 @@ __all__ = ['ModelEntry', 'build_model_entry']
 
 _OTHERS = ('fastchat_template',)
 """Keys of other systems that look like a slip of one of ours."""
+
+_EMPTY_MESSAGE: Mapping[str, Any] = {'role': 'user', 'content': ''}
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ class ModelEntry:
             return self._count(request)
         except (*_NOT_BUILT, ModelError):  # a broken tokenizer, or a request that this model cannot take
             return None
+
+    def budget(
+        self, *, reserved: int | None, max_seq_len: int | None = None, truncate: CutSide | None = None
+    ) -> TokenBudget:
+        """How long a request may be: the shorter of the two limits, less what is reserved for the answer."""
+        limit = min((length for length in (max_seq_len, self.max_seq_len) if length is not None), default=None)
+        added = 0
+        if limit is not None and isinstance(self.renderer, ApiRenderer):
+            added = self.count([_EMPTY_MESSAGE]) or 0
+        return TokenBudget(limit, reserved or 0, truncate, added)
 
     @cached_property
     def _count(self) -> Callable[[Request], int | None]:

@@ -268,13 +268,11 @@ _Named = TypeVar('_Named', Task, ModelEntry)
 def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
     """The shorter of the dataset's and the model's context limit, less the length of the answer."""
     options = task.inferencer.options
-    stated = options.get('max_seq_len')
-    own = model_entry.max_seq_len
-    limit = min((length for length in (stated, own) if isinstance(length, int) and length > 0), default=None)
-    reserved = 0 if weighs else sampling_of(options, model_entry.entry).max_out_len
-    truncate = options.get('truncate')
-    return TokenBudget(
-        limit, reserved if isinstance(reserved, int) else 0, truncate if truncate in get_args(CutSide) else None
+    stated, truncate = options.get('max_seq_len'), options.get('truncate')
+    return model_entry.budget(
+        reserved=None if weighs else sampling_of(options, model_entry.entry).max_out_len,
+        max_seq_len=stated if isinstance(stated, int) and stated > 0 else None,
+        truncate=truncate if truncate in get_args(CutSide) else None,
     )
 
 

@@ -131,7 +131,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
     template = task.wording.prompt
     if asks.compares_labels and not task.labels:
         what = f'{asks.name} compares labels, but none are given.'
-        problems.add(at, what, 'Give a template for each label, or inferencer=dict(type=PPLInferencer, labels=[…]).')
+        problems.add(at, what, f'Give a template for each label, or inferencer=dict(type={asks.name}, labels=[…]).')
         return
     if asks.compares_labels and template.labels:
         for label in asks.labels:

@@ -62,7 +62,10 @@ class Judge:
     async def _ask(self, values: Mapping[str, Any]) -> Opinion:
         if self.client is None:
             raise ModelError(f'{self.model.name}: a judge can only be asked during a run.')
-        request = self.judge_entry.request(values)
+        step = self.judge_entry.step(values)
+        if step.too_long:
+            raise ModelError(f'{self.model.name}: {step.too_long}')
+        [(_, request)] = step.requests
         ask = RowClient(self.client, retry_failed='failed' in self.rerun)
         reply = await ask.generate(request, self._sampling)
         if reply.outcome in self.rerun and not ask.sent:

@@ -40,10 +40,18 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 )
 
 
-def unfilled_judge_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
-    """Fields that stand in a judge's prompt as written."""
+def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Fields that stand in a judge's prompt as written, and prompts that do not fit the judge's context."""
     known = (*asked.values, 'prediction', 'obj_gold', 'history')
     for prompt in asked.judged:
+        for note in prompt.notes:
+            if note.kind == 'too_long':
+                yield Hit(
+                    f"the judge's prompt is {note.message}",
+                    about='judge',
+                    example=excerpt(prompt.text),
+                    remedy='Shorten the template, or give the judge a longer max_seq_len.',
+                )
         for before, span in _unfilled(prompt.spans):
             near = nearest_name(span.origin.name, known)
             if span.text and _is_meant_as_field(span.origin.name, before, near):
@@ -176,11 +184,11 @@ WORDING_RULES = (
     Rule(
         name='judge-prompt',
         severity='error',
-        description="A judge's prompt has a {field} that nothing fills, or the judge cannot be asked.",
+        description="A judge's prompt has a {field} that nothing fills, or does not fit, or the judge cannot be asked.",
         remedy='A judge is given the columns of the row, prediction, obj_gold and history.',
         levels=('dataset',),
         once=missing_judge,
-        each=unfilled_judge_fields,
+        each=check_judge_prompts,
     ),
     Rule(
         name='non-string-value',
