@@ -24,7 +24,7 @@ CIRCLE['A'] = CIRCLE
         (CIRCLE, "template['A']", 'expected a string or a dialogue'),
         ({'round': 'x'}, 'template.round', 'expected a list of speeches'),
         ({'round': [3]}, 'template.round[0]', 'expected a speech or a string'),
-        ({'round': [{'prompt': 'x'}]}, 'template.round[0].role', 'expected a string, got NoneType'),
+        ({'round': [{'prompt': 'x'}]}, 'template.round[0].role', 'expected a string, got None'),
         ({'round': [human('x', fallback_roel='B')]}, 'template.round[0]', "Did you mean 'fallback_role'?"),
         ({'round': [{'role': 'HUMAN', 'prompt': None}]}, 'template.round[0].prompt', 'expected a string'),
         ({'begin': {'role': 'X'}, 'round': []}, 'template.begin', 'a list of strings and speeches'),

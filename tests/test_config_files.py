@@ -387,7 +387,7 @@ ERRORS = {
         'not iterable',
         "foreign='real'",
     ),
-    'models is a dict': ({'main.py': 'x = 1\nmodels = dict(a=1)\n'}, 'main.py:2: models', 'found dict', 'name = ['),
+    'models is a dict': ({'main.py': 'x = 1\nmodels = dict(a=1)\n'}, 'main.py:2: models', 'found dict', 'models = ['),
     'datasets is a list of lists': (
         {'main.py': 'a = [dict()]\ndatasets = [a, a]\n'},
         'main.py:2: datasets[0]',

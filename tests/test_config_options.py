@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from rolecall import plan_run
 from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.build import build_inferencer
 from rolecall.pairs.entries import build_entries
@@ -59,3 +62,25 @@ def test_every_option_that_an_inferencer_asks_for_is_a_known_one(name: str) -> N
     InferencerEntry.read(name, options)
     build_inferencer(name, options, entry={})
     assert {'labels', 'stop_words', 'tool_choice', 'max_seq_len'} <= options.asked_for <= set(INFERENCER_OPTIONS)
+
+
+def test_problems_of_models_data_and_scoring_have_a_file_a_line_and_a_place(tmp_path: Path) -> None:
+    file = tmp_path / 'config.py'
+    file.write_text(
+        """models = [dict(abbr='m', type='OpenIA', path='toy'), dict(abbr='n', type='OpenAI', path='toy', retry=-1),
+    dict(abbr='o', type=lambda request: 'x')]
+datasets = [dict(abbr='d', type='Rowz', infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}'))),
+    dict(abbr='e', type='Rows', test=[dict(q='1', a='2')], eval_cfg=dict(evaluator=dict(type='AccEvaluater')),
+        reader_cfg=dict(input_columns=['q'], output_column='a'),
+        infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}')))]
+"""
+    )
+    with pytest.raises(ConfigError) as refused:
+        plan_run(file)
+    places = {
+        (int(line), place.strip())
+        for _, line, place in (problem.where.rsplit(':', 2) for problem in refused.value.problems)
+    }
+    expected = {(1, 'models[0].type'), (1, 'models[1].retry'), (3, 'datasets[0].type')}
+    assert places == {*expected, (4, 'datasets[1].eval_cfg.evaluator')}
+    assert len(refused.value.problems) == len(places)

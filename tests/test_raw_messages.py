@@ -81,7 +81,7 @@ def test_a_large_picture_in_a_raw_part_is_a_reference() -> None:
     [
         ({'content': ['hi']}, 'messages[0].content[0]', "got str 'hi'"),
         ({'content': [{'type': 'text', 'text': 5}]}, 'messages[0].content[0].text', 'got int 5'),
-        ({'content': [{'type': 'text'}]}, 'messages[0].content[0].text', 'got NoneType'),
+        ({'content': [{'type': 'text'}]}, 'messages[0].content[0].text', 'got None'),
         (
             {'content': [{'type': 'image_url', 'image_url': {'url': 5}}]},
             'messages[0].content[0].image_url.url',
@@ -89,7 +89,7 @@ def test_a_large_picture_in_a_raw_part_is_a_reference() -> None:
         ),
         ({'content': 5}, 'messages[0].content', 'got int 5'),
         ({'content': 5, 'tool_calls': []}, 'messages[0].content', 'got int 5'),
-        ({'content': None}, 'messages[0].content', 'got NoneType'),
+        ({'content': None}, 'messages[0].content', 'got None'),
         (
             {'content': [{'type': 'image_url', 'image_url': {'url': '</E>'}}]},
             'messages[0].content',

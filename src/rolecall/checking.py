@@ -118,7 +118,7 @@ class Problems:
         """The value if it is a mapping; otherwise a problem, and an empty mapping."""
         if isinstance(value, Mapping):
             return value
-        self.add(where, f'expected a dict, got {type(value).__name__} {_show(value)}.')
+        self.add(where, f'expected a dict, got {"" if value is None else type(value).__name__ + " "}{_show(value)}.')
         return {}
 
     def unknown_keys(self, where: str, given: Mapping[str, Any], known: Collection[str]) -> None:

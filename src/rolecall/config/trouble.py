@@ -92,7 +92,9 @@ def imported_from(path: str, error: ConfigError) -> ConfigError:
 def not_a_list(where: str, value: object) -> Problem:
     """`models` or `datasets` that is not a list."""
     shown = type(value).__name__
-    return Problem(where, f'expected a list of dicts, found {shown}.', 'Write name = [dict(...), ...].')
+    return Problem(
+        where, f'expected a list of dicts, found {shown}.', f'Write {where.rpartition(": ")[2]} = [dict(...), ...].'
+    )
 
 
 def _remedy(error: BaseException, names: Mapping[str, object]) -> str:

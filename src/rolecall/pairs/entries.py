@@ -15,7 +15,7 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
-__all__ = ['Entries', 'build_entries', 'media_folders']
+__all__ = ['Entries', 'add_line', 'build_entries', 'media_folders']
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
         for model_entry in model_entries:
             with problems.inside(f'{task.where} × {model_entry.where}'):
                 _check_pair(task, model_entry)
-    if isinstance(config, Config):
-        problems.found = [_with_line(problem, config) for problem in problems.found]
+    problems.found = [add_line(problem, config) for problem in problems.found]
     if skipped is not None and tasks and model_entries:
         skipped += problems.found
     else:
@@ -57,8 +56,10 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     return Entries(tuple(tasks), tuple(model_entries))
 
 
-def _with_line(problem: Problem, config: Config) -> Problem:
+def add_line(problem: Problem, config: Mapping[str, Any]) -> Problem:
     """The problem with the file and line of its place (of the dataset's, where a dataset and a model meet)."""
+    if not isinstance(config, Config):
+        return problem
     place = problem.where.split(' × ')[0]
     return replace(problem, where=f'{config.locate_nearest(place)}: {problem.where}')
 

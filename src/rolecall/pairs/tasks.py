@@ -14,6 +14,7 @@ from rolecall.errors import ConfigError, did_you_mean
 from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 from rolecall.prompts.shots import Joints
 from rolecall.prompts.template import Template, build_template
+from rolecall.prompts.values import describe_value
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
@@ -172,5 +173,5 @@ def collect(
         if isinstance(entry, Mapping):
             built.append(build(entry, f'{where}[{i}]', problems))
         else:
-            problems.add(f'{where}[{i}]', f'expected a dict, got {type(entry).__name__} {entry!r:.60}.')
+            problems.add(f'{where}[{i}]', f'expected a dict, got {describe_value(entry)}.')
     return [one for one in built if one is not None]

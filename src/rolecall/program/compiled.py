@@ -14,6 +14,7 @@ from rolecall.prompts.multimodal import MediaUrl
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.script import PromptList, Script
 from rolecall.prompts.template import PromptTemplate, Template
+from rolecall.prompts.values import describe_value
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.render.arrange import Note
 from rolecall.render.meta import MetaTemplate
@@ -141,7 +142,7 @@ def as_renderer(written: RendererLike | None) -> Renderer:
             raise TemplateError(Problem('renderer', what, remedy))
         return TextRenderer(meta)
     if isinstance(written, type) or not callable(getattr(written, 'render', None)):
-        what = f'expected a renderer, got {type(written).__name__} {written!r:.60}.'
+        what = f'expected a renderer, got {describe_value(written)}.'
         remedy = 'Write TextRenderer(…), ApiRenderer(…) or ChatRenderer(…), or pass a meta template.'
         raise TemplateError(Problem('renderer', what, remedy))
     return written

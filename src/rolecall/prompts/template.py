@@ -16,6 +16,7 @@ from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
 from rolecall.prompts.script import BareText, Expand, Item, Script, Turn
 from rolecall.prompts.shots import as_shot
 from rolecall.prompts.template_reader import DIALOGUE_KEYS, ProblemCollector, check_urls, is_dialogue, read_dialogue
+from rolecall.prompts.values import describe_value
 from rolecall.registry import Registry
 
 __all__ = [
@@ -115,7 +116,7 @@ class PromptTemplate:
             return Script(read_dialogue(prompt, self._read, problems, where, media=self._takes_media))
         problems.add(
             where,
-            f'expected a string or a dialogue, got {type(prompt).__name__} {prompt!r:.60}.',
+            f'expected a string or a dialogue, got {describe_value(prompt)}.',
             f'A dialogue is a dict with the keys {", ".join(DIALOGUE_KEYS)}.',
         )
         return Script(())

@@ -77,4 +77,4 @@ def _inside_json(value: Any) -> Any:
 
 def describe_value(value: object) -> str:
     """A value's type and the beginning of its repr, for error messages."""
-    return f'{type(value).__name__} {value!r:.60}'
+    return 'None' if value is None else f'{type(value).__name__} {value!r:.60}'

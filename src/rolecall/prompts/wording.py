@@ -12,7 +12,7 @@ from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text
 from rolecall.prompts.script import Script
 from rolecall.prompts.shots import Joints, check_place, insert_shots, without_shots
 from rolecall.prompts.template import Template
-from rolecall.prompts.values import text_of
+from rolecall.prompts.values import describe_value, text_of
 
 __all__ = ['Mode', 'Wording']
 
@@ -41,7 +41,7 @@ class Wording:
     def __post_init__(self) -> None:
         given = {'prompt_template': self.prompt_template, 'ice_template': self.ice_template}
         problems = [
-            Problem(name, f'expected a template, got {type(template).__name__} {template!r:.60}.', _WRITE_A_TEMPLATE)
+            Problem(name, f'expected a template, got {describe_value(template)}.', _WRITE_A_TEMPLATE)
             for name, template in given.items()
             if template is not None and not isinstance(template, Template)
         ]

@@ -15,7 +15,7 @@ from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, 
 from rolecall.inferencers.build import build_inferencer
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.protocol import Capabilities, Model
-from rolecall.pairs.entries import Entries, build_entries, media_folders
+from rolecall.pairs.entries import Entries, add_line, build_entries, media_folders
 from rolecall.pairs.judges import JudgeEntry, JudgePair
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
@@ -102,7 +102,7 @@ def prepare(
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
     unusable: list[Problem] = []
     plan = build_entries(loaded, skipped=unusable if keep_going else None)
-    problems = [*unusable, *_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
+    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
     if not plan.model_entries:
         problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
     tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
@@ -125,7 +125,7 @@ def prepare(
             if who is not None and rows is not None and not mismatched:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
-    problems = _merge_same(problems)
+    problems = _merge_same([*unusable, *(add_line(problem, loaded) for problem in dict.fromkeys(problems))])
     if problems and not (keep_going and pairs):
         raise ConfigError(problems)
     used = Entries(
@@ -165,7 +165,7 @@ def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     try:
         model = model_entry.model
     except ConfigError as error:
-        told = [_at(model_entry.where, problem) for problem in error.problems]
+        told = [_place_in_model(model_entry, problem) for problem in error.problems]
     except (MissingExtraError, DataError) as error:
         told = [Problem(model_entry.where, str(error))]
     known = {problem.where.rpartition('.')[2] for problem in told}
@@ -176,8 +176,16 @@ def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     return model
 
 
-def _at(where: str, problem: Problem) -> Problem:
-    """The problem, with whose it is."""
+def _place_in_model(model_entry: ModelEntry, problem: Problem) -> Problem:
+    """The problem at its place in the config: a model knows its options by its own name only."""
+    option = '' if problem.where == model_entry.abbr else problem.where.removeprefix(f'{model_entry.abbr}.')
+    return replace(problem, where=option).inside(model_entry.where)
+
+
+def _place_in_pair(pair: Pair, where: str, problem: Problem) -> Problem:
+    """The problem at its place: eval_cfg is the dataset's alone, other options may be the dataset's or the model's."""
+    if problem.where.startswith('eval_cfg'):
+        return problem.inside(pair.task.where)
     return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
 
 
@@ -214,7 +222,7 @@ def _prepare_pair(
             own=task.inferencer.own,
         )
     except ConfigError as error:
-        problems += [_at(where, problem) for problem in error.problems]
+        problems += [_place_in_pair(pair, where, problem) for problem in error.problems]
         return
     except (MissingExtraError, DataError) as error:
         problems.append(Problem(where, str(error)))
@@ -222,9 +230,9 @@ def _prepare_pair(
     known = len(problems)
     judge = scores.judge
     if judge is not None:
-        problems += [_at(where, problem) for problem in _find_misspelt_fields(pair, judge.judge_entry)]
+        problems += [_place_in_pair(pair, where, problem) for problem in _find_misspelt_fields(pair, judge.judge_entry)]
     if judge is not None and all(judge.entry is not one.entry for one in model_entries):
-        at = f'{where}: eval_cfg.evaluator.judge_cfg'
+        at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
         wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
     problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]

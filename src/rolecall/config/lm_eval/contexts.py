@@ -13,6 +13,7 @@ from typing import Any, Literal
 from rolecall.config.lm_eval.task import LmTask, Row, Value
 from rolecall.errors import RenderError
 from rolecall.prompts.pieces import Origin, Text
+from rolecall.prompts.values import describe_value
 
 __all__ = ['Continuation', 'Message', 'Wordings', 'as_one_turn', 'join_text']
 
@@ -158,7 +159,7 @@ class Wordings:
 
 def _pieces(value: Value, key: str) -> Pieces:
     if not isinstance(value.value, str):
-        raise RenderError(f'{key} must come to a text, got {type(value.value).__name__} {value.value!r:.60}.')
+        raise RenderError(f'{key} must come to a text, got {describe_value(value.value)}.')
     return value.pieces
 
 
