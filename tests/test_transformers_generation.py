@@ -144,14 +144,14 @@ def test_a_files_eos_list_counts_and_its_sampling_does_not(llama: Path, tmp_path
 
 def test_a_stop_word_that_is_a_special_token_is_an_eos(model: TransformersModel) -> None:
     from rolecall.models.local_engine import TransformersDecoding
-    from rolecall.models.transformers.decoding import _StopTracker
+    from rolecall.models.transformers.decoding import StopTracker
 
     engine = model._engine
     if engine is None:
         texts(model, ['Once'])
         engine = model._engine
     assert engine is not None
-    end = _StopTracker(engine.generator.loaded, [(5,)], TransformersDecoding(5, stops=('<|im_end|>', '\n')), bool)
+    end = StopTracker(engine.generator.loaded, [(5,)], TransformersDecoding(5, stops=('<|im_end|>', '\n')), bool)
     assert (end.ids, end.stops) == ((1, SPECIAL.index('<|im_end|>')), ('\n',))
     assert end.answer(0, [70, 71, 3, 1]) == ([70, 71, 3], engine.encoder.tokenizer.decode([70, 71]), 'stop')
 

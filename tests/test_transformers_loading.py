@@ -110,7 +110,7 @@ def test_a_tokenizer_with_settings_of_its_own_is_run_by_transformers(folder: Pat
     plain, own = made(folder), made(folder, tokenizer_kwargs={'clean_up_tokenization_spaces': False})
     assert own.count('the') is None  # not without loading
     [one], [other] = (asyncio.run(model.score(['<s>the <|im_end|> é'])) for model in (plain, own))
-    assert own.count('the') == 3
+    assert own.count('the') is None  # nor after loading: a preview, which shows the same counts, has no engine
     assert isinstance(own._engine.encoder.tokenizer, TransformersTokenizer)  # type: ignore[union-attr]  # just loaded
     assert (one.ids, one.offsets) == (other.ids, other.offsets)
 
