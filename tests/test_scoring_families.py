@@ -120,6 +120,9 @@ MULTILINGUAL = [
     ('PMMEvalMMMLUEvaluator', 'c', 'C', 1.0),
     ('PMMEvalXNLIEvaluator', '', 'A', 0.0),
     ('PMMEvalMGSMEvaluator', 'Réponse: 1,200 pommes', '1200', 1.0),
+    ('PMMEvalFloresEvaluator', 'Here it is:\nthe cat sat on the mat\nDone.', 'the cat sat on the mat', 1.0),
+    ('PMMEvalFloresEvaluator', '猫坐在\n垫子上。', '猫坐在垫子上。', 1.0),
+    ('PMMEvalFloresEvaluator', '', 'the cat', 0.0),
     ('MGSM_Evaluator', '18', '18', 1.0),
     ('MGSM_Evaluator', '', '18', 0.0),
 ]

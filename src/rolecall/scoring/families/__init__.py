@@ -82,6 +82,7 @@ FAMILY_METRICS: Mapping[str, str] = {
             'PMMEvalMLogiQAEvaluator': 'choice_or_index',
             'PMMEvalMMMLUEvaluator': 'choice_or_index',
             'PMMEvalXNLIEvaluator': 'choice_or_index',
+            'PMMEvalFloresEvaluator': 'best_lines_bleu',
             'PMMEvalMGSMEvaluator': 'final_number',
             'MGSM_Evaluator': 'final_number',
         },

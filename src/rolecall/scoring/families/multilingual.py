@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rolecall.scoring.metrics.metric import comparison
+from rolecall.errors import needed
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
+from rolecall.scoring.metrics.overlap import corpus_bleu
 from rolecall.scoring.postprocess.numbers import last_number, number_of
 from rolecall.scoring.postprocess.options import first_option_postprocess
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
+__all__ = ['best_lines_bleu', 'choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
 
+_MOST_LINES = 20
+_UNSPACED = re.compile('[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\u0e00-\u0e7f]')
 _STATED = (
     'La réponse est',
     'The answer is',
@@ -47,6 +51,28 @@ def final_number(prediction: str, gold: Any) -> bool:
     """The share of rows whose final number is the gold one."""
     ours, right = number_of(read_final_number(prediction)), number_of(strip_text(gold))
     return ours is not None and ours == right
+
+
+def best_lines_bleu() -> Metric:
+    """Corpus BLEU of the consecutive lines of each reply that are nearest to the gold translation.
+
+    Characters of Chinese, Japanese, Korean and Thai are words of their own.
+    """
+    library = needed('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
+    scorer = library.BLEU(tokenize='13a', effective_order=True)
+
+    def mark(answer: Answer) -> Mark:
+        lines = [_space_out(line) for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
+        wanted = [_space_out(strip_text(one)) for one in alternatives(answer.gold)]
+        parts = [' '.join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)]
+        best = max((scorer.sentence_score(part, wanted) for part in parts or ['']), key=lambda found: found.score)
+        return Mark(best.score / 100, tally=(*best.counts, *best.totals, best.sys_len, best.ref_len))
+
+    return Metric('BLEU', mark, total=corpus_bleu)
+
+
+def _space_out(text: str) -> str:
+    return ' '.join(_UNSPACED.sub(r' \g<0> ', text).split())
 
 
 def read_choice(text: str, lang_code: str = '') -> str:

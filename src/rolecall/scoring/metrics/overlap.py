@@ -11,7 +11,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.texts import alternatives, bare_words, chinese_words, f1_of_words, plain_words, strip_text
 
-__all__ = ['bleu', 'jieba_rouge', 'rouge', 'word_f1']
+__all__ = ['bleu', 'corpus_bleu', 'jieba_rouge', 'rouge', 'word_f1']
 
 _ROUGE = ('rouge1', 'rouge2', 'rougeL', 'rougeLsum')
 _BLEU_ORDERS = 4
@@ -56,10 +56,10 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
         found = scorer.sentence_score(strip_text(answer.prediction), _references(answer))
         return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
 
-    return Metric('bleu', mark, total=_corpus_bleu)
+    return Metric('bleu', mark, total=corpus_bleu)
 
 
-def _corpus_bleu(tally: Sequence[float]) -> float:
+def corpus_bleu(tally: Sequence[float]) -> float:
     """BLEU of the summed counts, with `sacrebleu`'s default smoothing for a corpus."""
     *counts, sys_len, ref_len = map(int, tally)
     found = _sacrebleu().BLEU.compute_bleu(
