@@ -208,3 +208,8 @@ def test_the_interval_of_paired_proportions_is_agresti_and_min_s() -> None:
     reach = 1.959964 * (41 - 20**2 / 102) ** 0.5 / 102
     assert paired_difference(30, 10, 100) == pytest.approx((20 / 102 - reach, 20 / 102 + reach))
     assert paired_difference(0, 1, 1) == pytest.approx((-1.0, -1 / 3 + 1.959964 * (2 - 1 / 3) ** 0.5 / 3))
+
+
+def test_clusters_that_agree_are_worth_fewer_rows() -> None:
+    inflation = 22 * 22 / 21 / (0.25 * 44)  # twenty clusters and the two added ones, each one off its share
+    assert clustered_wilson([(2, 2), (0, 2)] * 10) == pytest.approx(wilson(20 / inflation, 40 / inflation))

@@ -518,3 +518,16 @@ def test_the_interval_of_a_ranking_s_pair_is_that_of_the_difference() -> None:
     }
     [pair] = rank_models(clustered).pairs
     assert (pair.low, pair.high, pair.p) == (1.0, 1.0, 1.0)
+
+
+def test_rows_that_are_samples_of_one_problem_count_together() -> None:
+    metric = Metric(
+        'right',
+        lambda answer: Mark(float(answer.prediction == 'A'), correct=answer.prediction == 'A'),
+        problem=lambda answer: answer.values['task'],
+        k=(1, 2),
+    )
+    rows = [Scorable(n, 'ok', said, 'A', {'task': task}) for n, (said, task) in enumerate(['Ax', 'Bx', 'By', 'By'])]
+    run = build_scorer({'evaluator': metric}).score(rows)
+    assert (run.value, run.details['clusters']) == (25.0, 2)
+    assert (run.details['further']['pass@1'], run.details['further']['pass@2']) == (25.0, 50.0)
