@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 _NEXT_PROBLEM = re.compile(
-    r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)[*\s]{0,6}[:：]'
+    r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'
+    r'[*\s]{0,6}[:：]'
 )
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
