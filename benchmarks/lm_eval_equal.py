@@ -183,7 +183,7 @@ def main() -> None:
         print(f'  {count} {reason}')
     chosen = files[arguments.offset :: arguments.every]
     tally, examples = Counter[str](), list[str]()
-    reference = start_reference(arguments.python)
+    reference, shown = start_reference(arguments.python), 0
     for number, path in enumerate(chosen, 1):
         line = ask_reference(reference, path)
         if line is None:
@@ -193,13 +193,14 @@ def main() -> None:
             tally['tasks that no invented row fits, or that lm-eval does not load'] += 1
         else:
             compare(line, tally, examples)
-        if number % 100 == 0:
+        while examples and shown < arguments.examples:
+            print(examples.pop(0), flush=True)
+            shown += 1
+        if number % 20 == 0:
             print(f'{number} of {len(chosen)}: {dict(tally)}', file=sys.stderr, flush=True)
     reference.terminate()
     for name, count in tally.items():
         print(f'{count:8} {name}')
-    for one in examples[: arguments.examples]:
-        print(one)
 
 
 if __name__ == '__main__':
