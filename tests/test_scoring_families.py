@@ -113,6 +113,7 @@ EXAMS = [
     ('AGIEvalEvaluator', 'So $x=3$, thus \\boxed{4}', '3', 0.0),
     ('AGIEvalEvaluator_mcq', 'CA', ['A', 'C'], 1.0),
     ('AGIEvalEvaluator_mcq', 'A', 'AC', 0.0),
+    ('AGIEvalEvaluator_mcq', 'none', '', 0.0),
 ]
 MULTILINGUAL = [
     ('PMMEvalMHellaswagEvaluator', 'B', '1', 1.0),

@@ -531,3 +531,10 @@ def test_rows_that_are_samples_of_one_problem_count_together() -> None:
     run = build_scorer({'evaluator': metric}).score(rows)
     assert (run.value, run.details['clusters']) == (25.0, 2)
     assert (run.details['further']['pass@1'], run.details['further']['pass@2']) == (25.0, 50.0)
+
+
+def test_whole_grades_are_right_or_wrong_for_pass_at_k() -> None:
+    run = build_scorer({'evaluator': lambda prediction, gold: float(prediction == gold), 'k': [1]}).score(
+        [Scorable(0, 'ok', ['A', 'B'], 'A')]
+    )
+    assert run.details['further']['pass@1'] == 0.5
