@@ -65,6 +65,8 @@ bench: $(STAMP)
 	$(PY) benchmarks/prompters.py
 	$(if $(REFERENCE),$(PY) benchmarks/configs.py --reference-python $(REFERENCE))
 	$(if $(REFERENCE),$(PY) benchmarks/config_prompts.py --reference-python $(REFERENCE))
+	$(if $(REFERENCE),$(PY) benchmarks/coverage.py --reference-python $(REFERENCE))
+	$(PY) benchmarks/code.py
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

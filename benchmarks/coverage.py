@@ -310,6 +310,8 @@ def main() -> None:
     options.add_argument('--inside', action='store_true', help=argparse.SUPPRESS)
     given = options.parse_args()
     os.environ.update(HF_HUB_OFFLINE='1', HF_DATASETS_OFFLINE='1', TRANSFORMERS_OFFLINE='1')
+    # Some classes of the packages download as they are made: such attempts end at a closed port of this machine.
+    os.environ.update(dict.fromkeys(('http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY'), 'http://127.0.0.1:9'))
     warnings.simplefilter('ignore')
     logging.disable(logging.CRITICAL)
     packages = subprocess.run(
