@@ -80,6 +80,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     'choices as a list': (CHOICE.replace('options', '[no, "{{yes}}"]').replace('[no', '["no"'), {}, ['q0? no', 'q0? {{yes}}', 'q1? no', 'q1? {{yes}}']),
     'choices as a dict': (CHOICE.replace('options', '{a: one, b: two}'), {}, ['q0? one', 'q0? two', 'q1? one', 'q1? two']),
+    'choices that are not texts': (CHOICE.replace('options', '"{{[1, [right]]}}"'), {}, ['q0? 1', 'q0? [0]', 'q1? 1', 'q1? [1]']),
     'no delimiter': (CHOICE + 'target_delimiter: ""', {}, ['q0?x0', 'q0?y0', 'q1?x1', 'q1?y1']),
     'a likelihood has no delimiter': (
         QA.replace('generate_until', 'loglikelihood'), {}, ['Q: q0\nA:a0', 'Q: q1\nA:a1']

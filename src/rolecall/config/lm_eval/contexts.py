@@ -79,7 +79,7 @@ class Wordings:
             delimiter = replace(delimiter, text='')
         joint = (delimiter,) if delimiter.text else ()
         if self.many_contexts:
-            target = (*joint, *_pieces(task.target(doc, columns), 'doc_to_target'))
+            target = (*joint, *self._continuation(task.target(doc, columns)))
             nothing = Text('', Origin('joint', 'target_delimiter'))
             found = [
                 Continuation(i, (*before, *self._question(self._choice(choice), prefix, nothing)), target)
@@ -89,14 +89,19 @@ class Wordings:
             question = task.text(doc, columns)
             messages = (*before, *self._question(question, prefix, task.delimiter('target_delimiter')))
             found = [
-                Continuation(i, messages, (*joint, *self._choice(choice).pieces)) for i, choice in enumerate(choices)
+                Continuation(i, messages, (*joint, *self._continuation(Value(choice))))
+                for i, choice in enumerate(choices)
             ]
         if 'acc_mutual_info' in [metric.get('metric') for metric in task.get('metric_list') or ()]:
             found += [
-                Continuation(f'{i} alone', (), (*joint, *self._choice(choice).pieces))
+                Continuation(f'{i} alone', (), (*joint, *self._continuation(Value(choice))))
                 for i, choice in enumerate(choices)
             ]
         return found
+
+    def _continuation(self, value: Value) -> Pieces:
+        """What is weighed: a text as it is, anything else as Python prints it."""
+        return value.pieces or self._choice(str(value.value)).pieces
 
     def _choice(self, choice: Any, shot: int | None = None) -> Value:
         if not isinstance(choice, str):
