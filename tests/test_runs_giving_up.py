@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,13 @@ def test_a_model_that_is_trusted_leaves_nobody_in_doubt() -> None:
         return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
 
     assert [str(one) for one in asyncio.run(ask())] == ['no'] * 5
+
+
+def test_a_closed_local_port_is_reported_within_seconds(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        port = probe.getsockname()[1]
+    began = time.monotonic()
+    summary = run_config(config(api(f'http://127.0.0.1:{port}'), dataset(questions(200))), out=tmp_path)
+    assert 'unreachable' in summary.broken['toy']
+    assert time.monotonic() - began < 15

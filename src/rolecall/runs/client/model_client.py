@@ -148,6 +148,7 @@ class ConcurrentClient(_RetryingClient):
         super().__init__(model, retry_policy)
         self.window = 2 * limits.most
         self._limiter = Limiter(limits)
+        self._retrier.on_give_up = self._limiter.open_for_all
         self._cost = _TokenCost()
         self._last_failure = ''
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import random
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rolecall.errors import RolecallError
@@ -22,6 +24,8 @@ _OF_THE_ROW = (400, 413, 422)
 _UNREACHABLE = 'unreachable'
 _ENOUGH = 3
 """Equal failures, without any answer, after which none is expected."""
+_CLOSED_SECONDS = 1.0
+"""Seconds for which a local port that is closed from the start is retried."""
 _OVERLOAD = (408, 429, 503, 504, 529)
 _LONGEST_RETRY_AFTER = 300.0
 
@@ -70,6 +74,7 @@ class Retrier:
     def __init__(self, name: str, policy: RetryPolicy) -> None:
         self._name = name
         self.policy = policy
+        self.on_give_up: Callable[[], None] = lambda: None
         self.answered = False
         self._answered_now = False
         self._in_flight = 0
@@ -78,6 +83,7 @@ class Retrier:
         self.unavailable: ModelUnavailableError | None = None
         """Why nothing more can be asked."""
         self._failures: Counter[str] = Counter()
+        self._closed_since: float | None = None
 
     def trust(self) -> None:
         """The model is known to answer: it did so in an earlier run, or just now."""
@@ -129,6 +135,7 @@ class Retrier:
         """Ask nothing more of this model."""
         self.unavailable = ModelUnavailableError(f'{self._name}: {why}')
         self.settle()
+        self.on_give_up()
         return self.unavailable
 
     def settle(self) -> None:
@@ -142,8 +149,9 @@ class Retrier:
 
     def _is_hopeless(self, error: ModelError, attempts: Attempts, down: float) -> bool:
         """Whether retries are pointless: a closed port on this machine from the start, or an outage without end."""
-        if not self._answered_now and attempts.total + 1 >= _ENOUGH and _is_closed_local_port(error):
-            return True
+        if not self._answered_now and _is_closed_local_port(error):
+            self._closed_since = self._closed_since or time.monotonic()
+            return attempts.total > 0 and time.monotonic() - self._closed_since >= _CLOSED_SECONDS
         return error.transient and down > self.policy.longest_outage
 
     async def _record_failure(self, error: ModelError, *, attempts: int, hopeless: bool) -> None:
