@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.scoring.code.benchmark_programs import humaneval
-from rolecall.scoring.code.execution import Program, _try_to_escape, run_program, run_programs
-from rolecall.scoring.code.sandbox import SANDBOXES, Limits
+from rolecall.scoring.code.execution import CodeProgram, _try_to_escape, run_program, run_programs
+from rolecall.scoring.code.sandbox import SANDBOXES, SandboxLimits
 from rolecall.scoring.metrics.metric import Answer
 
 
@@ -32,7 +32,7 @@ def problems() -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def run_bare(program: Program) -> float:
+def run_bare(program: CodeProgram) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'program.py'
         path.write_text(program.source)
@@ -49,11 +49,11 @@ def main() -> None:
         if reason := _try_to_escape(name):
             print(f'{name:<18}  not here: {reason}')
             continue
-        ended = [run_program(program, SANDBOXES[name], Limits(seconds=10)) for program in programs]
+        ended = [run_program(program, SANDBOXES[name], SandboxLimits(seconds=10)) for program in programs]
         passed = sum(one.passed for one in ended)
         took = statistics.median(one.seconds for one in ended)
         began = time.perf_counter()
-        run_programs(programs, sandbox=SANDBOXES[name], limits=Limits(seconds=10), workers=4)
+        run_programs(programs, sandbox=SANDBOXES[name], limits=SandboxLimits(seconds=10), workers=4)
         at_once = (time.perf_counter() - began) / len(programs)
         print(
             f'{name:<18}  {passed} of {len(ended)} pass, median {took * 1000:.0f} ms each '

@@ -14,14 +14,14 @@ import pytest
 from rolecall.errors import ConfigError
 from rolecall.scoring.code.execution import (
     Case,
+    CodeProgram,
     Execution,
-    Program,
     _try_to_escape,
     choose_sandbox,
     run_program,
     run_programs,
 )
-from rolecall.scoring.code.sandbox import SANDBOXES, Limits
+from rolecall.scoring.code.sandbox import SANDBOXES, SandboxLimits
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
 
@@ -38,8 +38,8 @@ def sandbox(request: pytest.FixtureRequest) -> str:
 
 
 def run(source: str, sandbox: str = 'sandlock', **options: object) -> Execution:
-    limits = Limits(**{'seconds': 2.0, **options})  # type: ignore[arg-type]
-    return run_program(Program(source), SANDBOXES[sandbox], limits)
+    limits = SandboxLimits(**{'seconds': 2.0, **options})  # type: ignore[arg-type]
+    return run_program(CodeProgram(source), SANDBOXES[sandbox], limits)
 
 
 ENDINGS = [
@@ -168,16 +168,18 @@ def test_a_program_cannot_pass_by_what_it_prints_or_writes() -> None:
 
 def test_a_program_that_never_reads_its_input_does_not_hold_up_the_run() -> None:
     tests = tuple(Case('x' * (1 << 20), lambda printed: True) for _ in range(3))
-    ended = run_program(Program('while True: pass', 'stdio', tests), SANDBOXES['sandlock'], Limits(seconds=1.0))
+    ended = run_program(
+        CodeProgram('while True: pass', 'stdio', tests), SANDBOXES['sandlock'], SandboxLimits(seconds=1.0)
+    )
     assert ended.outcome == 'timeout'
 
 
-STDIO = Program(
+STDIO = CodeProgram(
     'import sys\nn = int(input())\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit(3)',
     'stdio',
     (Case('2\n1 2\n', lambda printed: printed == '3\n'), Case('1\n5\n', lambda printed: printed == '5\n')),
 )
-CALL = Program(
+CALL = CodeProgram(
     'class Solution:\n    def add(self, a, b): return (a, b, a + b)',
     'call',
     (Case([1, 2], lambda value: value == [1, 2, 3]), Case(['a', 'b'], lambda value: value == ['a', 'b', 'ab'])),
@@ -186,28 +188,28 @@ CALL = Program(
 
 
 @pytest.mark.parametrize('program', [STDIO, CALL], ids=['stdio', 'call'])
-def test_every_test_of_a_program_is_run(program: Program, sandbox: str) -> None:
-    assert run_program(program, SANDBOXES[sandbox], Limits()).passed
+def test_every_test_of_a_program_is_run(program: CodeProgram, sandbox: str) -> None:
+    assert run_program(program, SANDBOXES[sandbox], SandboxLimits()).passed
 
 
 def test_a_wrong_answer_names_the_test() -> None:
-    wrong = Program(STDIO.source, 'stdio', (*STDIO.tests, Case('1\n1\n', lambda printed: False)))
-    assert run_program(wrong, SANDBOXES['sandlock'], Limits()).detail == "test 3 of 3: printed '1\\n'"
+    wrong = CodeProgram(STDIO.source, 'stdio', (*STDIO.tests, Case('1\n1\n', lambda printed: False)))
+    assert run_program(wrong, SANDBOXES['sandlock'], SandboxLimits()).detail == "test 3 of 3: printed '1\\n'"
 
 
 def test_a_value_that_json_has_no_form_for_is_compared_as_its_repr() -> None:
-    program = Program('f = lambda: {1}', 'call', (Case([], lambda value: value == '{1}'),), 'f')
-    assert run_program(program, SANDBOXES['sandlock'], Limits()).passed
+    program = CodeProgram('f = lambda: {1}', 'call', (Case([], lambda value: value == '{1}'),), 'f')
+    assert run_program(program, SANDBOXES['sandlock'], SandboxLimits()).passed
 
 
 def test_output_without_end_is_not_kept() -> None:
-    program = Program('while True: print("x" * 100000)', 'stdio', (Case('', lambda printed: True),))
-    assert run_program(program, SANDBOXES['sandlock'], Limits(seconds=20.0)).outcome in ('denied', 'failed')
+    program = CodeProgram('while True: print("x" * 100000)', 'stdio', (Case('', lambda printed: True),))
+    assert run_program(program, SANDBOXES['sandlock'], SandboxLimits(seconds=20.0)).outcome in ('denied', 'failed')
 
 
 def test_programs_run_side_by_side_and_report_progress() -> None:
     seen: list[tuple[int, int]] = []
-    programs = [Program(f'import time; time.sleep(0.5); assert {number} % 2') for number in range(8)]
+    programs = [CodeProgram(f'import time; time.sleep(0.5); assert {number} % 2') for number in range(8)]
     before = time.monotonic()
     ended = run_programs(
         programs, sandbox=SANDBOXES['sandlock'], workers=8, progress=lambda done, total: seen.append((done, total))
@@ -240,7 +242,7 @@ def test_a_sandbox_that_confines_nothing_is_refused(monkeypatch: pytest.MonkeyPa
     class Bare:
         name = 'bare'
 
-        def start(self, folder: Path, limits: Limits) -> module.Confined:
+        def start(self, folder: Path, limits: SandboxLimits) -> module.Confined:
             return module._spawn([sys.executable, '-I', '-c', module._DRIVER], os.environ, lambda: None)
 
     monkeypatch.setattr('rolecall.scoring.code.execution.SANDBOXES', {'bare': Bare()})

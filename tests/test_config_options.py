@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,3 +86,20 @@ datasets = [dict(abbr='d', type='Rowz', infer_cfg=dict(prompt_template=dict(type
     expected = {(1, 'models[0].type'), (1, 'models[1].retry'), (3, 'datasets[0].type')}
     assert places == {*expected, (4, 'datasets[1].eval_cfg.evaluator')}
     assert len(refused.value.problems) == len(places)
+
+
+@pytest.mark.parametrize(('ice_num', 'refused'), [(0, False), (1, True)])
+def test_a_retriever_of_ones_own_needs_an_ice_template_only_if_it_picks_examples(ice_num: int, refused: bool) -> None:
+    class Own:
+        ice_separator, ice_eos_token, fixed = '\n', '\n', True
+
+        def __init__(self) -> None:
+            self.ice_num = ice_num
+
+        def retrieve(self, train: Any, test: Any, **options: Any) -> Any:
+            return iter(())
+
+    infer_cfg = {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}, 'retriever': {'type': Own}}
+    config = {'datasets': [{'abbr': 'd', 'type': 'Rows', 'test': [{'q': '1'}], 'infer_cfg': infer_cfg}]}
+    with pytest.raises(ConfigError, match='no ice_template') if refused else nullcontext():
+        build_entries(config)

@@ -259,17 +259,6 @@ def test_filling_is_a_single_pass(parts: list[tuple[str, str]], row: dict[str, A
     assert compile(PromptTemplate(template))(asked) == expected
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_every_request_begins_with_the_prefix(data: st.DataObject) -> None:
-    program = compile(
-        Wording(PromptTemplate(data.draw(dialogues() | wordings)), output_column='answer'), data.draw(sides)
-    )
-    for _ in range(3):
-        request = program(data.draw(rows))
-        assert request[: len(program.prefix)] == program.prefix
-
-
 @given(rows)
 def test_the_answer_is_not_in_the_prompt(row: dict[str, Any]) -> None:
     wording = Wording(PromptTemplate('{question}|{answer}|{题目}'), output_column='answer')

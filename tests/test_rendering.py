@@ -129,7 +129,6 @@ def test_token_ids_are_carried_between_the_words() -> None:
     side = TextRenderer(MetaTemplate.read(meta), encode=lambda text: [ord(c) for c in text])
     program = compile(Wording(PromptTemplate(ROUND), output_column='answer'), side)
     assert program(QA[0]) == [1, 60, 72, 62, 7, 113, 8, 9, 10]
-    assert program.prefix == [1, 60, 72, 62, 7]
     trace = compile(
         Wording(PromptTemplate(ROUND), output_column='answer'), TextRenderer(MetaTemplate.read(meta))
     ).trace(QA[0])

@@ -252,6 +252,19 @@ def test_a_request_that_is_too_long_for_the_judge_is_not_sent(
     assert 'too long' in str(summary.scorecards[0].details['not_judged'])
 
 
+def test_the_judges_of_a_config_are_shown_and_datasets_without_one_left_out(tokenizer: Path, tmp_path: Path) -> None:
+    config = four_shots('http://localhost', tokenizer)
+    unjudged = config['datasets'][0]
+    judged = {**unjudged, 'abbr': 'judged', 'eval_cfg': {'evaluator': {'type': 'GenericLLMEvaluator'}}}
+    file = tmp_path / 'config.py'
+    for datasets, code in (([unjudged, judged], 0), ([unjudged], 2)):
+        file.write_text(f'models = {config["models"]!r}\ndatasets = {datasets!r}')
+        out = io.StringIO()
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            assert main(['view', str(file), '--all', '--judge', '--json']) == code
+        assert [json.loads(line)['dataset'] for line in out.getvalue().splitlines()] == ['judged'][: code == 0]
+
+
 @pytest.mark.parametrize(('options', 'said'), [({'truncate': 'left'}, 'no text to truncate'), ({}, 'without examples')])
 def test_token_ids_are_not_truncated_and_the_reason_says_so(
     tokenizer: Path, options: dict[str, Any], said: str
@@ -287,7 +300,7 @@ def test_training_examples_have_the_shots_that_are_sent(tokenizer: Path) -> None
     assert teach().asked == shown.request
     plan = build_entries(four_shots('http://localhost', tokenizer, max_seq_len=20))
     ((_, refuse),) = pair_examples(Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open()), form='text')
-    with pytest.raises(UntrainableError, match='does not fit the context'):
+    with pytest.raises(UntrainableError, match=r'does not fit the context: .* tokens\.$'):
         refuse()
 
 

@@ -255,13 +255,6 @@ class OptionReader:
         """Record any other problem with an option."""
         self.problems.append(Problem(name, what, remedy).inside(self._where))
 
-    def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Record every option that is not known."""
-        names = tuple(known)
-        for name in self._options:
-            if name not in names:
-                self.refuse(str(name), 'unknown option.', did_you_mean(name, names))
-
     def refuse_misspelt(self, known: Iterable[str]) -> None:
         """Record options that are nearly, but not quite, known ones. (Others may be meant for another reader.)"""
         for name, meant in _slips(self._options, tuple(known)):

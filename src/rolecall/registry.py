@@ -274,7 +274,7 @@ def import_dotted(
     for import_module in (_module_beside, _module_installed):
         for length in lengths:
             if module := import_module(parts[:length], base, where):
-                return _inside(module, parts[length:], path, kind, where)
+                return _find_in_module(module, parts[length:], path, kind, where)
     missing = '.'.join(parts[:-1])
     place = 'is installed' if base is None else 'is installed or lies beside the config'
     raise ConfigError(Problem(where, f'cannot import the {kind} {path!r}: no module {missing!r} {place}.', remedy))
@@ -320,7 +320,7 @@ def _origin(point: EntryPoint) -> str:
     return f'{point.dist.name} {point.dist.version}' if point.dist else 'unknown package'
 
 
-def _inside(module: ModuleType, names: list[str], path: str, kind: str, where: str) -> Any:
+def _find_in_module(module: ModuleType, names: list[str], path: str, kind: str, where: str) -> Any:
     found: Any = module
     for name in names:
         if not hasattr(found, name):

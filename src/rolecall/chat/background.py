@@ -1,7 +1,7 @@
 """One event loop in a thread of its own, on which all modules talk to their models.
 
 So a module can be called from plain code, from a notebook and from any event loop, and keeps its connections between
-calls whoever makes them.
+calls.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def list_parts(kind: str, registry: Registry[Any]) -> Iterator[Listed]:
         hidden = f' Hidden by the built-in of that name; use {plugin.path!r}.' if plugin.name in registry else ''
         try:
             summary = _summary(plugin.load())
-        except Exception as error:  # somebody else's package: the list shows what is wrong with it
+        except Exception as error:  # a plugin may raise anything: the list shows it
             summary = ' '.join(str(error).split())
         yield Listed(kind, plugin.name, plugin.origin, f'{summary}{hidden}')
 

@@ -99,7 +99,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
 
 
 def task_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `load_config` is told about task files."""
+    """The options of `load_config` for task files."""
     return {
         'num_fewshot': arguments.shots,
         'fewshot_seed': arguments.fewshot_seed,

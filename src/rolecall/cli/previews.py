@@ -96,8 +96,9 @@ def _open_selected(
 
 
 def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
-    """Each dataset as its judge sees it, whichever model answers; a dataset without a judge is a complaint."""
+    """Each dataset as its judge sees it, whichever model answers; a complaint if no dataset has a judge."""
     seen: set[str] = set()
+    unjudged: list[str] = []
     for pair in pairs:
         if pair.task.where in seen:
             continue
@@ -108,9 +109,12 @@ def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], com
             complain(f'{pair.task.abbr}: {error}')
             continue
         if judge is None:
-            complain(f'{pair.task.abbr}: its evaluator does not ask a judge.')
+            unjudged.append(pair.task.abbr)
         else:
             yield JudgePair(pair, judge)
+    if len(unjudged) == len(seen):
+        for abbr in unjudged:
+            complain(f'{abbr}: its evaluator does not ask a judge.')
 
 
 class _Tokenizers:

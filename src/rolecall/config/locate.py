@@ -1,7 +1,7 @@
 """Where a value of a config was written. The files run once more, with every list and dict they build noting its line.
 
 A container is known by identity, wherever it ends up; a plain value by the key or index it was first given under, as
-long as nobody has replaced it since. What neither can prove is left unanswered.
+long as it has not been replaced since. Other places have no answer.
 """
 
 from __future__ import annotations

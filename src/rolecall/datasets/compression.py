@@ -18,7 +18,7 @@ __all__ = ['COMPRESSED', 'extra_module', 'open_plain', 'plain_path', 'plain_suff
 COMPRESSED = ('.gz', '.bz2', '.xz', '.zip', '.zst')
 _ALWAYS_FINE = 256 << 20
 _LARGEST_RATIO = 200
-"""Text that packs better than this is no data: repeated rows pack to about one in a hundred."""
+"""Text that compresses better than this is not data: repeated rows reach about 1:100."""
 
 
 def plain_suffix(path: Path) -> str:

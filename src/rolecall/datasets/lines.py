@@ -187,7 +187,7 @@ class TextLines(_RowPerLine):
 class Table:
     """Separated values. Records may span lines; every record has as many fields as there are columns.
 
-    `header` says that the file's first record holds the column names and is no row.
+    `header` says that the file's first record holds the column names.
     """
 
     columns: tuple[str, ...]

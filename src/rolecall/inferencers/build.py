@@ -11,7 +11,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.inferencers.losses import DECIDE_BY
 from rolecall.pairs.inferencer_entries import INFERENCERS
-from rolecall.pairs.sampling import check_sampling, check_stops, sampling_of, stated
+from rolecall.pairs.sampling import check_sampling, check_stops, find_option, sampling_of
 from rolecall.usercode import user_code
 
 __all__ = ['build_inferencer']
@@ -48,7 +48,10 @@ def build_inferencer(
     offered = {
         **options,
         'sampling': sampling_of(options, entry),
-        'samples': samples or stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1,
+        'samples': samples
+        or find_option('sc_size', options)
+        or find_option('num_return_sequences', options, entry)
+        or 1,
         'extract': extract or str.strip,
         'infer_mode': infer_mode,
         'decide_by': options.get('decide_by') or ('whole' if before is None else 'normalised'),

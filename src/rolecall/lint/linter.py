@@ -20,7 +20,7 @@ from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
-from rolecall.pairs.sampling import sampling_of, stated
+from rolecall.pairs.sampling import find_option, sampling_of
 from rolecall.pairs.tasks import Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
@@ -218,7 +218,7 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
     """The row with its prompts: those of the dataset, or those for a model."""
 
     try:
-        found = tuple(map(_prompt, pair.previews(number, asked.values, picked)))
+        found = tuple(map(_make_prompt, pair.previews(number, asked.values, picked)))
     except (ConfigError, DataError, RenderError) as error:
         return replace(asked, failed=str(error))
     if isinstance(pair, JudgePair):
@@ -238,7 +238,7 @@ def _find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeE
         return None, str(error)
 
 
-def _prompt(preview: Preview) -> Prompt:
+def _make_prompt(preview: Preview) -> Prompt:
     return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes, preview.shots_dropped)
 
 
@@ -278,11 +278,11 @@ class _Silence:
     ) -> _Silence:
         problems: list[Problem] = []
         named = {
-            'silence': _known(silence, 'silence', problems, rules),
-            'lint': _silenced(config, 'lint', problems, rules, ('silence', 'rules')),
+            'silence': _check_rule_names(silence, 'silence', problems, rules),
+            'lint': _find_silenced_rules(config, 'lint', problems, rules, ('silence', 'rules')),
         }
         entries: list[Task | ModelEntry] = [*tasks, *model_entries]
-        by_place = {one.where: _silenced(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
+        by_place = {one.where: _find_silenced_rules(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
         if problems:
             raise ConfigError(problems)
         return cls(named['silence'] | named['lint'], by_place)
@@ -301,7 +301,7 @@ def _rules(config: Mapping[str, Any]) -> dict[str, Rule]:
     return collect_rules(named)
 
 
-def _silenced(
+def _find_silenced_rules(
     entry: Mapping[str, Any],
     where: str,
     problems: list[Problem],
@@ -322,12 +322,14 @@ def _silenced(
     if isinstance(named, str) or not isinstance(named, Collection):
         problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {named!r:.60}.'))
         return frozenset()
-    return _known(named, f'{where}.silence', problems, rules)
+    return _check_rule_names(named, f'{where}.silence', problems, rules)
 
 
-def _known(named: Collection[str], where: str, problems: list[Problem], rules: Mapping[str, Rule]) -> frozenset[str]:
+def _check_rule_names(
+    named: Collection[str], where: str, problems: list[Problem], rules: Mapping[str, Rule]
+) -> frozenset[str]:
     problems += [
-        Problem(where, f'there is no rule {name!r}.', did_you_mean(name, rules)) for name in named if name not in rules
+        Problem(where, f'unknown rule {name!r}.', did_you_mean(name, rules)) for name in named if name not in rules
     ]
     return frozenset(named)
 
@@ -424,6 +426,6 @@ def _tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
 def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
     """Whether several answers are drawn to one prompt without a temperature, so that they may all be the same."""
     options, entry = task.inferencer.options, model_entry.entry
-    samples = stated('sc_size', options) or stated('num_return_sequences', options, entry) or 1
+    samples = find_option('sc_size', options) or find_option('num_return_sequences', options, entry) or 1
     several = isinstance(samples, int) and samples > 1
     return several and not sampling_of(options, entry).temperature

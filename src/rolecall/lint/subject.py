@@ -95,7 +95,7 @@ class Subject:
     def columns(self) -> tuple[str, ...]:
         """The columns that the prompt's wording fills in from the row being asked about."""
         hidden = self.output_column if self.asks != 'whole' else None
-        return tuple(column for column in _filled(self._scripts) if column != hidden)
+        return tuple(column for column in _find_text_columns(self._scripts) if column != hidden)
 
     @cached_property
     def shot_columns(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Subject:
         template = self.wording.ice_template if self.wording and self.shots else None
         if template is None:
             return ()
-        return _filled([template.shot(label) for label in template.labels or (None,)])
+        return _find_text_columns([template.shot(label) for label in template.labels or (None,)])
 
     @cached_property
     def question_columns(self) -> tuple[str, ...]:
@@ -199,8 +199,8 @@ class Looked:
     """How many malformed lines were left out, by what they would have been: `test` rows, `training` rows."""
 
 
-def _filled(scripts: Sequence[Script]) -> tuple[str, ...]:
-    """Columns that become text (a column of messages is no text)."""
+def _find_text_columns(scripts: Sequence[Script]) -> tuple[str, ...]:
+    """Columns that become text (a column of messages does not)."""
     messages = {item.column for script in scripts for item in script.items if isinstance(item, Expand)}
     columns = {column for script in scripts for column in script.columns}
     return tuple(sorted(columns - messages))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from rolecall.errors import RenderError
 from rolecall.prompts.values import text_of
 
-__all__ = ['bag', 'likeness', 'nearest_name', 'plain', 'readable', 'worded']
+__all__ = ['bag', 'likeness', 'nearest_name', 'plain', 'readable', 'text_or_none']
 
 _UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 _WORD = re.compile(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
@@ -33,13 +33,13 @@ def readable(value: object) -> str:
     >>> readable(42), readable(b'...')
     ('42', '')
     """
-    return worded(value) or ''
+    return text_or_none(value) or ''
 
 
-def worded(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
     """The text of a value; None if it has none.
 
-    >>> worded(None), worded({'bytes': b'...'})
+    >>> text_or_none(None), text_or_none({'bytes': b'...'})
     ('', None)
     """
     try:

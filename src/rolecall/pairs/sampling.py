@@ -15,8 +15,8 @@ __all__ = [
     'check_repeats',
     'check_sampling',
     'check_stops',
+    'find_option',
     'sampling_of',
-    'stated',
 ]
 
 REPLY_LENGTHS = ('max_out_len', 'max_new_tokens', 'max_tokens', 'max_completion_tokens')
@@ -63,10 +63,10 @@ def sampling_of(options: Mapping[str, Any], entry: Mapping[str, Any]) -> Samplin
     >>> found.max_out_len, found.temperature
     (8, 0.0)
     """
-    named = {name: stated(name, options, entry) for name in _NAMED}
-    if named['temperature'] is None and stated('do_sample', options, entry) is False:
+    named = {name: find_option(name, options, entry) for name in _NAMED}
+    if named['temperature'] is None and find_option('do_sample', options, entry) is False:
         named['temperature'] = 0.0
-    lengths = (stated(name, *places) for places in ((options,), (entry,)) for name in REPLY_LENGTHS)
+    lengths = (find_option(name, *places) for places in ((options,), (entry,)) for name in REPLY_LENGTHS)
     stops = dict.fromkeys(stop for place in (options, entry) for stop in _stops(place))
     return Sampling(
         max_out_len=next((length for length in lengths if length is not None), None),
@@ -76,7 +76,7 @@ def sampling_of(options: Mapping[str, Any], entry: Mapping[str, Any]) -> Samplin
     )
 
 
-def stated(name: str, *places: Mapping[str, Any]) -> Any:
+def find_option(name: str, *places: Mapping[str, Any]) -> Any:
     """The first value that stands under a name, in the places or in their generation settings."""
     for place in places:
         for home in _homes(place):
@@ -155,7 +155,7 @@ def _stops(place: Mapping[str, Any]) -> Iterator[str]:
 
 def _extra(options: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that the dataset passes on as they are. (Those of the model's entry are the model's own business.)"""
-    found = {name: value for name in _PASSED_ON if (value := stated(name, options)) is not None}
+    found = {name: value for name in _PASSED_ON if (value := find_option(name, options)) is not None}
     for home in list(_homes(options))[1:]:
         found |= {key: value for key, value in home.items() if key not in _NOT_SAMPLING and key not in found}
     return found

@@ -156,7 +156,7 @@ def _check_task(task: Task, at: str, problems: Problems) -> None:
 
 def _picks_shots(retriever: Retriever) -> bool:
     fixed: Any = getattr(retriever, 'fix_id_list', None)
-    return bool(fixed) if fixed is not None else not isinstance(retriever, ZeroRetriever)
+    return bool(fixed) if fixed is not None else retriever.ice_num > 0
 
 
 def collect(

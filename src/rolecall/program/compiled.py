@@ -94,8 +94,6 @@ def compile(
     >>> program = compile(wording, shots=[{'q': '1+1=?', 'a': '2'}])
     >>> program({'q': '2+2=?', 'a': '4'})
     'Solve.\\n1+1=?\\n2\\n2+2=?\\n'
-    >>> program.prefix
-    'Solve.\\n1+1=?\\n2\\n'
     >>> compile('Q: {q}')({'q': '2+2=?'})
     'Q: 2+2=?'
     """
@@ -181,11 +179,6 @@ class Program:
     def prompt(self, row: Row) -> str | PromptList:
         """The prompt before rendering."""
         return self._script.fill(row)
-
-    @property
-    def prefix(self) -> Request:
-        """The leading part of the request that every row shares."""
-        return self._rendered.layout.prefix if self._rendered else ''
 
     @property
     def notes(self) -> tuple[Note, ...]:

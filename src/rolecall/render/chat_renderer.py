@@ -110,11 +110,6 @@ class ChatLayout:
         """The messages before the chat template."""
         return self._messages
 
-    @property
-    def prefix(self) -> str:
-        """Always empty: a chat template may read every message before it writes the first character."""
-        return ''
-
     def _write(self, messages: Sequence[Message]) -> str:
         return self._renderer.template.render(
             messages,

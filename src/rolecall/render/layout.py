@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any, Protocol
 
 from rolecall.errors import RenderError
@@ -42,10 +41,6 @@ class Layout(Protocol):
 
     def trace(self, row: Row) -> list[Span]:
         """The request for one row as spans."""
-
-    @property
-    def prefix(self) -> Request:
-        """The leading part that every row shares."""
 
 
 class TextLayout:
@@ -86,10 +81,6 @@ class TextLayout:
     def is_constant(self) -> bool:
         """Whether the text is the same for every row."""
         return not self._fields
-
-    @property
-    def prefix(self) -> str:
-        return self._frame[0]
 
 
 Care = Callable[[Row], str]
@@ -155,14 +146,6 @@ class TokensLayout:
     def trace(self, row: Row) -> list[Span]:
         return _token_spans(bind(self._pieces, row))
 
-    @property
-    def prefix(self) -> list[int | str]:
-        """Up to the last id before the first field: text next to a value is tokenized together with it."""
-        known = tuple(takewhile(lambda piece: not isinstance(piece, Field), self._pieces))
-        if len(known) < len(self._pieces):
-            known = _up_to_last_token(known)
-        return _token_request(known, self._encode)
-
 
 def _token_request(pieces: Pieces, encode: Encode | None) -> list[int | str]:
     """Filled pieces as a request: each run of text as one string, or encoded as a whole."""
@@ -186,10 +169,6 @@ def _token_spans(pieces: Pieces) -> list[Span]:
         for piece in pieces
         if isinstance(piece, (Text, Token))
     ]
-
-
-def _up_to_last_token(pieces: Pieces) -> Pieces:
-    return pieces[: max((i + 1 for i, piece in enumerate(pieces) if isinstance(piece, Token)), default=0)]
 
 
 def text_layout(pieces: Sequence[Piece], encode: Encode | None = None) -> Layout:
@@ -221,12 +200,6 @@ class LinesLayout:
                 first = False
         return spans + self._end.trace(row)
 
-    @property
-    def prefix(self) -> str:
-        """The begin text and the constant start of the first speech (which may turn out empty)."""
-        first = self._lines[0].prefix if self._begin.is_constant and self._lines else ''
-        return self._begin.prefix + first
-
 
 class TokenLinesLayout:
     """Speeches joined with line breaks, skipping empty ones, between token ids of the meta template."""
@@ -244,10 +217,6 @@ class TokenLinesLayout:
 
     def trace(self, row: Row) -> list[Span]:
         return _token_spans(self._join_lines(row))
-
-    @property
-    def prefix(self) -> list[int | str]:
-        return _token_request(_up_to_last_token(self._begin), self._encode)
 
     def _join_lines(self, row: Row) -> Pieces:
         lines = [line for line in (bind(line, row) for line in self._lines) if _never_empty(line)]
@@ -306,10 +275,6 @@ class MessagesLayout:
 
     def trace(self, row: Row) -> list[Span]:
         return [span for i, draft in enumerate(self._drafts) for span in _draft_spans(draft, i, row)]
-
-    @property
-    def prefix(self) -> list[Message]:
-        return list(self._shared)
 
 
 def _writer(draft: MessageDraft) -> tuple[Callable[[Row], FrozenDict], bool]:

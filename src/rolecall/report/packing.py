@@ -172,7 +172,7 @@ def _answer(value: object) -> str | None:
 
 
 def _more(result: Result) -> dict[str, Any]:
-    """What else is known of a row; what is not known is left away."""
+    """What else is known of a row; unknown values are left out."""
     more = {
         'seconds': _finite(result.seconds),
         'in': result.input_tokens,

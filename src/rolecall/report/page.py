@@ -165,7 +165,7 @@ def _head(run: Run, packer: Packer) -> dict[str, Any]:
         'policy': Markup(policy),
         'sheet': sheet,
         'script': script,
-        'about': pack(_about(packer, styles)),
+        'about': pack(_describe_page(packer, styles)),
     }
 
 
@@ -174,7 +174,7 @@ def _styles(packer: Packer) -> list[str]:
     return list(dict.fromkeys(['', *(look.style for look in LOOKS.values()), *(one[0] for one in packer.origins)]))
 
 
-def _about(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
+def _describe_page(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
     numbers = {style: number for number, style in enumerate(styles)}
     return {
         'pairs': [list(pair) for pair in packer.pairs],

@@ -55,11 +55,6 @@ class ScoreChange:
     fingerprint_a: str
     fingerprint_b: str
 
-    @property
-    def same_request(self) -> bool:
-        """Whether both runs sent the same."""
-        return self.fingerprint_a == self.fingerprint_b
-
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
@@ -196,13 +191,13 @@ def _by_pair(results: Iterable[Row]) -> dict[_Key, dict[int, Row]]:
 def _match_pairs(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]]:
     a, b = list(a), list(b)
     same = [(key, key) for key in a if key in b]
-    rest_a, rest_b = _unmatched(a, b), _unmatched(b, a)
+    rest_a, rest_b = _find_unmatched(a, b), _find_unmatched(b, a)
     renamed = [(rest_a[name], rest_b[name]) for name in rest_a if name in rest_b]
     pairs = dict(same) | {one[0]: other[0] for one, other in renamed if len(one) == len(other) == 1}
     return [(key, pairs[key]) for key in a if key in pairs]
 
 
-def _unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]:
+def _find_unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, list[_Key]]:
     left: dict[str, list[_Key]] = defaultdict(list)
     for key in keys:
         if key not in others:

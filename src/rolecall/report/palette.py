@@ -75,13 +75,13 @@ def css_of_style(style: str, paper: str) -> str:
     if 'reverse' in words:
         shade = readable(hue, paper)
         return ';'.join([*rules, f'color:{paper}', f'background:{shade}'])
-    ground = paper if hue == _DIM else mixed(hue, paper, _TINT)
+    ground = paper if hue == _DIM else mix_colours(hue, paper, _TINT)
     return ';'.join([*rules, f'color:{readable(hue, ground)}', f'background:{ground}'])
 
 
 def readable(hue: str, paper: str, *, ratio: float = _READABLE) -> str:
     """The hue, moved away from the paper's lightness until it can be read on it."""
-    shades = (mixed(_ink(paper), hue, step / _STEPS) for step in range(_STEPS + 1))
+    shades = (mix_colours(_ink(paper), hue, step / _STEPS) for step in range(_STEPS + 1))
     return next(shade for shade in shades if contrast(shade, paper) >= ratio)
 
 
@@ -100,7 +100,7 @@ def contrast(one: str, other: str) -> float:
     return round((light + 0.05) / (dark + 0.05), 2)
 
 
-def mixed(one: str, other: str, share: float) -> str:
+def mix_colours(one: str, other: str, share: float) -> str:
     """`share` of one colour and the rest of the other."""
     pairs = zip(_channels(one), _channels(other), strict=True)
     return '#' + ''.join(f'{round(a * share + b * (1 - share)):02x}' for a, b in pairs)

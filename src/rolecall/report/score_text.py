@@ -58,7 +58,7 @@ class Grid:
         """Whether a line is the average of others."""
         return any(card.members for model in self.models if (card := self.card(line, model)))
 
-    def folded(self) -> Grid:
+    def fold(self) -> Grid:
         """The grid without the members of groups."""
         return replace(self, lines=tuple(line for line in self.lines if line not in self.groups))
 

@@ -48,7 +48,7 @@ def report_terminal(
     run_counts = count_results(run.results())
     cards = every_card(run.scorecards(), run_counts)
     whole = grid_of(cards)
-    grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.folded()
+    grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
     standing = find_standing(run_counts)
     if standing is not None:
@@ -58,7 +58,7 @@ def report_terminal(
     elif _FIRST + _CELL * len(grid.models) <= to.width:
         to.print(_across(grid, digits_of(cards)))
     else:
-        to.print(_down(grid, digits_of(cards)))
+        to.print(_make_tall_table(grid, digits_of(cards)))
     if hidden := len(whole.lines) - len(grid.lines):
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
     for warning in warnings_of(cards):
@@ -103,7 +103,7 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
     return [(f'\n{words}', _ODD) for words in (left_out(card), card.describe_replies(digits)) if words]
 
 
-def _down(grid: Grid, digits: dict[str, int]) -> Table:
+def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column('dataset × model', overflow='fold')
     table.add_column('score', justify='right', no_wrap=True)

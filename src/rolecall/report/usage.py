@@ -43,14 +43,14 @@ def usage_lines(counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterat
     models = dict.fromkeys(model for _, model in counts.usage)
     for model in models:
         own = {dataset: usage for (dataset, one), usage in counts.usage.items() if one == model}
-        lines = [_line(model, dataset, *usage, prices.get(model)) for dataset, usage in own.items()]
+        lines = [_make_line(model, dataset, *usage, prices.get(model)) for dataset, usage in own.items()]
         if len(lines) > 1:
             sums = [_sum([usage[place] for usage in own.values()]) for place in range(4)]
-            yield _line(model, '', int(sums[0] or 0), sums[1], sums[2], sums[3], prices.get(model))
+            yield _make_line(model, '', int(sums[0] or 0), sums[1], sums[2], sums[3], prices.get(model))
         yield from lines
 
 
-def _line(
+def _make_line(
     model: str,
     dataset: str,
     rows: int,

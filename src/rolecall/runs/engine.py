@@ -222,10 +222,14 @@ def _check_shown(job: Job, number: int, row: Row, picked: Picked, request: Reque
 def _says_the_same(known: Result, result: Result) -> bool:
     """Whether a row that was kept, and perhaps scored since, rests on the same requests and says the same."""
     ended = known.outcome in (result.outcome, 'unparsed')
-    return ended and known.fingerprints == result.fingerprints and dumps(_said(known)) == dumps(_said(result))
+    return (
+        ended
+        and known.fingerprints == result.fingerprints
+        and dumps(_list_replies(known)) == dumps(_list_replies(result))
+    )
 
 
-def _said(result: Result) -> list[Any]:
+def _list_replies(result: Result) -> list[Any]:
     return [result.prediction, result.gold, result.cluster, result.details, result.shots]
 
 

@@ -318,7 +318,7 @@ class _CountingClient:
         return known
 
     def plan(self, rows: int) -> PlannedPair:
-        """The plan for so many rows; where not all were looked at, what they showed is taken for all."""
+        """The plan for this many rows, scaled up from those that were checked."""
         share = rows / max(1, self._rows)
         return PlannedPair(
             self._prepared.dataset,

@@ -1,4 +1,4 @@
-"""One run of a config, from the plan to the scores. Started again, it goes on where it was."""
+"""One run of a config, from the plan to the scores. Started again, it resumes."""
 
 from __future__ import annotations
 

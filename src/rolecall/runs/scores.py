@@ -49,9 +49,9 @@ class Scores:
             opinions = await self.scorer.ask_judge(scorable) if ask else {}
             scored = await self._score(scorable, opinions)
         except (ScoringError, MissingExtraError) as error:
-            return _unscored(results, self.scorer, error)
+            return _report_unscored(results, self.scorer, error)
         marked = [
-            replace(_marked(result, verdict), judged=_describe_opinions(opinions.get(result.row, ())))
+            replace(_mark_result(result, verdict), judged=_describe_opinions(opinions.get(result.row, ())))
             for result, verdict in zip(results, scored.verdicts, strict=True)
         ]
         return marked, scored.scorecard(results[0].dataset, results[0].model)
@@ -114,7 +114,7 @@ def _scorable(result: Result, values: Row) -> Scorable:
     return Scorable(result.row, outcome, result.prediction, result.gold, values, result.cluster, result.details)
 
 
-def _marked(result: Result, verdict: Verdict) -> Result:
+def _mark_result(result: Result, verdict: Verdict) -> Result:
     read = verdict.outcome in ('ok', 'unparsed')
     nothing = _NO_ANSWER if verdict.outcome == 'unparsed' else ''
     return replace(
@@ -127,9 +127,11 @@ def _marked(result: Result, verdict: Verdict) -> Result:
     )
 
 
-def _unscored(results: Sequence[Result], scorer: DatasetScorer, error: RolecallError) -> tuple[list[Result], Scorecard]:
+def _report_unscored(
+    results: Sequence[Result], scorer: DatasetScorer, error: RolecallError
+) -> tuple[list[Result], Scorecard]:
     """The results without scores, and the scorecard that says why."""
-    plain = [_marked(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in results]
+    plain = [_mark_result(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in results]
     first = plain[0]
     return plain, Scorecard(
         dataset=first.dataset,

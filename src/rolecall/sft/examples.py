@@ -42,7 +42,7 @@ class UntrainableError(RenderError):
     """A row whose training text would differ from inference. `reason` is the same for all rows with the same cause."""
 
     def __init__(self, reason: str, detail: str = '') -> None:
-        super().__init__(f'{reason}{f": {detail}" if detail else ""}.')
+        super().__init__(f'{reason}: {detail}'.removesuffix('.') + '.' if detail else f'{reason}.')
         self.reason = reason
 
 

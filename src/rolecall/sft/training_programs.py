@@ -272,10 +272,10 @@ def _with_speaker(item: Item) -> Item:
         return item
     role = item.role
 
-    def spoken(origin: Origin) -> Origin:
+    def mark_spoken(origin: Origin) -> Origin:
         return replace(origin, role=role)
 
-    words: Pieces = relabel(item.content, spoken)
+    words: Pieces = relabel(item.content, mark_spoken)
     return replace(item, content=words)
 
 

@@ -170,7 +170,7 @@ class PlainProgress(QuietProgress):
         """Show every pair now and then, also while no row finishes."""
         while not self._ended.wait(self._every):
             for key, pair in tuple(self._pairs.items()):
-                with suppress(OSError, ValueError):  # the stream is closed; the run goes on
+                with suppress(OSError, ValueError):  # the stream is closed; the run continues
                     self._show(key, pair)
 
     def _show(self, key: tuple[str, str], pair: PairProgress) -> None:

@@ -14,7 +14,7 @@ from rolecall.models.openai.entry import OpenAISettings, read_openai_entry
 from rolecall.models.openai.wire import write_messages
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
-from rolecall.pairs.sampling import sampling_of, stated
+from rolecall.pairs.sampling import find_option, sampling_of
 from rolecall.pairs.tasks import Task
 from rolecall.redaction import Redactor, find_secrets
 from rolecall.render.spans import Request
@@ -112,7 +112,7 @@ def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenA
     model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), model_entry.abbr)
     options = sampling.as_dict()
     lengths = {new: options.pop(old) for old, new in _LENGTHS.items() if old in options}
-    passed_on = {name: value for name in _PASSED_ON if (value := stated(name, entry)) is not None}
+    passed_on = {name: value for name in _PASSED_ON if (value := find_option(name, entry)) is not None}
     return {'model': model, **lengths, **passed_on, **options}, None
 
 

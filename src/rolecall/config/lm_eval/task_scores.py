@@ -95,7 +95,7 @@ class TaskScores:
                 return self._of_reply(doc, results[0])
 
     def aggregate(self, name: str, items: Items) -> Any:
-        """The number of a metric over all rows. One that nobody declared is averaged."""
+        """The number of a metric over all rows. Undeclared metrics are averaged."""
         declared = self.metrics.get(name)
         return declared.aggregate(items) if declared else _mean(items)
 

@@ -51,7 +51,7 @@ def collect_rules(named: Iterable[object] = (), *, where: str = 'lint.rules') ->
 def _guard(rule: Rule) -> Rule:
     """The rule of a user, whose exceptions are problems that name it."""
 
-    def guarded(find: Callable[..., Iterator[Hit]] | None) -> Callable[..., Iterator[Hit]] | None:
+    def guard_rule(find: Callable[..., Iterator[Hit]] | None) -> Callable[..., Iterator[Hit]] | None:
         def found(*arguments: Any) -> Iterator[Hit]:
             try:
                 with user_code(f'the lint rule {rule.name!r}', where='lint.rules'):
@@ -61,4 +61,4 @@ def _guard(rule: Rule) -> Rule:
 
         return None if find is None else found
 
-    return replace(rule, once=guarded(rule.once), each=guarded(rule.each), after=guarded(rule.after))
+    return replace(rule, once=guard_rule(rule.once), each=guard_rule(rule.each), after=guard_rule(rule.after))

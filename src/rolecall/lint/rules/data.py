@@ -19,7 +19,7 @@ def looks_like_field(subject: Subject, asked: Asked) -> Iterator[Hit]:
     for span in _values(asked):
         for found in _FIELD.finditer(span.text) if '{' in span.text else ():
             if found[1] in asked.values:
-                yield _hit(span, found[0], 'reads like a field of the template')
+                yield _make_hit(span, found[0], 'reads like a field of the template')
 
 
 def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -27,7 +27,7 @@ def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
     for span in _values(asked) if subject.marks else ():
         for mark in subject.marks:
             if mark in span.text:
-                yield _hit(span, mark, "is the template's own token")
+                yield _make_hit(span, mark, "is the template's own token")
 
 
 def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -38,7 +38,7 @@ def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
         if any(first in span.text for first in firsts):
             for token in known:
                 if token in span.text:
-                    yield _hit(span, token, 'is a control token of the model')
+                    yield _make_hit(span, token, 'is a control token of the model')
 
 
 def _values(asked: Asked) -> Iterator[Span]:
@@ -51,7 +51,7 @@ def _values(asked: Asked) -> Iterator[Span]:
                 yield span
 
 
-def _hit(span: Span, token: str, what: str) -> Hit:
+def _make_hit(span: Span, token: str, what: str) -> Hit:
     return Hit(
         f"column '{span.origin.name}' holds {token!r}, which {what}.",
         about=f'{span.origin.name} {token}',

@@ -36,7 +36,7 @@ def missing_output_column(subject: Subject, looked: Looked) -> Iterator[Hit]:
         return
     near = nearest_name(column, looked.columns)
     yield Hit(
-        f'output_column {column!r} is no column of the rows, so nothing is hidden from the model. '
+        f'the rows have no column {column!r} (output_column), so nothing is hidden from the model. '
         f'The rows have: {", ".join(map(str, looked.columns))}.',
         remedy=f'Did you mean {near!r}?' if near else '',
     )

@@ -11,7 +11,7 @@ from rolecall.render.arrange import Note
 __all__ = ['SENDING_RULES']
 
 
-def _noted(fits: Callable[[Note], bool]) -> Callable[[Subject, Asked], Iterator[Hit]]:
+def _report_notes(fits: Callable[[Note], bool]) -> Callable[[Subject, Asked], Iterator[Hit]]:
     """A rule that reports certain notes of the renderer."""
 
     def check(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -58,7 +58,7 @@ SENDING_RULES = (
         description='The model has no such role, so a speech is given to its fallback role.',
         remedy='Add the role to the meta template (reserved_roles), if the model knows it.',
         levels=('pair',),
-        each=_noted(lambda note: note.kind == 'fallback'),
+        each=_report_notes(lambda note: note.kind == 'fallback'),
     ),
     Rule(
         name='text-not-sent',
@@ -66,7 +66,7 @@ SENDING_RULES = (
         description='Words of the dataset do not reach the model.',
         remedy='Put them before the place where the model answers.',
         levels=('pair',),
-        each=_noted(lambda note: note.kind == 'not_sent' and not _is_answer_start(note)),
+        each=_report_notes(lambda note: note.kind == 'not_sent' and not _is_answer_start(note)),
     ),
     Rule(
         name='answer-start-not-sent',
@@ -74,7 +74,7 @@ SENDING_RULES = (
         description='The dataset begins the answer for the model ("Answer: "), and these words are not sent.',
         remedy='Set prefill=True on the inferencer if the model can go on from there, or move the words up.',
         levels=('pair',),
-        each=_noted(_is_answer_start),
+        each=_report_notes(_is_answer_start),
     ),
     Rule(
         name='text-moved',
@@ -82,7 +82,7 @@ SENDING_RULES = (
         description='Words that no role speaks are put into the message of a neighbour, because messages need a role.',
         remedy="Give them a role: dict(role='SYSTEM', fallback_role='HUMAN', prompt=…).",
         levels=('pair',),
-        each=_noted(lambda note: note.kind == 'moved'),
+        each=_report_notes(lambda note: note.kind == 'moved'),
     ),
     Rule(
         name='speeches-merged',
@@ -90,7 +90,7 @@ SENDING_RULES = (
         description='Neighbouring speeches of one role are joined into one message.',
         remedy='Let the roles alternate, if the model should see them apart.',
         levels=('pair',),
-        each=_noted(lambda note: note.kind == 'merged'),
+        each=_report_notes(lambda note: note.kind == 'merged'),
     ),
     Rule(
         name='dated-chat-template',

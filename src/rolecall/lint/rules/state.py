@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Looked, Subject
-from rolecall.lint.text_matching import worded
+from rolecall.lint.text_matching import text_or_none
 
 __all__ = ['STATE_RULES']
 
@@ -33,7 +33,7 @@ def failing_retriever(subject: Subject, looked: Looked) -> Iterator[Hit]:
 def failing_rows(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Rows that cannot become a prompt."""
     if asked.failed:
-        values = {name: worded(value) for name, value in asked.values.items()}
+        values = {name: text_or_none(value) for name, value in asked.values.items()}
         yield Hit(asked.failed, example=excerpt(str(values)) if values else '')
 
 

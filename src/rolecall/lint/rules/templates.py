@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
-from rolecall.lint.text_matching import nearest_name, worded
+from rolecall.lint.text_matching import nearest_name, text_or_none
 from rolecall.render.spans import Span
 
 __all__ = ['WORDING_RULES']
@@ -21,7 +21,7 @@ _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'r
 def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Fields that stand in the prompt as written."""
     for prompt in asked.spoken:
-        for before, span in _unfilled(prompt.spans):
+        for before, span in _find_unfilled(prompt.spans):
             shot = span.origin.shot
             near = nearest_name(span.origin.name, asked.values if shot is None else asked.shots[shot])
             if not span.text:
@@ -52,7 +52,7 @@ def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
                     example=excerpt(prompt.text),
                     remedy='Shorten the template, or give the judge a longer max_seq_len.',
                 )
-        for before, span in _unfilled(prompt.spans):
+        for before, span in _find_unfilled(prompt.spans):
             near = nearest_name(span.origin.name, known)
             if span.text and _is_meant_as_field(span.origin.name, before, near):
                 yield Hit(
@@ -69,7 +69,7 @@ def missing_judge(subject: Subject) -> Iterator[Hit]:
         yield Hit(subject.judge_missing)
 
 
-def _unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
+def _find_unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
     """Each unfilled field with the words before it. In `\\frac{a}{b}`, `{b}` comes after the same words as `{a}`."""
     before = ''
     last_was_unfilled = False
@@ -98,7 +98,7 @@ def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 continue
             value = row[column]
             for one in value if turns and isinstance(value, (list, tuple)) else (value,):
-                if (said := _odd(one)) is None or (text := worded(one)) is None:
+                if (said := _odd(one)) is None or (text := text_or_none(one)) is None:
                     continue
                 yield Hit(
                     f"column '{column}' is filled in with {said}.",
@@ -149,7 +149,7 @@ def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 
 def _has_words(spans: Sequence[Span]) -> bool:
-    """Whether somebody says something; a chat template's own words count only if it cannot be told what they are."""
+    """Whether any role says something; a chat template's own text counts only if its origin is unknown."""
     if len(spans) == 1 and spans[0].origin.kind == 'chat_template':
         return True
     return any(span.origin.kind in _DATASET_WORDS and str(span.text).strip() for span in spans)
@@ -176,7 +176,7 @@ WORDING_RULES = (
     Rule(
         name='unfilled-field',
         severity='warning',
-        description='A {field} of the template is no column of the row, so it is sent as written.',
+        description='The row has no column for a {field} of the template, so the field is sent as written.',
         remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
         levels=('dataset',),
         each=unfilled_fields,

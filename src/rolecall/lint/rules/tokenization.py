@@ -88,7 +88,7 @@ def label_boundaries(subject: Subject, asked: Asked) -> Iterator[Hit]:
         return
     yield from _identical(asked.sent)
     texts = ['\0'.join(prompt.sent_texts) for prompt in asked.sent]
-    contexts = [_context(prompt) for prompt in asked.sent]
+    contexts = [_find_context(prompt) for prompt in asked.sent]
     marked = [context for context in contexts if context is not None]
     if len(marked) == len(texts) and len(set(marked)) > 1:
         here = len(_shared_start(marked))
@@ -116,7 +116,7 @@ def _identical(prompts: Sequence[Prompt]) -> Iterator[Hit]:
             )
 
 
-def _context(prompt: Prompt) -> str | None:
+def _find_context(prompt: Prompt) -> str | None:
     """What stands before the label; None if the prompt does not say where that is."""
     texts: list[str] = []
     for span in prompt.spans:
@@ -192,7 +192,7 @@ TOKEN_RULES = (
     Rule(
         name='tokens-not-checked',
         severity='info',
-        description='There is no tokenizer at hand for a model, so the rules about tokens were skipped.',
+        description='No tokenizer was found for a model, so the rules about tokens were skipped.',
         remedy='Give the entry a path or tokenizer_path to a folder with the tokenizer.',
         levels=('model',),
         once=skipped_rules,

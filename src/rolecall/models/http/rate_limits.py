@@ -25,7 +25,7 @@ _LONGEST = 24
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """So many left of so many, and seconds until all of them are available again."""
+    """How many are left of a limit, and the seconds until it is full again."""
 
     limit: float | None
     remaining: float

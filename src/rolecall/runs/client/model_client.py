@@ -182,7 +182,7 @@ class ConcurrentClient(_RetryingClient):
             self._last_failure = str(error)
             raise
         finally:
-            for unit, said in _announced(self.model).items():
+            for unit, said in _read_announced_limits(self.model).items():
                 limiter.announce(unit, said)
             limiter.release(
                 permit,
@@ -409,7 +409,7 @@ def _outcome_of(error: ModelError) -> CallOutcome:
     return 'refused' if is_overload(error) and error.status in _REFUSALS else 'trouble'
 
 
-def _announced(model: Model) -> Mapping[Unit, RateLimit]:
+def _read_announced_limits(model: Model) -> Mapping[Unit, RateLimit]:
     """The rate limits that a server announced with its last answer."""
     said: Mapping[Unit, RateLimit] = getattr(model, 'rate_limits', {})
     return said

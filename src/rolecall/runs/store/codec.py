@@ -139,7 +139,7 @@ def read_reply(text: str) -> Reply:
 
 
 def as_stored(scored: Scored) -> Scored:
-    """The scores as precise as they are stored, so that a run that goes on equals one that never stopped."""
+    """The scores as precise as they are stored, so that a resumed run equals one that never stopped."""
     numbers = [0.0 if value is None else value for value in scored.logprobs]
     single = struct.unpack(f'<{len(numbers)}f', struct.pack(f'<{len(numbers)}f', *numbers))
     logprobs = tuple(None if was is None else now for was, now in zip(scored.logprobs, single, strict=True))
@@ -194,7 +194,7 @@ def unpack_request(packed: str | bytes) -> Any:
 
 
 def _inflate(packed: bytes) -> bytes:
-    """Decompress, up to a bound: a few kilobytes of somebody else's file can stand for gigabytes."""
+    """Decompress, up to a bound: a few kilobytes of an untrusted file can stand for gigabytes."""
     decompressor = zlib.decompressobj()
     data = decompressor.decompress(packed, _MOST_INFLATED)
     if not decompressor.eof:

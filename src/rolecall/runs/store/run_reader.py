@@ -89,7 +89,7 @@ class RunReader:
     @property
     def created(self) -> str:
         """When the run was first started."""
-        found = self._one('SELECT started FROM starts ORDER BY id LIMIT 1')
+        found = self._fetch_one('SELECT started FROM starts ORDER BY id LIMIT 1')
         return str(found[0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ class RunReader:
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
         query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._one(query, (dataset, model, row))
+        found = self._fetch_one(query, (dataset, model, row))
         return self._decode(found) if found else None
 
     def outcomes(self, dataset: str, model: str) -> dict[int, str]:
@@ -178,15 +178,15 @@ class RunReader:
     @property
     def anything(self) -> bool:
         """Whether any request is finished."""
-        return self._one('SELECT 1 FROM requests LIMIT 1') is not None
+        return self._fetch_one('SELECT 1 FROM requests LIMIT 1') is not None
 
     def knows(self, fingerprint: str) -> bool:
         """Whether a request is finished."""
-        return self._one('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)) is not None
+        return self._fetch_one('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)) is not None
 
     def failed(self, fingerprint: str) -> bool:
         """Whether a request is finished, and failed."""
-        found = self._one('SELECT kind FROM requests WHERE fingerprint = ?', (fingerprint,))
+        found = self._fetch_one('SELECT kind FROM requests WHERE fingerprint = ?', (fingerprint,))
         return found is not None and found[0] == 'failure'
 
     def fingerprints(self) -> set[str]:
@@ -213,11 +213,11 @@ class RunReader:
 
     def manifest(self) -> Mapping[str, Any]:
         """How the run was last started: versions, models, datasets, templates."""
-        return self._last('manifest')
+        return self._read_last('manifest')
 
     def config(self) -> Mapping[str, Any]:
         """The config of the last start, without keys."""
-        return self._last('config')
+        return self._read_last('config')
 
     def integrity_problems(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
@@ -291,8 +291,8 @@ class RunReader:
             return None
         return found if found is not None and self._is_whole(found, 'request', f'request {fingerprint}') else None
 
-    def _last(self, column: str) -> Mapping[str, Any]:
-        found = self._one(f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1')
+    def _read_last(self, column: str) -> Mapping[str, Any]:
+        found = self._fetch_one(f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1')
         try:
             read = json.loads(found[0]) if found else {}
         except (ValueError, TypeError, RecursionError) as error:
@@ -309,7 +309,7 @@ class RunReader:
                 f'`rolecall doctor {self.directory} --repair NEW` saves what is whole.'
             ) from error
 
-    def _one(self, query: str, values: Sequence[Any] = ()) -> Any:
+    def _fetch_one(self, query: str, values: Sequence[Any] = ()) -> Any:
         return next(self._all(query, values), None)
 
 

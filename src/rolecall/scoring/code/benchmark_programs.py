@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.datasets.rows import list_names
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import extraction
-from rolecall.scoring.code.execution import Case, Program
+from rolecall.scoring.code.execution import Case, CodeProgram
 from rolecall.scoring.metrics.metric import Answer
 
 __all__: list[str] = []
@@ -55,19 +55,19 @@ for _given in _inputs:
 """
 
 
-def humaneval(answer: Answer) -> Program:
+def humaneval(answer: Answer) -> CodeProgram:
     """The prompt, the completion, the row's test, and the call of its check."""
     prompt, test, entry_point = (need(answer, column) for column in ('prompt', 'test', 'entry_point'))
-    return Program(f'{prompt}{answer.prediction}\n{test}\ncheck({entry_point})')
+    return CodeProgram(f'{prompt}{answer.prediction}\n{test}\ncheck({entry_point})')
 
 
-def humaneval_plus(answer: Answer) -> Program:
+def humaneval_plus(answer: Answer) -> CodeProgram:
     """HumanEval+ in either published form: tests as code, or inputs on which the canonical solution is right."""
     inputs = [*(answer.values.get('base_input') or ()), *(answer.values.get('plus_input') or ())]
     if not inputs:
         return humaneval(answer)
     prompt, solution, entry_point = (need(answer, column) for column in ('prompt', 'canonical_solution', 'entry_point'))
-    return Program(
+    return CodeProgram(
         '_candidate, _reference = {}, {}\n'
         f'exec({prompt + str(answer.prediction)!r}, _candidate)\n'
         f'exec({prompt + solution!r}, _reference)\n'
@@ -76,10 +76,10 @@ def humaneval_plus(answer: Answer) -> Program:
     )
 
 
-def mbpp(answer: Answer) -> Program:
+def mbpp(answer: Answer) -> CodeProgram:
     """The program and the row's assertions. The gold answer is their text, a list of them, or a mapping with them."""
     code = extraction.mbpp_program(str(answer.prediction))
-    return Program(f'{code}\n{_assertions(answer)}')
+    return CodeProgram(f'{code}\n{_assertions(answer)}')
 
 
 def _assertions(answer: Answer) -> str:
@@ -97,25 +97,25 @@ def _assertions(answer: Answer) -> str:
     return f'{setup}\n{text}'
 
 
-def with_test_code(answer: Answer) -> Program:
+def with_test_code(answer: Answer) -> CodeProgram:
     """The reply's block and the row's `test_code` (HumanEval Pro, MBPP Pro)."""
-    return Program(f'{extraction.fenced_block(str(answer.prediction))}\n{need(answer, "test_code")}')
+    return CodeProgram(f'{extraction.fenced_block(str(answer.prediction))}\n{need(answer, "test_code")}')
 
 
-def multipl_e(answer: Answer) -> Program:
+def multipl_e(answer: Answer) -> CodeProgram:
     """MultiPL-E in Python: the prompt, the completion up to a stop token, the row's tests."""
     _only_python(answer.values.get('language', 'py'))
     prompt = need(answer, 'prompt')
     code = extraction.body_of_function(str(answer.prediction), prompt)
     for stop in answer.values.get('stop_tokens') or ():
         code = code.split(stop)[0]
-    return Program(f'{prompt}{code}\n{need(answer, "tests")}')
+    return CodeProgram(f'{prompt}{code}\n{need(answer, "tests")}')
 
 
-def humaneval_x(answer: Answer) -> Program:
+def humaneval_x(answer: Answer) -> CodeProgram:
     """HumanEval-X in Python: the prompt, the function's body, the row's test."""
     prompt = need(answer, 'prompt')
-    return Program(f'{prompt}{extraction.body_of_function(str(answer.prediction), prompt)}\n{need(answer, "test")}')
+    return CodeProgram(f'{prompt}{extraction.body_of_function(str(answer.prediction), prompt)}\n{need(answer, "test")}')
 
 
 def _only_python(language: object) -> None:
@@ -123,39 +123,39 @@ def _only_python(language: object) -> None:
         raise ScoringError(f'only Python programs are run here; this row is {language!r}.')
 
 
-def bigcodebench(answer: Answer, *, eval_type: str) -> Program:
+def bigcodebench(answer: Answer, *, eval_type: str) -> CodeProgram:
     """The program and the row's unittest; what is completed starts with the prompt."""
     code = extraction.longest_program(str(answer.prediction))
     if eval_type == 'complete':
         code = f'{need(answer, "complete_prompt")}{answer.prediction}'
     calibrated = f'{need(answer, "code_prompt")}\n    pass\n' if answer.values.get('code_prompt') else ''
-    return Program(f'{calibrated}{code}\n{need(answer, "test")}\n{_UNITTEST}', module='__test__')
+    return CodeProgram(f'{calibrated}{code}\n{need(answer, "test")}\n{_UNITTEST}', module='__test__')
 
 
-def ds1000(answer: Answer) -> Program:
+def ds1000(answer: Answer) -> CodeProgram:
     """The row's code context, which tests the solution it is given."""
     context = need(answer, 'code_context')
     checks = ['test_execution(_solution)', *(['test_string(_solution)'] if 'def test_string' in context else [])]
-    return Program(f'{context}\n_solution = {str(answer.prediction)!r}\n' + '\n'.join(checks))
+    return CodeProgram(f'{context}\n_solution = {str(answer.prediction)!r}\n' + '\n'.join(checks))
 
 
-def leetcode(answer: Answer) -> Program:
+def leetcode(answer: Answer) -> CodeProgram:
     """The program after the usual imports, and the row's assertions."""
-    return Program(f'{_CONTEST_IMPORTS}{extraction.mbpp_program(str(answer.prediction))}\n{_assertions(answer)}')
+    return CodeProgram(f'{_CONTEST_IMPORTS}{extraction.mbpp_program(str(answer.prediction))}\n{_assertions(answer)}')
 
 
-def code_generation(answer: Answer, *, extractor: str) -> Program:
+def code_generation(answer: Answer, *, extractor: str) -> CodeProgram:
     """LiveCodeBench: a function called with each test's arguments, or a script fed each test's input."""
     extract = extraction.last_fenced_lines if extractor == 'v2' else extraction.first_fenced_lines
     return _contest_program(extract(str(answer.prediction)), _parse(need(answer, 'evaluation_sample')), lines=True)
 
 
-def contest(answer: Answer) -> Program:
+def contest(answer: Answer) -> CodeProgram:
     """APPS and TACO: as in the row's `input_output`."""
     return _contest_program(extraction.fenced_block(str(answer.prediction)), _parse(need(answer, 'input_output')))
 
 
-def _contest_program(code: str, sample: Mapping[str, Any], *, lines: bool = False) -> Program:
+def _contest_program(code: str, sample: Mapping[str, Any], *, lines: bool = False) -> CodeProgram:
     """`lines` says that the arguments of a call are one text, a JSON value on each line."""
     function = sample.get('fn_name') or ''
     source = f'{_CONTEST_IMPORTS}{code}'
@@ -164,11 +164,11 @@ def _contest_program(code: str, sample: Mapping[str, Any], *, lines: bool = Fals
         raise ScoringError('found no tests: the row has no inputs and outputs.')
     if not function:
         tests = tuple(Case(_text(given), partial(prints_the_same, _text(right))) for given, right in pairs)
-        return Program(source, 'stdio', tests)
+        return CodeProgram(source, 'stdio', tests)
     arguments = [[json.loads(line) for line in given.split('\n')] if lines else given for given, _ in pairs]
     golds = [json.loads(right) if lines else right for _, right in pairs]
     tests = tuple(Case(given, partial(returns_the_same, gold)) for given, gold in zip(arguments, golds, strict=True))
-    return Program(source, 'call', tests, function)
+    return CodeProgram(source, 'call', tests, function)
 
 
 def _text(value: Any) -> str:
@@ -202,22 +202,22 @@ def returns_the_same(gold: Any, returned: Any) -> bool:
     return bool(returned == gold) or (isinstance(gold, list) and len(gold) == 1 and bool(returned == gold[0]))
 
 
-def code_execution(answer: Answer) -> Program:
-    """LiveCodeBench: the value that a reply predicts a call to have. Repeating the call is no prediction."""
+def code_execution(answer: Answer) -> CodeProgram:
+    """LiveCodeBench: the value that a reply predicts a call to have. Repeating the call does not count."""
     sample = _parse(answer.gold if answer.gold is not None else need(answer, 'evaluation_sample'))
     predicted = extraction.extract_execution_result(str(answer.prediction))
     if not predicted or str(sample['input']) in predicted:
-        return Program('raise AssertionError("no value was predicted")')
-    return Program(f'{_CONTEST_IMPORTS}{sample["code"]}\nassert ({sample["output"]}) == ({predicted})')
+        return CodeProgram('raise AssertionError("no value was predicted")')
+    return CodeProgram(f'{_CONTEST_IMPORTS}{sample["code"]}\nassert ({sample["output"]}) == ({predicted})')
 
 
-def output_prediction(answer: Answer) -> Program:
+def output_prediction(answer: Answer) -> CodeProgram:
     """LiveCodeBench: the output that a reply predicts a test to have."""
     sample = _parse(answer.gold if answer.gold is not None else need(answer, 'evaluation_sample'))
     predicted = extraction.extract_assertion(str(answer.prediction))
     if not predicted:
-        return Program('raise AssertionError("no output was predicted")')
-    return Program(f'import json\nassert json.loads({str(sample["output"])!r}) == ({predicted})')
+        return CodeProgram('raise AssertionError("no output was predicted")')
+    return CodeProgram(f'import json\nassert json.loads({str(sample["output"])!r}) == ({predicted})')
 
 
 def need(answer: Answer, column: str) -> str:

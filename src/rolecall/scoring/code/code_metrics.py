@@ -14,8 +14,8 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import benchmark_programs, report_progress
-from rolecall.scoring.code.execution import Execution, Program, choose_sandbox, run_programs
-from rolecall.scoring.code.sandbox import Limits, Sandbox, SandboxError
+from rolecall.scoring.code.execution import CodeProgram, Execution, choose_sandbox, run_programs
+from rolecall.scoring.code.sandbox import Sandbox, SandboxError, SandboxLimits
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
 __all__: list[str] = []
@@ -25,7 +25,7 @@ _OPTIONS = ('memory', 'workers', 'sandbox')
 
 
 def _code_metric(
-    make: Callable[[Answer], Program],
+    make: Callable[[Answer], CodeProgram],
     *,
     problem: Callable[[Answer], str | None],
     k: int | Sequence[int] = (),
@@ -65,7 +65,9 @@ def _code_metric(
     )
 
 
-def _run(programs: Sequence[Program], sandbox: Sandbox, limits: Limits, workers: int | None) -> list[Execution]:
+def _run(
+    programs: Sequence[CodeProgram], sandbox: Sandbox, limits: SandboxLimits, workers: int | None
+) -> list[Execution]:
     try:
         return run_programs(programs, sandbox=sandbox, limits=limits, workers=workers, progress=report_progress.get())
     except SandboxError as error:
@@ -81,7 +83,7 @@ def _share_of_outcomes(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, floa
     return {outcome: count / len(rows) for outcome, count in counts.items() if outcome != 'passed'}
 
 
-def _limits(timeout: float, memory: int, workers: int | None) -> Limits:
+def _limits(timeout: float, memory: int, workers: int | None) -> SandboxLimits:
     given = {'timeout': timeout, 'memory': memory, 'workers': 1 if workers is None else workers}
     problems = [
         Problem(name, f'must be a number above 0, got {value!r}.')
@@ -90,7 +92,7 @@ def _limits(timeout: float, memory: int, workers: int | None) -> Limits:
     ]
     if problems:
         raise ConfigError(problems)
-    return Limits(seconds=float(timeout), memory=int(memory))
+    return SandboxLimits(seconds=float(timeout), memory=int(memory))
 
 
 def _same_problem(*columns: str) -> Callable[[Answer], str | None]:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.scoring.code.sandbox import SANDBOXES, Confined, Limits, Sandbox, SandboxError
+from rolecall.scoring.code.sandbox import SANDBOXES, Confined, Sandbox, SandboxError, SandboxLimits
 
-__all__ = ['Case', 'Execution', 'Outcome', 'Program', 'choose_sandbox', 'run_program', 'run_programs']
+__all__ = ['Case', 'CodeProgram', 'Execution', 'Outcome', 'choose_sandbox', 'run_program', 'run_programs']
 
 Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
 Progress = Callable[[int, int], None]
@@ -42,7 +42,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CodeProgram:
     """Source to run, and how it is tested.
 
     `check`: the source holds its own assertions. `stdio`: it is a script that reads a test's text and prints.
@@ -70,15 +70,15 @@ class Execution:
 
 
 def run_programs(
-    programs: Sequence[Program],
+    programs: Sequence[CodeProgram],
     *,
     sandbox: Sandbox,
-    limits: Limits | None = None,
+    limits: SandboxLimits | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Execution]:
     """Run all programs, `workers` at once, and report how many are done."""
-    limits = limits or Limits()
+    limits = limits or SandboxLimits()
     done: dict[int, Execution] = {}
     with ThreadPoolExecutor(workers or min(16, os.cpu_count() or 1), 'rolecall-code') as pool:
         waiting = {pool.submit(run_program, program, sandbox, limits): at for at, program in enumerate(programs)}
@@ -93,7 +93,7 @@ def run_programs(
     return [done[at] for at in range(len(programs))]
 
 
-def run_program(program: Program, sandbox: Sandbox, limits: Limits) -> Execution:
+def run_program(program: CodeProgram, sandbox: Sandbox, limits: SandboxLimits) -> Execution:
     """Run one program in a fresh confined process with an empty folder, which is deleted afterwards."""
     with _empty_folder() as folder:
         started = time.monotonic()
@@ -116,7 +116,7 @@ class _EndedError(Exception):
 class _Session:
     """The conversation with one confined process. Nothing that the process does can make it wait for ever."""
 
-    def __init__(self, process: Confined, folder: Path, limits: Limits) -> None:
+    def __init__(self, process: Confined, folder: Path, limits: SandboxLimits) -> None:
         self._process = process
         self._folder = folder
         self._limits = limits
@@ -127,7 +127,7 @@ class _Session:
         os.set_blocking(process.commands.fileno(), False)
         os.set_blocking(process.reports.fileno(), False)
 
-    def run(self, program: Program) -> tuple[Outcome, str]:
+    def run(self, program: CodeProgram) -> tuple[Outcome, str]:
         limits = self._limits
         task = {
             'key': self._key.decode(),
@@ -303,19 +303,19 @@ def choose_sandbox(name: str | None = None, *, where: str = 'evaluator') -> Sand
 @cache
 def _try_to_escape(name: str) -> str:
     """Why this sandbox cannot be trusted here; nothing if a probe runs and does not get out."""
-    limits = Limits(seconds=10)
+    limits = SandboxLimits(seconds=10)
     with tempfile.NamedTemporaryFile(prefix='rolecall-secret-') as outside:
         outside.write(b'secret')
         outside.flush()
         try:
-            if not (well := run_program(Program('assert sum(range(9)) == 36'), SANDBOXES[name], limits)).passed:
+            if not (well := run_program(CodeProgram('assert sum(range(9)) == 36'), SANDBOXES[name], limits)).passed:
                 return f'{name} cannot run a program: {well.outcome} {well.detail}'.rstrip()
             for attempt in (
                 f'open({outside.name!r}).read()',
                 f'open({outside.name!r}, "w").write("x")',
                 'import os; os.fork() or os._exit(0)',
             ):
-                if run_program(Program(attempt), SANDBOXES[name], limits).passed:
+                if run_program(CodeProgram(attempt), SANDBOXES[name], limits).passed:
                     return f'{name} does not confine programs here'
         except SandboxError as error:
             return str(error)

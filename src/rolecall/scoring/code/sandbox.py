@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-__all__ = ['SANDBOXES', 'Confined', 'Limits', 'Sandbox', 'SandboxError']
+__all__ = ['SANDBOXES', 'Confined', 'Sandbox', 'SandboxError', 'SandboxLimits']
 
 _DRIVER = (Path(__file__).parent / 'driver.py').read_text('utf-8')
 _LIBRARIES = (
@@ -38,7 +38,7 @@ class SandboxError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What one program may use. Times are in seconds, sizes in MB."""
 
     seconds: float = 3.0
@@ -81,7 +81,7 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, folder: Path, limits: Limits) -> Confined: ...
+    def start(self, folder: Path, limits: SandboxLimits) -> Confined: ...
 
 
 def _interpreter() -> list[str]:
@@ -133,7 +133,7 @@ class SandlockSandbox:
 
     name: str = 'sandlock'
 
-    def start(self, folder: Path, limits: Limits) -> Confined:
+    def start(self, folder: Path, limits: SandboxLimits) -> Confined:
         sandlock = self._module()
         policy = sandlock.Sandbox(
             fs_readable=[*_readable(), *(path for path in _DEVICES if os.path.exists(path))],
@@ -254,7 +254,7 @@ class BubblewrapSandbox:
 
     name: str = 'bubblewrap'
 
-    def start(self, folder: Path, limits: Limits) -> Confined:
+    def start(self, folder: Path, limits: SandboxLimits) -> Confined:
         bwrap = shutil.which('bwrap')
         if bwrap is None:
             raise SandboxError('bubblewrap is not installed (the program bwrap)')
@@ -282,7 +282,7 @@ class DockerSandbox:
 
     name: str = 'docker'
 
-    def start(self, folder: Path, limits: Limits) -> Confined:
+    def start(self, folder: Path, limits: SandboxLimits) -> Confined:
         docker = shutil.which('docker')
         if docker is None:
             raise SandboxError('docker is not installed')

@@ -45,7 +45,7 @@ def call_relevance(answer: Answer, category: str = '', is_fc_model: bool = True)
 
 
 def read_calls(reply: Any) -> list[Call] | None:
-    """The calls of a reply; None if it is no list of calls.
+    """The calls of a reply; None if it is not a list of calls.
 
     >>> read_calls('[{"f": "{\\\\"a\\\\": 1}"}]') == read_calls('[f(a=1)]') == [('f', {'a': 1})]
     True

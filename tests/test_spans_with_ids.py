@@ -1,4 +1,4 @@
-"""What spans and prefixes promise: spans join to the request, a prefix is the beginning of every request."""
+"""What spans promise: they join to the request, also where it has token ids."""
 
 from __future__ import annotations
 
@@ -63,30 +63,6 @@ def test_spans_join_to_the_request_before_it_is_encoded(meta: Any) -> None:
     assert encoded(trace.spans) == trace.request
 
 
-@pytest.mark.parametrize(
-    ('written', 'side', 'prefix'),
-    [
-        pytest.param(ROUND, TextRenderer(MetaTemplate.read(IDS)), [1, '<H>', 2], id='up to an id'),
-        pytest.param(ROUND, TextRenderer(MetaTemplate.read({**LM, 'begin': [1]})), [1], id='not into a text'),
-        pytest.param(ROUND, TextRenderer(MetaTemplate.read({'begin': [1, 'x']})), [1], id='ids around lines'),
-        pytest.param({'round': [human('a')]}, TextRenderer(MetaTemplate.read({'begin': [1]})), [1, 'a'], id='all'),
-        pytest.param({'begin': 'Solve', **ROUND}, TextRenderer(), 'Solve', id='a line that stands first'),
-        pytest.param(
-            {'round': [human('Q: {question}'), bot('{answer}')]}, TextRenderer(), 'Q: ', id='the start of a line'
-        ),
-        pytest.param(ROUND, TextRenderer(MetaTemplate.read({'begin': '[', 'end': ']'})), '[', id='lines that vary'),
-        pytest.param({'begin': ['{answer}', 'x'], **ROUND}, TextRenderer(), '', id='a line that may be empty'),
-    ],
-)
-def test_a_prefix_is_the_beginning_of_every_request(written: Any, side: Any, prefix: Any) -> None:
-    program = compile(PromptTemplate(written), side)
-    assert program.prefix == prefix
-    for question in ('', 'q', '\n'):
-        for answer in ('', 'a'):
-            request: Any = program({'question': question, 'answer': answer})
-            assert request[: len(prefix)] == prefix
-
-
 affixes = st.lists(st.sampled_from(['<', 'ab', '\n', 7, 8]), max_size=3)
 
 
@@ -108,14 +84,13 @@ def metas_with_ids(draw: st.DrawFn) -> MetaTemplate:
     st.lists(st.sampled_from(['', 'v', '\n', 'ab']), min_size=2, max_size=2),
     st.booleans(),
 )
-def test_prefixes_and_spans_hold_with_ids_too(
+def test_spans_join_to_the_request_with_ids_too(
     meta: MetaTemplate, said: list[str], values: list[str], tokenizer: bool
 ) -> None:
     speeches = [human(words) if i % 2 else bot(words) for i, words in enumerate(said)]
     row = dict(zip(('question', 'answer'), values, strict=True))
     program = compile(PromptTemplate({'round': speeches}), TextRenderer(meta, encode=codes if tokenizer else None))
     request: Any = program(row)
-    assert request[: len(program.prefix)] == program.prefix
     trace = program.trace(row)
     assert trace.request == request
     if isinstance(request, str) or not tokenizer:
