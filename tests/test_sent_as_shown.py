@@ -178,6 +178,7 @@ def test_what_a_server_receives_is_what_is_shown(
     dropped = [max(one.shots_dropped for one in shown if one.row == row.row) for row in rows]
     assert [row.shots_dropped for row in rows] == dropped
     assert summary.plan.pairs[0].too_long == sum('too_long' in kinds for kinds in notes) or not summary.plan.exact
+    assert summary.plan.pairs[0].unchecked == any('not_counted' in kinds for kinds in notes) or not summary.plan.exact
     if not at_hand:
         assert not any(dropped)
 

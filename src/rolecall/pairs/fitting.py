@@ -14,7 +14,7 @@ from rolecall.render.arrange import Note
 from rolecall.render.spans import Message, Request, Span
 from rolecall.strings import count_noun
 
-__all__ = ['Cut', 'CutSide', 'Labelled', 'Step', 'TokenBudget', 'common_length', 'fit']
+__all__ = ['Cut', 'CutSide', 'Labelled', 'Step', 'TokenBudget', 'cannot_exceed', 'common_length', 'fit']
 
 CutSide = Literal['left', 'middle', 'right']
 """Where a prompt that does not fit is cut, if the user asks for that."""
@@ -117,7 +117,10 @@ class Step:
         return {} if self.cut is None else {'truncated': self.cut.details}
 
 
-_NOT_COUNTED = 'not known here whether this fits ({}): no tokenizer of this model was found. It is sent as it is.'
+_NOT_COUNTED = (
+    'not known here whether this fits ({}): its tokens cannot be counted, because the tokenizer or chat template was '
+    'not found, or because of media in it. It is sent as it is.'
+)
 
 
 def fit(
@@ -145,7 +148,7 @@ def _count_longest(requests: Labelled, count: Count, budget: TokenBudget) -> int
     """The tokens of the longest request; 0 where none can be too long, None where they cannot be counted."""
     longest = 0
     for _, request in requests:
-        if _cannot_exceed(request, budget):
+        if cannot_exceed(request, budget):
             continue
         tokens = count(request)
         if tokens is None:
@@ -154,7 +157,7 @@ def _count_longest(requests: Labelled, count: Count, budget: TokenBudget) -> int
     return longest
 
 
-def _cannot_exceed(request: Request, budget: TokenBudget) -> bool:
+def cannot_exceed(request: Request, budget: TokenBudget) -> bool:
     """Whether the request is so short that it need not be counted: a token stands for at least one byte."""
     most = 4 * len(request) if isinstance(request, str) else sum(map(_most_tokens, request))
     return most + _AROUND_A_MESSAGE + budget.added <= (budget.tokens or 0)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rolecall.checking import Problems
+from rolecall.checking import Problems, is_whole
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.models.backends import CHAT_BY_DEFAULT, ModelKind, build_model, model_kind, with_default_path
 from rolecall.models.protocol import Model, ModelError
@@ -68,7 +68,7 @@ class ModelEntry:
                 return self.model.max_seq_len
             except _NOT_BUILT:
                 pass
-        return stated if isinstance(stated, int) and not isinstance(stated, bool) and stated > 0 else None
+        return stated if is_whole(stated, least=1) else None
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, by the model's own tokenizer and chat template; None if it is not at hand."""

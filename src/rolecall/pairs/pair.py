@@ -13,6 +13,7 @@ from itertools import tee
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from rolecall.checking import is_whole
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
@@ -271,7 +272,7 @@ def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudg
     stated, truncate = options.get('max_seq_len'), options.get('truncate')
     return model_entry.budget(
         reserved=None if weighs else sampling_of(options, model_entry.entry).max_out_len,
-        max_seq_len=stated if isinstance(stated, int) and stated > 0 else None,
+        max_seq_len=stated if is_whole(stated, least=1) else None,
         truncate=truncate if truncate in get_args(CutSide) else None,
     )
 

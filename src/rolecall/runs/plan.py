@@ -16,6 +16,7 @@ from rolecall.datasets.rows import count_skipped
 from rolecall.errors import RenderError
 from rolecall.inferencers.inferencer import Prediction
 from rolecall.models.protocol import Reply, Sampling, Scored
+from rolecall.pairs.fitting import cannot_exceed
 from rolecall.pairs.pair import stand_in_reply
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
@@ -52,6 +53,8 @@ class PlannedPair:
     """Malformed lines of the data that are passed over (`on_error='skip'`)."""
     to_judge: int = 0
     """Requests to a judge about the answers, at most; they stand in no other number."""
+    unchecked: bool = False
+    """Whether it is not known here that all requests fit the context."""
     exact: bool = True
 
     @property
@@ -110,6 +113,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
     yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
     if pair.input_tokens is not None:
         yield f'{pair.about}{count_noun(pair.input_tokens, "input token")}'
+    if pair.unchecked:
+        yield 'not known here whether they fit the context'
     if pair.shots_dropped:
         yield f'{pair.about}{count_noun(pair.shots_dropped, "example")} dropped to fit'
     if pair.too_long:
@@ -268,6 +273,7 @@ class _CountingClient:
         """Whether what is asked later depends on the replies."""
         self._row = self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
         self._countable = self._exact = True
+        self._unchecked = False
         self.said: list[str] = []
         self._made_up = False
 
@@ -312,9 +318,11 @@ class _CountingClient:
         self._sent.add(key)
         self._requests += 1
         self._cached += known
-        tokens = self._prepared.model.count(request) if self._countable else None
+        tokens = self._prepared.model_entry.count(request) if self._countable else None
         self._countable = tokens is not None
         self._tokens += tokens or 0
+        budget = self._prepared.pair.budget
+        self._unchecked |= tokens is None and budget.tokens is not None and not cannot_exceed(request, budget)
         return known
 
     def plan(self, rows: int) -> PlannedPair:
@@ -329,6 +337,7 @@ class _CountingClient:
             input_tokens=round(self._tokens * share) if self._countable else None,
             shots_dropped=round(self._dropped * share),
             too_long=round(self._too_long * share),
+            unchecked=self._unchecked,
             exact=self._exact and self._rows == rows,
         )
 

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any
 
+from rolecall.pairs.fitting import common_length
 from rolecall.pairs.pair import Preview
 from rolecall.render.spans import join_spans
 from rolecall.strings import printable
@@ -93,8 +94,8 @@ def _by_words(left: str, right: str) -> Runs:
 
 def _trim_common(left: str, right: str) -> Runs:
     """Two differing texts without their common start and end."""
-    start = min(_move_outside_token(text, _common_length(left, right)) for text in (left, right))
-    stop = _common_length(left[start:][::-1], right[start:][::-1])
+    start = min(_move_outside_token(text, common_length((left, right))) for text in (left, right))
+    stop = common_length((left[start:][::-1], right[start:][::-1]))
     stop = min(len(text) - _move_outside_token(text, len(text) - stop, after=True) for text in (left, right))
     middle = left[start : len(left) - stop], right[start : len(right) - stop]
     return [(left[:start], left[:start]), middle, (left[len(left) - stop :], right[len(right) - stop :])]
@@ -106,11 +107,6 @@ def _move_outside_token(text: str, at: int, *, after: bool = False) -> int:
         if found.start() < at < found.end():
             return found.end() if after else found.start()
     return at
-
-
-def _common_length(left: str, right: str) -> int:
-    """The length of the common start of two texts."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 def _rows(runs: Runs) -> Iterator[Change]:

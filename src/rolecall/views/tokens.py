@@ -87,7 +87,8 @@ class Counted:
     def _describe_budget(self, limit: int) -> str:
         less = f'{self.budget.max_seq_len:,} − {self.budget.reserved:,} = {limit:,} tokens'
         if self.counted is None:
-            return f"{less}: not known here whether it fits, because the model's own tokenizer was not found"
+            why = "the model's own tokenizer or chat template was not found, or there are media"
+            return f'{less}: not known here whether it fits ({why})'
         dropped = self.preview.shots_dropped if self.preview is not None else 0
         without = f' after {count_noun(dropped, "shot")} dropped' if dropped else ''
         if self.counted > limit:

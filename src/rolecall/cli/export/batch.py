@@ -73,7 +73,7 @@ _FITS = {
     'too_long': 'left out, because they do not fit the context',
     'shots_dropped': 'with fewer examples, to fit the context',
     'truncated': 'cut, to fit the context',
-    'not_counted': 'not checked against max_seq_len, because no tokenizer of the model was found',
+    'not_counted': 'not checked against max_seq_len, because tokens cannot be counted here',
 }
 
 
