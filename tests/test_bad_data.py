@@ -357,7 +357,7 @@ for _ in range(100_000):
     ids=['long number', 'long number in a list', 'circle', 'odd key', 'deep'],
 )
 def test_a_value_that_cannot_be_written_out_names_its_column(value: Any, what: str) -> None:
-    with pytest.raises(RenderError, match=rf'{what}.*Turn it into a string'):
+    with pytest.raises(RenderError, match=rf'{what}.*Convert it to a string'):
         text_of(value)
     with pytest.raises(RenderError, match=f"demo, row 0: column 'question': {what}"):
         requests([{'question': value, 'answer': ''}], template('{question}'))
@@ -372,7 +372,7 @@ def test_any_number_of_rows_may_be_asked_for(tmp_path: Path, capsys: pytest.Capt
     file = str(write(tmp_path, "test=[{'q': '1'}]"))
     many = '99999999999999999999'
     assert main(['view', file, '--row', many]) != 0
-    assert f'd has no row {many}: it has 1 rows' in capsys.readouterr().err
+    assert f'd has no row {many}: it has 1 row,' in capsys.readouterr().err
     assert main(['view', file, '-n', many, '--json']) == 0
     assert main(['lint', file, '--limit', many]) in (0, 1)
 

@@ -245,7 +245,7 @@ def test_labels_that_do_not_match_the_rows_in_number_are_an_error(tmp_path: Path
     rows = open_dataset(
         {'type': 'PIQADataset', 'path': 'd', 'reader_cfg': {'test_split': 'validation'}}, base=tmp_path
     ).test
-    with pytest.raises(DataError, match='1 rows but 2 labels'):
+    with pytest.raises(DataError, match='1 row but 2 labels'):
         list(rows)
 
 

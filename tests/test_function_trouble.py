@@ -220,7 +220,7 @@ WRONG_SCORES = [
     (scores(None), 'list of NoneType'),
     (lambda requests: None, 'NoneType, not a list of Scored'),
     (lambda requests: 0.5, 'float, not a list of Scored'),
-    (lambda requests: [], '0 Scored for 1 requests'),
+    (lambda requests: [], '0 Scored for 1 request'),
     (scores(Scored((1, 2), (None,))), '2 ids and 1 logprobs'),
     (scores(Scored((1, 2), (None, -1.0), ((0, 1),))), '2 ids and 1 offsets'),
     (scores(Scored(5, (None,))), 'ids are int'),  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from rolecall.chat.module_errors import ModuleError
 from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.render.spans import Request
+from rolecall.strings import count_noun
 
 __all__ = ['AnswerFilter', 'AsyncStream', 'OnText', 'Stream', 'StreamedCall']
 
@@ -193,7 +194,9 @@ class StreamedCall:
         self._tell(piece)
 
     def _cut_off(self, why: str, status: int | None = None) -> ModelError:
-        return ModelError(f'the stream broke off after {self._passed_on} characters: {why}', status=status)
+        return ModelError(
+            f'the stream broke off after {count_noun(self._passed_on, "character")}: {why}', status=status
+        )
 
 
 class AnswerFilter:

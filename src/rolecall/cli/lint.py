@@ -15,6 +15,7 @@ from rolecall.cli.options import (
     open_given,
     whole_number,
 )
+from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
     from rolecall.lint.finding import Finding
@@ -82,7 +83,6 @@ def _describe_missing_config(silenced: Sequence[str]) -> str:
 
 def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Each finding with its place, an example and a remedy, then a count."""
-    from rolecall.strings import count_noun, printable
 
     for finding in findings:
         yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
@@ -100,7 +100,7 @@ def _rows_in_brackets(finding: Finding) -> str:
     if finding.row is None:
         return ''
     if finding.seen:
-        return f' ({finding.count} of {finding.seen} rows, e.g. row {finding.row})'
+        return f' ({finding.count} of {count_noun(finding.seen, "row")}, e.g. row {finding.row})'
     return f' (row {finding.row})'
 
 

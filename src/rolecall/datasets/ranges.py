@@ -10,8 +10,9 @@ from itertools import islice
 from random import Random
 from typing import TypeAlias
 
-from rolecall.datasets.rows import Row, Rows, count_rows, select
+from rolecall.datasets.rows import Row, Rows, select
 from rolecall.errors import DataError
+from rolecall.strings import count_noun
 
 __all__ = ['Range', 'apply_range', 'first', 'limit', 'parse_range', 'sample']
 
@@ -93,7 +94,9 @@ def _apply_slices(rows: Rows, text: str) -> Rows:
         try:
             indexes = (indexes[part],)
         except IndexError:
-            raise DataError(f'{text!r} selects row {part}, but the data has {count_rows(len(indexes))}.') from None
+            raise DataError(
+                f'{text!r} selects row {part}, but the data has {count_noun(len(indexes), "row")}.'
+            ) from None
     return rows if indexes == range(len(rows)) else select(rows, indexes)
 
 

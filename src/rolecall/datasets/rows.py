@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rolecall.errors import DataError
+from rolecall.strings import count_noun
 from rolecall.usercode import user_code
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     'SelectedRows',
     'Splits',
     'check_row',
-    'count_rows',
     'count_skipped',
     'list_names',
     'select',
@@ -234,7 +234,9 @@ class LabelledRows:
 
     def __len__(self) -> int:
         if len(self.rows) != len(self.labels):
-            raise DataError(f'{self.where}: {len(self.rows)} rows but {len(self.labels)} labels.')
+            raise DataError(
+                f'{self.where}: {count_noun(len(self.rows), "row")} but {count_noun(len(self.labels), "label")}.'
+            )
         return len(self.rows)
 
     def __getitem__(self, index: int, /) -> Row:
@@ -299,14 +301,6 @@ def check_row(item: Any, where: str) -> Row:
         if not isinstance(key, str):
             raise DataError(f'{where}: a column name must be a string, got {key!r}.')
     return item
-
-
-def count_rows(count: int) -> str:
-    """
-    >>> count_rows(1), count_rows(3)
-    ('1 row', '3 rows')
-    """
-    return f'{count} row' if count == 1 else f'{count} rows'
 
 
 def list_names(names: Iterable[object], most: int = 30) -> str:

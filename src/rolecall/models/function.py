@@ -20,6 +20,7 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.registry import import_dotted
 from rolecall.render.spans import Request
+from rolecall.strings import count_noun
 
 __all__ = ['FunctionModel', 'build']
 
@@ -135,7 +136,7 @@ class FunctionModel:
                 f'{self.name}: the scoring function returned {_describe_type(given)}, not a list of Scored.'
             )
         if len(given) != len(requests):
-            told = f'the scoring function returned {len(given)} Scored for {len(requests)} requests.'
+            told = f'the scoring function returned {len(given)} Scored for {count_noun(len(requests), "request")}.'
             raise ModelError(f'{self.name}: {told}')
         for wrong in (wrong for one in given for wrong in _score_problems(one)):
             raise ModelError(f'{self.name}: the scoring function returned a Scored {wrong}.')

@@ -15,6 +15,7 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets, is_secret_name
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
+from rolecall.strings import count_noun
 from rolecall.usercode import user_code
 
 __all__ = ['OwnModel', 'build_own_model']
@@ -112,7 +113,7 @@ class OwnModel(FunctionModel):
         given = await self._call(self._own.generate, list(requests), sampling)
         if not isinstance(given, (list, tuple)) or len(given) != len(requests):
             shown = f'{len(given)} replies' if isinstance(given, (list, tuple)) else type(given).__name__
-            raise ModelError(f'{self.name}: generate() returned {shown} for {len(requests)} requests.')
+            raise ModelError(f'{self.name}: generate() returned {shown} for {count_noun(len(requests), "request")}.')
         return [self._check_reply(reply) for reply in given]
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:

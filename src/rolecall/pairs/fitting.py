@@ -47,7 +47,7 @@ class TokenBudget:
     def __str__(self) -> str:
         if not self.reserved:
             return f'max_seq_len {self.max_seq_len}'
-        return f'max_seq_len {self.max_seq_len} − max_out_len {self.reserved} = {self.tokens} tokens'
+        return f'max_seq_len {self.max_seq_len} − max_out_len {self.reserved} = {count_noun(self.tokens or 0, "token")}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _cut_to_fit(requests: Labelled, dropped: int, count: Count, budget: TokenBud
         low, high = (low, middle) if fits(middle) else (middle, high)
     cut = cut_out(high)
     after = ' after all examples' if dropped else ''
-    what = f'{high:,} of {length:,} characters cut out ({cut.side}){after}: budget {budget}.'
+    what = f'{high:,} of {count_noun(length, "character")} cut out ({cut.side}){after}: budget {budget}.'
     return Step(
         [(label, cut.apply(request)) for label, request in requests],
         shots_dropped=dropped,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from rolecall.datasets.rows import count_rows, list_names
+from rolecall.datasets.rows import list_names
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.retrievers.retriever import ColumnReader, Picked, Row, Rows
+from rolecall.strings import count_noun
 
 __all__ = ['Pool', 'hash_question', 'join_inputs', 'search_text']
 
@@ -109,10 +110,11 @@ class Pool:
     def require_rows(self, wanted: int, *, name: str = 'ice_num') -> None:
         """Raise if there are fewer training rows than one prompt needs."""
         if wanted > len(self.train):
+            there = count_noun(len(self.train), 'row')
             raise ConfigError(
                 Problem(
                     name,
-                    f'{wanted} examples were requested, but the training set has {count_rows(len(self.train))}.',
+                    f'{count_noun(wanted, "example")} requested, but the training set has {there}.',
                     'Request fewer, or widen train_split or train_range.',
                 )
             )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
-from rolecall.datasets.rows import count_rows
 from rolecall.errors import ConfigError, Problem
 from rolecall.retrievers.pool import Pool
 from rolecall.retrievers.retriever import (
@@ -21,6 +20,7 @@ from rolecall.retrievers.retriever import (
     needed,
     pick_nothing,
 )
+from rolecall.strings import count_noun
 
 __all__ = ['FixKRetriever', 'RandomRetriever', 'SlidingWindowRetriever', 'ZeroRetriever']
 
@@ -91,7 +91,7 @@ class FixKRetriever(RetrieverSettings):
             raise ConfigError(
                 Problem(
                     'fix_id_list',
-                    f'no training row {", ".join(map(str, outside))}: the training set has {count_rows(size)}.',
+                    f'no training row {", ".join(map(str, outside))}: the training set has {count_noun(size, "row")}.',
                     f'Rows are numbered from 0 to {size - 1}.' if size else '',
                 )
             )
@@ -185,6 +185,6 @@ def check_ice_num(ice_num: int, actual: int, name: str) -> Iterator[Problem]:
     if ice_num not in (0, actual):
         yield Problem(
             'ice_num',
-            f'{ice_num} examples were requested, but {name} gives {actual}.',
+            f'{count_noun(ice_num, "example")} requested, but {name} gives {actual}.',
             f'Omit ice_num: {name} determines the number of examples.',
         )

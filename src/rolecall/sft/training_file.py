@@ -41,6 +41,7 @@ from rolecall.sft.training_programs import (
     TrainingProgram,
     end_of_turn,
 )
+from rolecall.strings import count_noun
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = [
@@ -90,23 +91,20 @@ class SftReport:
     def remarks(self) -> Iterator[str]:
         """Remarks for the user."""
         for reason, count in self.left_out.most_common():
-            yield f'{_count_rows(count)} left out: {reason}. The first: {self.cases[reason]}'
+            yield f'{count_noun(count, "row")} left out: {reason}. The first: {self.cases[reason]}'
         for lead, count in self.leads.most_common(3):
-            yield f'{_count_rows(count)}: the model side puts {lead!r:.60} between request and answer, trained on too.'
+            rows = count_noun(count, 'row')
+            yield f'{rows}: the model side puts {lead!r:.60} between request and answer, trained on too.'
         if self.endless:
             what = 'no end marker, so the model will not learn where to stop. Add one with --end'
-            yield f'{_count_rows(self.endless)}: {what}'
+            yield f'{count_noun(self.endless, "row")}: {what}'
         if self.straddling:
-            yield f'{_count_rows(self.straddling, "token")} spanning the boundary of an answer: not trained on.'
+            yield f'{count_noun(self.straddling, "token")} spanning the boundary of an answer: not trained on.'
         if self.shifted:
-            yield f'{_count_rows(self.shifted)}: the request tokenizes differently when the answer follows.'
+            yield f'{count_noun(self.shifted, "row")}: the request tokenizes differently when the answer follows.'
 
 
 _REFUSED = {False: 'the row cannot become a request', True: 'the prompter cannot word the row'}
-
-
-def _count_rows(count: int, noun: str = 'row') -> str:
-    return f'{count:,} {noun}{"" if count == 1 else "s"}'
 
 
 def entries(

@@ -76,9 +76,9 @@ class PairProgress:
 
     def line(self) -> str:
         """Everything on one line."""
-        total = '' if self.total is None else f'/{self.total:,}'
+        done = count_noun(self.done, 'row') if self.total is None else f'{self.done:,}/{count_noun(self.total, "row")}'
         facts = self.facts()
-        return f'{self.name}: {self.done:,}{total} rows{facts and f", {facts}"}'
+        return f'{self.name}: {done}{facts and f", {facts}"}'
 
     def facts(self) -> str:
         """Rate, trouble, tokens, time left, calls in flight, and why nothing moves."""
@@ -87,7 +87,7 @@ class PairProgress:
         tokens = max(self.tokens, activity.tokens - self.tokens_before)
         parts = [f'{rate:,.1f} rows/s'] if self.asked else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
-        parts += [f'{tokens:,} tokens'] if tokens else []
+        parts += [count_noun(tokens, 'token')] if tokens else []
         if self.total is not None and self.asked and self.done < self.total:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
         parts += [f'{activity.in_flight} in flight'] if activity.in_flight else []
@@ -238,7 +238,7 @@ def score_line(card: Scorecard) -> str:
     """A score with its interval and what it was counted over."""
     name = f'{card.dataset} × {card.model}: {card.metric or "no evaluator"}'
     others = ', '.join(f'{count:,} {outcome}' for outcome, count in card.outcomes.items() if outcome != 'ok')
-    rows = f'{card.scored:,} of {card.total:,} rows scored{f" ({others})" if others else ""}'
+    rows = f'{card.scored:,} of {count_noun(card.total, "row")} scored{f" ({others})" if others else ""}'
     if card.value is None:
         return f'{name}: no score, {rows}'
     interval = '' if card.low is None or card.high is None else f' [{card.low:.2f}, {card.high:.2f}]'

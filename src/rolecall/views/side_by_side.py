@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.pairs.pair import Preview
-from rolecall.strings import printable
+from rolecall.strings import count_noun, printable
 from rolecall.views.differences import Change, Pieces, align_lines, request_lines
 from rolecall.views.facts import title_of
 from rolecall.views.visible import show_blanks
@@ -31,7 +31,12 @@ def show_diff(left: Preview, right: Preview, to: Console, *, whitespace: bool = 
         to.print(Text.assemble(('+ ', _RIGHT), titles[1]))
         _print_unified(changes, to, whitespace)
     differing = sum(not change.same for change in changes)
-    to.print(Text('the same' if not differing else f'{differing} of {len(changes)} rows differ', 'bold'))
+    to.print(
+        Text(
+            'the same' if not differing else f'{differing} of {count_noun(len(changes), "row")} differ',
+            'bold',
+        )
+    )
 
 
 def _table(changes: list[Change], titles: list[Text], whitespace: bool) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 from rolecall.config.lm_eval.task import LmTask, Row
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.retrievers import Picked
+from rolecall.strings import count_noun
 
 __all__ = ['ShotSampler']
 
@@ -95,7 +96,9 @@ class ShotSampler:
         if there < (wanted or self.ice_num):
             split = self.task.shot_split
             source = f'the split {split!r}' if split else 'fewshot_config.samples'
-            what = f'{self.task.name} asks for {wanted or self.ice_num} examples, and {source} has {there}.'
+            what = (
+                f'{self.task.name} asks for {count_noun(wanted or self.ice_num, "example")}, and {source} has {there}.'
+            )
             raise ConfigError(Problem(self.task.place('num_fewshot'), what))
 
 

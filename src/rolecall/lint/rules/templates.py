@@ -10,6 +10,7 @@ from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
 from rolecall.lint.text_matching import nearest_name, text_or_none
 from rolecall.render.spans import Span
+from rolecall.strings import count_noun
 
 __all__ = ['WORDING_RULES']
 
@@ -166,7 +167,7 @@ def missing_shots(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Rows with fewer examples than the others."""
     if len(asked.shot_ids) < subject.shots:
         yield Hit(
-            f'only {len(asked.shot_ids)} of {subject.shots} examples could be found.',
+            f'only {len(asked.shot_ids)} of {count_noun(subject.shots, "example")} could be found.',
             about='fewer',
             weight=subject.shots - len(asked.shot_ids),
         )

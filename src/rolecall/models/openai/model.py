@@ -34,6 +34,7 @@ from rolecall.models.protocol import (
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
 from rolecall.render.spans import Request
+from rolecall.strings import count_noun
 
 __all__ = ['OpenAIModel', 'build']
 
@@ -206,7 +207,7 @@ class OpenAIModel:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
         if len(offered) != 1:
             raise ModelError(
-                f'{self._client.address.root} offers {len(offered)} models ({", ".join(offered[:8])}): '
+                f'{self._client.address.root} offers {count_noun(len(offered), "model")} ({", ".join(offered[:8])}): '
                 'name one as `model`.'
             )
         return offered[0]

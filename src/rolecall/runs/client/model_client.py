@@ -16,6 +16,7 @@ from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.client.limiter import CallOutcome, Limiter, Limits
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy, is_overload
+from rolecall.strings import count_noun
 
 __all__ = [
     'Activity',
@@ -429,7 +430,7 @@ def _start(model: Model, calls: Sequence[ModelCall]) -> Awaitable[Sequence[Answe
 def _check_answers(model: Model, answers: Sequence[Answer], count: int, seconds: float) -> list[Answer]:
     """The answers, one for each request, with the time they took where the model does not say."""
     if len(answers) != count:
-        raise ModelError(f'{model.name} gave {len(answers)} answers to {count} requests.')
+        raise ModelError(f'{model.name} gave {count_noun(len(answers), "answer")} to {count_noun(count, "request")}.')
     each = seconds / count
     return [
         one if one.usage.seconds is not None else replace(one, usage=replace(one.usage, seconds=each))

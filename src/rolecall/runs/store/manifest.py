@@ -8,6 +8,7 @@ from typing import Any
 
 from rolecall._version import __version__
 from rolecall.redaction import mask_config
+from rolecall.strings import count_noun
 
 __all__ = ['describe_run', 'hide_secrets', 'without_rows']
 
@@ -33,7 +34,7 @@ def without_rows(value: Any) -> Any:
 
 def _count_rows(name: object, value: Any) -> Any:
     if name in _SPLITS and isinstance(value, (list, tuple)) and len(value) > _MOST_ROWS:
-        return f'{len(value)} rows'
+        return count_noun(len(value), 'row')
     return without_rows(value)
 
 
