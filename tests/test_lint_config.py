@@ -105,7 +105,7 @@ def test_a_rule_is_silenced_by_name_and_for_one_model_alone() -> None:
             {'datasets': [dataset()], 'models': [{**MODEL, 'lint': {'silence': ['x']}}]},
             {},
             'models[0].lint.silence',
-            'no rule',
+            'unknown rule',
         ),
     ],
 )

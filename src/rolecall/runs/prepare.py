@@ -125,7 +125,8 @@ def prepare(
             if who is not None and rows is not None and not mismatched:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
-    problems = _merge_same([*unusable, *(add_line(problem, loaded) for problem in dict.fromkeys(problems))])
+    found = _merge_same(list(dict.fromkeys(problems)))
+    problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
     if problems and not (keep_going and pairs):
         raise ConfigError(problems)
     used = Entries(
