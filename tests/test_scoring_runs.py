@@ -241,7 +241,7 @@ RAISING = [
     (ROWS, divides, 'the evaluator divides, on row 0, raised ZeroDivisionError: division by zero.'),
     (ROWS, forgets, 'the evaluator forgets, on row 0, returned None; expected right or wrong'),
     (ROWS, Undecided, "the evaluator Undecided returned details whose 'correct' is not True or False for each of 2"),
-    (ROWS, Complains, "the evaluator Complains returned {'error': 'lengths differ'}; expected a dict with a number."),
+    (ROWS, Complains, 'the evaluator Complains returned an error: lengths differ'),
     (ROWS, Breaks, 'the evaluator Breaks raised RuntimeError: no file.'),
     ([{'question': 'x', 'answer': []}], 'RougeEvaluator', 'the evaluator rouge1, on row 0, needs a gold answer'),
     ([{'question': 'x', 'answer': []}], 'BleuEvaluator', 'the evaluator bleu, on row 0, needs a gold answer'),

@@ -15,7 +15,6 @@ from rolecall.cli.options import (
     open_given,
     whole_number,
 )
-from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
     from rolecall.lint.finding import Finding
@@ -83,6 +82,7 @@ def _describe_missing_config(silenced: Sequence[str]) -> str:
 
 def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Each finding with its place, an example and a remedy, then a count."""
+    from rolecall.strings import count_noun, printable
 
     for finding in findings:
         yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
@@ -97,6 +97,8 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _rows_in_brackets(finding: Finding) -> str:
+    from rolecall.strings import count_noun
+
     if finding.row is None:
         return ''
     if finding.seen:
