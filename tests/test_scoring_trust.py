@@ -210,7 +210,7 @@ def card(dataset: str, value: float | None, scored: int = 100, model: str = 'm',
     )
 
 
-CARDS = [card('physics', 40.0), card('chemistry', 60.0, 300), card('law', 80.0)]
+CARDS = [card('physics', 40.0, further={'acc_1': 10.0}), card('chemistry', 60.0, 300), card('law', 80.0)]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +239,34 @@ CARDS = [card('physics', 40.0), card('chemistry', 60.0, 300), card('law', 80.0)]
         ),
         ({'groups': {'all': ['stem', 'law'], 'stem': ['physics', 'chemistry']}}, {'all': 65.0, 'stem': 50.0}),
         ({'groups': {'arts': ['music']}}, {}),
+        (  # `metric` may name the average, and each member its own metric
+            {
+                'summary_groups': [
+                    {'name': 'both', 'subsets': ['physics', 'chemistry'], 'metric': 'naive_average'},
+                    {'name': 'both', 'subsets': ['physics', 'chemistry'], 'metric': 'harmonic_mean'},
+                    {'name': 'added', 'subsets': ['physics', 'chemistry'], 'sum': True},
+                    {'name': 'spread', 'subsets': ['physics', 'chemistry'], 'std': True},
+                    {'name': 'own', 'subsets': [['physics', 'acc_1'], ['chemistry', 'accuracy']]},
+                    {'name': 'twice', 'subsets': [['physics', 'acc_1'], ['physics', 'accuracy']]},
+                    {
+                        'name': 'weighed',
+                        'subsets': [['physics', 'acc_1'], ['physics', 'accuracy']],
+                        'weights': {'physics@acc_1': 3, 'physics@accuracy': 1},
+                    },
+                    {'name': 'changed', 'subsets': ['physics'], 'transforms': {'physics': '100 - x'}},
+                ]
+            },
+            {
+                'both': 50.0,
+                'both (harmonic_mean)': 48.0,
+                'added': 100.0,
+                'spread': 10.0,
+                'own': 35.0,
+                'twice': 25.0,
+                'weighed': 17.5,
+                'changed': None,
+            },
+        ),
         ({'groups': {'some': ['physics', 'music']}}, {'some': None}),
         ({}, {}),
     ],

@@ -2,15 +2,16 @@
 
 A group is the mean of its members, which are datasets or other groups; with weights, the weighted mean. Its interval
 treats datasets as clusters: how much they differ says how sure their mean is. What rows alone say, with the datasets as
-given, is in `details['within']`.
+given, is in `details['within']`. A `summary_groups` entry may also ask for a sum, a harmonic mean or a standard
+deviation, which have no interval; one with `transforms` has no value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import NormalDist
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist, harmonic_mean, pstdev
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
@@ -18,10 +19,25 @@ from rolecall.scoring.accumulate import CONFIDENCE
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import Interval
 
-__all__ = ['Group', 'read_groups', 'summarise_groups']
+__all__ = ['Group', 'Member', 'read_groups', 'summarise_groups']
 
 _KEYS = ('name', 'subsets', 'datasets', 'weights', 'metric')
 _BY_ROWS = 'rows'
+_AVERAGES = ('naive_average', 'weighted_average', 'sum', 'harmonic_mean', 'standard_deviation')
+"""What `metric` may name in OpenCompass' groups that is not a metric of the members."""
+_SWITCHES = {'std': 'standard_deviation', 'sum': 'sum', 'harmonic_mean': 'harmonic_mean'}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A dataset or group, and the metric that counts; without one, the group's or its first."""
+
+    name: str
+    metric: str = ''
+
+    @property
+    def label(self) -> str:
+        return f'{self.name}@{self.metric}' if self.metric else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +45,21 @@ class Group:
     """A named average. `weights` are by member, or `rows`: as many as a member has scored rows."""
 
     name: str
-    members: tuple[str, ...]
+    members: tuple[Member, ...]
     weights: Mapping[str, float] | str = field(default_factory=dict)
     metric: str = ''
     """Only scores of this metric; without it, whatever each member was scored by."""
+    average: str = 'naive_average'
+    transformed: bool = False
+    """Whether OpenCompass would evaluate an expression on each score first, which is not done here."""
 
 
 def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
     """The groups of a config: `groups`, `summary_groups` and `summarizer.summary_groups`; all problems at once.
 
-    >>> read_groups({'groups': {'stem': ['physics', 'maths']}})
-    (Group(name='stem', members=('physics', 'maths'), weights={}, metric=''),)
+    >>> [group] = read_groups({'groups': {'stem': ['physics', 'maths']}})
+    >>> group.name, [member.name for member in group.members]
+    ('stem', ['physics', 'maths'])
     """
     summarizer = config.get('summarizer')
     places: dict[str, Any] = {
@@ -53,11 +73,17 @@ def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
         for place, entry in _entries(written, where, problems):
             group = _read_group(entry, place, problems)
             if group is not None:
-                groups[group.name] = group
+                groups[_name_apart(group, groups)] = group
     problems += _find_cycles(groups)
     if problems:
         raise ConfigError(problems)
-    return tuple(groups.values())
+    return tuple(replace(group, name=name) for name, group in groups.items())
+
+
+def _name_apart(group: Group, groups: Mapping[str, Group]) -> str:
+    """The group's name; a second average of one name says which it is."""
+    other = groups.get(group.name)
+    return group.name if other is None or other.average == group.average else f'{group.name} ({group.average})'
 
 
 def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> list[Scorecard]:
@@ -108,29 +134,37 @@ def _read_group(entry: Any, where: str, problems: list[Problem]) -> Group | None
             for key in entry
             if key not in _KEYS
         ]
-    members = [one[0] if isinstance(one, (list, tuple)) else one for one in given]
-    metrics = {str(one[1]) for one in given if isinstance(one, (list, tuple)) and len(one) > 1}
+    members = [Member(*map(str, one[:2])) if isinstance(one, (list, tuple)) else Member(str(one)) for one in given]
     weights = entry.get('weights') or {}
     if weights != _BY_ROWS and not (
         isinstance(weights, Mapping) and all(isinstance(one, (int, float)) and one >= 0 for one in weights.values())
     ):
         problems.append(Problem(f'{where}.weights', f"expected a dict of numbers or 'rows', got {weights!r:.60}."))
         return None
-    metric = str(entry.get('metric') or (metrics.pop() if len(metrics) == 1 else ''))
-    return Group(str(entry['name']), tuple(map(str, members)), weights, metric)
+    metric = str(entry.get('metric') or '')
+    average = metric if metric in _AVERAGES else next((_SWITCHES[key] for key in _SWITCHES if entry.get(key)), '')
+    return Group(
+        str(entry['name']),
+        tuple(members),
+        weights,
+        '' if metric in _AVERAGES else metric,
+        average or _AVERAGES[0],
+        transformed=bool(entry.get('transforms')),
+    )
 
 
 def _find_cycles(groups: Mapping[str, Group]) -> list[Problem]:
     def reaches(name: str, goal: str, seen: set[str]) -> bool:
         members = groups[name].members if name in groups and name not in seen else ()
-        return any(one == goal or reaches(one, goal, seen | {name}) for one in members)
+        return any(one.name == goal or reaches(one.name, goal, seen | {name}) for one in members)
 
     return [Problem(f'groups.{name}', 'the group contains itself.') for name in groups if reaches(name, name, set())]
 
 
 def _leaves(group: Group, known: Mapping[str, Group]) -> set[str]:
     """The datasets of a group and of the groups in it."""
-    return {leaf for one in group.members for leaf in (_leaves(known[one], known) if one in known else {one})}
+    names = [one.name for one in group.members]
+    return {leaf for name in names for leaf in (_leaves(known[name], known) if name in known else {name})}
 
 
 def _summarise_group(
@@ -144,13 +178,13 @@ def _summarise_group(
         return done[group.name]
     found: dict[str, Scorecard] = {}
     for member in group.members:
-        if member in known:
-            card: Scorecard | None = _summarise_group(known[member], model, datasets, known, done)
+        if member.name in known:
+            card: Scorecard | None = _summarise_group(known[member.name], model, datasets, known, done)
         else:
-            card = _pick_card(datasets.get(member, ()), group.metric)
+            card = _pick_card(datasets.get(member.name, ()), member.metric or group.metric)
         if card is not None and card.value is not None:
-            found[member] = card
-    missing = [member for member in group.members if member not in found]
+            found[member.label] = card
+    missing = [member.label for member in group.members if member.label not in found]
     done[group.name] = _make_card(group, model, found, missing)
     return done[group.name]
 
@@ -171,24 +205,34 @@ def _pick_card(cards: Sequence[Scorecard], metric: str) -> Scorecard | None:
 def _make_card(group: Group, model: str, found: Mapping[str, Scorecard], missing: Sequence[str]) -> Scorecard:
     metrics = {card.metric for card in found.values()}
     metric = group.metric or (metrics.pop() if len(metrics) == 1 else 'mean')
-    details: dict[str, Any] = {'members': list(group.members)}
+    special = _SPECIAL.get(group.average)
+    if special is not None:
+        metric = group.average
+    details: dict[str, Any] = {'members': list(dict.fromkeys(member.name for member in group.members))}
     if missing:
         details['missing'] = list(missing)
+    if group.transformed:
+        details['unsupported'] = 'transforms'
     scored, total = (sum(getattr(card, name) for card in found.values()) for name in ('scored', 'total'))
     outcomes: dict[str, int] = {}
     for card in found.values():
         for outcome, count in card.outcomes.items():
             outcomes[outcome] = outcomes.get(outcome, 0) + count
-    if missing:
+    if missing or group.transformed:
         return Scorecard(group.name, model, metric, None, None, None, scored, total, outcomes, details)
     weights = _weights_of(group, found)
     cards = list(found.values())
     units = {str(card.details.get('unit', '%')) for card in cards}
+    unit = units.pop() if len(units) == 1 else ''
+    if special is not None:
+        value = special([float(card.value or 0.0) for card in cards])
+        details |= {'unit': unit, **_add_replies(cards)}
+        return Scorecard(group.name, model, metric, value, None, None, scored, total, outcomes, details)
     value = sum(weight * float(card.value or 0.0) for weight, card in zip(weights, cards, strict=True))
     low, high = _between(cards, weights, value)
     within = _within(cards, weights, value)
     details |= {
-        'unit': units.pop() if len(units) == 1 else '',
+        'unit': unit,
         'interval': 'datasets as clusters',
         'confidence': CONFIDENCE,
         'clusters': len(cards),
@@ -199,11 +243,24 @@ def _make_card(group: Group, model: str, found: Mapping[str, Scorecard], missing
     return Scorecard(group.name, model, metric, value, low, high, scored, total, outcomes, details)
 
 
+def _harmonic_mean(values: Sequence[float]) -> float:
+    """As OpenCompass computes it: where a value is not positive, values below 1 count as 1."""
+    least = 1.0 if min(values) <= 0 else 0.0
+    return harmonic_mean([max(value, least) for value in values])
+
+
+_SPECIAL: Mapping[str, Callable[[Sequence[float]], float]] = {
+    'sum': sum,
+    'harmonic_mean': _harmonic_mean,
+    'standard_deviation': pstdev,
+}
+
+
 def _weights_of(group: Group, found: Mapping[str, Scorecard]) -> list[float]:
     if group.weights == _BY_ROWS:
         given = [float(card.scored) for card in found.values()]
     elif isinstance(group.weights, Mapping) and group.weights:
-        given = [float(group.weights.get(name, 0.0)) for name in found]
+        given = [float(group.weights.get(label, group.weights.get(label.partition('@')[0], 0.0))) for label in found]
     else:
         given = [1.0] * len(found)
     total = sum(given)
