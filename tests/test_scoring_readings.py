@@ -50,6 +50,29 @@ READ = [  # postprocessor, reply, what it says
     ('bbh_freeform', 'No, it is not.', 'No'),
     ('bbh_freeform', 'So the answer is John F. Kennedy. He was president.', 'John F. Kennedy'),
     ('bbh_freeform', 'Noah', 'Noah'),
+    ('gsm8k', r'\boxed{70{,}000}', '70000'),
+    ('gsm8k', r'It is 12,\!345 in all', '12345'),
+    ('gsm8k', '70\u202f000', '70000'),
+    ('math_postprocess_v2', r'So \fbox{7}.', '7'),
+    ('math_postprocess_v2', 'The answer is approximately 3.14', '3.14'),
+    ('math_postprocess_v2', 'The answer is not 5 but 6.', '6'),
+    ('math_postprocess_v2', 'The answer is 1/2 and not 1/3', '1/2'),
+    ('math_postprocess_v2', 'The answer is 1/2, not 1/3', '1/2'),
+    ('math_postprocess_v2', '答案约为3.5', '3.5'),
+    ('math_postprocess_v2', 'The solution set is {1, 2}', '{1, 2}'),
+    ('general', 'about -5 degrees', 'about -5 degrees'),
+    ('general', 'well-known', 'wellknown'),
+    *(
+        ({'type': 'first_option_postprocess', 'options': 'ABCD'}, reply, found)
+        for reply, found in [
+            ('the answer is b', 'B'),
+            ('answer: c', 'C'),
+            ('option d', 'D'),
+            ('b) Paris', 'B'),
+            ('the answer is a dog', ''),
+            ('Both A and B look right, but the best is C.', 'C'),
+        ]
+    ),
 ]
 
 
@@ -74,6 +97,12 @@ COMPARED = [  # evaluators, prediction, gold, right
     ('MATH', '(2,1)', '(1,2)', False),
     ('MATH', '1,2', r'\{1,2\}', True),
     ('MATH', r'\boxed{(1,2)}', '(1, 2)', True),
+    ('MATH', '{1, 2}', r'\{2,1\}', True),
+    ('MATH', '3 1/2', '3.5', True),
+    ('MATH', '3 1/2', '1.5', False),
+    ('MATH', '5 dollars', '5', True),
+    ('MATH', '5 people', '6', False),
+    ('MATH', '2 million', '2', False),
     ('BBH', 'No, it is not.', 'no', True),
     ('BBH', 'John F. Smith', 'John F. Kennedy', False),
     ('BBH', 'The answer is John F. Kennedy.', 'John F. Kennedy', True),
@@ -100,6 +129,7 @@ JUDGED = [  # dict_postprocessor, judge's reply, row, metric, score, further num
     ('generic_llmjudge_academic_postprocess', 'B', {}, 'accuracy', 0.0, {}),
     ('simpleqa_postprocess', 'A', {}, 'accuracy', 1.0, {'f1': 100.0, 'accuracy_given_attempted': 100.0}),
     ('simpleqa_postprocess', 'C', {}, 'accuracy', 0.0, {'f1': 0.0, 'attempted': 0.0}),
+    ('simpleqa_postprocess', 'C\n\nA reply was not given.', {}, 'accuracy', 0.0, {'attempted': 0.0}),
     ('livereasonbench_postprocess', 'NOT_ATTEMPTED', {}, 'accuracy', 0.0, {'attempted': 0.0}),
     ('livereasonbench_postprocess', 'B', {}, 'accuracy', 0.0, {'attempted': 100.0}),
     ('chem_exam_score_llmjudge_postprocess', '<NUMBER>1</NUMBER> or <NUMBER>0.5</NUMBER>', {}, 'final_score', 0.5, {}),
@@ -158,6 +188,7 @@ def test_a_judge_s_reply_is_read_by_its_benchmark_s_rule(
         ('alignbench_postprocess', "{'综合得分': 11}"),
         ('alignbench_postprocess', "{'清晰度': 9}"),
         ('numerical_llmjudge_postprocess', 'nothing'),
+        ('generic_llmjudge_postprocess', '<think>It may well be B'),
     ],
 )
 def test_a_judge_s_reply_without_a_score_is_not_a_mark(reading: str, reply: str) -> None:

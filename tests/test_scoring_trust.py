@@ -437,9 +437,10 @@ def test_members_that_weigh_nothing_weigh_the_same() -> None:
 
 def test_a_metric_that_members_do_not_have_is_missing() -> None:
     config = {'summary_groups': [{'name': 'all', 'subsets': [['physics', 'f1'], ['law', 'accuracy']]}]}
-    assert summarise_groups(read_groups(config), CARDS)[0].value == 60.0
+    [one] = summarise_groups(read_groups(config), CARDS)
+    assert (one.value, one.details['missing']) == (None, ['physics@f1'])
     config = {'summary_groups': [{'name': 'all', 'subsets': [['physics', 'f1']]}]}
-    assert summarise_groups(read_groups(config), CARDS)[0].details['missing'] == ['physics']
+    assert summarise_groups(read_groups(config), CARDS)[0].details['missing'] == ['physics@f1']
 
 
 def test_all_problems_of_groups_come_at_once() -> None:

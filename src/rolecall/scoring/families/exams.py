@@ -51,11 +51,11 @@ def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
     """Full marks for exactly the gold letters, half for some of them and no others; read after `【答案】`."""
     content = re.sub(r'\s+', '', prediction)
     place = content.find(_ANSWER)
-    letters = ''.join(re.findall('[A-D]', content[place:] if place > 0 else content[-10:]))
-    wanted = strip_text(next(iter(alternatives(gold)), ''))
+    letters = set(re.findall('[A-D]', content[place:] if place >= 0 else content[-10:]))
+    wanted = set(strip_text(next(iter(alternatives(gold)), '')))
     if letters == wanted:
         return Mark(1.0, correct=True)
-    return Mark(0.5 if letters and set(letters) <= set(wanted) else 0.0, correct=False)
+    return Mark(0.5 if letters and letters < wanted else 0.0, correct=False)
 
 
 def gaokao_unscored() -> Metric:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mark, row_comparison
-from rolecall.scoring.metrics.symbolic import equal_expressions
+from rolecall.scoring.metrics.symbolic import equal_expressions, value_of
 from rolecall.scoring.postprocess.expressions import last_boxed, math_postprocess, math_postprocess_v2
 from rolecall.scoring.postprocess.numbers import last_number, number_of
 from rolecall.scoring.texts import alternatives, strip_text
@@ -31,6 +31,9 @@ __all__ = [
 _CLOSE = 0.04
 """TheoremQA accepts numbers within 4 %, and for integers what rounds to them."""
 _ROUNDING = 1e-9
+_EXPONENT = r'(?:[eE][-+]?\d+)'
+_NO_FACTOR = r'(?!\\(?:pi|sqrt|frac|dfrac|tfrac|times|cdot|ln|log|exp)(?![a-zA-Z]))'
+"""What follows a number is not part of it: `5 m`, but not `2\\pi`."""
 _OPTIONS = re.compile(r'\(?[a-f]\)')
 
 
@@ -111,7 +114,7 @@ def read_number_after_statement(text: str, name: str = '') -> str:
     """
     parts = re.split('答案是' if '_cn' in name else 'The answer is', text, maxsplit=1)
     rest = re.sub(r'(?<=\d),(?=\d)', '', parts[-1]).strip()
-    numbers = re.findall(r'-?\d+(?:\.\d+)?(?:/\d+)?|-?\.\d+', rest)
+    numbers = re.findall(r'(?:(?<![\d)])-)?(?:\d+(?:\.\d+)?(?:/\d+)?|\.\d+)', rest)
     return (numbers[0] if len(parts) > 1 else numbers[-1]) if numbers else rest
 
 
@@ -143,7 +146,7 @@ def read_theorem_answer(text: str) -> str:
     if len(parts) == 1:
         return last_number(rest)
     value = rest.rpartition('=')[2].strip(' $')
-    leading = re.match(r'-?[\d.,]+(?=\s*[^\d\s.,*/^+)-]|\s+\S+$)', value)
+    leading = re.match(rf'-?[\d.,]+{_EXPONENT}?(?!{_EXPONENT})(?=\s*{_NO_FACTOR}[^\d\s.,*/^+)!-]|\s+\S+$)', value)
     return last_number(leading[0].rstrip('.,')) if leading else value
 
 
@@ -185,6 +188,8 @@ def _numbers_in(text: str) -> list[float]:
     for part in parts:
         above, slash, below = part.partition('/')
         top, bottom = number_of(above), number_of(below) if slash else 1.0
+        if top is None or bottom is None:
+            top, bottom = value_of(part), 1.0
         if top is None or not bottom:
             return []
         values.append(top / bottom)
@@ -197,4 +202,6 @@ def _within(ours: str, right: Any, tolerance: float) -> bool:
 
 
 def _bare(text: str) -> str:
-    return re.sub(r'[\s,;.()$\\]+', '', text).lower()
+    """Without spaces, punctuation and case; numbers stay apart, and keep their decimal point."""
+    apart = re.sub(r'(?<=\d)[\s,;]+(?=[\d.-])', '|', text)
+    return re.sub(r'(?<!\d)\.|\.(?!\d)|[\s,;()$\\]+', '', apart).lower()

@@ -20,6 +20,8 @@ __all__ = ['absolute_error', 'auc_roc', 'exact_formula', 'meteor', 'read_boolean
 
 _TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*(?:</NUMBER>|\})')
 _TAGGED = re.compile(r'(?:<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{)\s*(.*?)\s*(?:</\w+>|\})', re.DOTALL)
+_LONGEST = 2000
+_BRACKETS = re.compile(r'\(((?:[A-Z][a-z]?\d*)+)\)(\d{0,2})')
 _ELEMENT = re.compile(r'([A-Z][a-z]?)(\d*)')
 _RECALL_WEIGHT, _PENALTY_POWER, _PENALTY_WEIGHT = 0.9, 3, 0.5
 
@@ -95,7 +97,10 @@ def _last_tagged(text: str) -> str:
 
 
 def _elements(formula: str) -> Counter[str]:
-    """The atoms of a formula without brackets: `C2H6O` has C 2, H 6, O 1."""
+    """The atoms of a formula: `C2H6O` has C 2, H 6, O 1, and `Ca(OH)2` Ca 1, O 2, H 2."""
+    written = ''
+    while written != formula and len(formula) < _LONGEST:
+        written, formula = formula, _BRACKETS.sub(lambda found: found[1] * int(found[2] or 1), formula)
     found = re.findall(r'[A-Z][A-Za-z0-9]*', formula)
     counted: Counter[str] = Counter()
     for element, count in _ELEMENT.findall(found[0] if found else ''):

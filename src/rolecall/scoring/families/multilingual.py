@@ -29,7 +29,7 @@ _STATED = (
     'Jawaban adalah',
     'La respuesta es',
 )
-_JSON = re.compile(r'["\']answer["\']\s*:\s*["\']?\s*([A-D])')
+_JSON = re.compile(r'["\']answer["\']\s*:\s*["\']?\s*([A-Da-d])(?![A-Za-z])')
 _AFTER = re.compile(rf'(?:{"|".join(map(re.escape, _STATED))})\W{{0,8}}([A-Da-d])(?![A-Za-z])', re.IGNORECASE)
 _NUMBER_LABELS = re.compile(
     r'(?:Answer|Réponse|Antwort|Respuesta|Ответ|回答|答案|答え|คำตอบ|Jibu|ఉత్తరం|সমাধান|উত্তর|Câu trả lời|Jawaban|'
@@ -92,7 +92,7 @@ def read_final_number(text: str, lang: str = '') -> str:
     '1200'
     """
     labels = list(_NUMBER_LABELS.finditer(text))
-    after = text[labels[-1].end() :].strip().partition('\n')[0] if labels else ''
+    after = text[labels[-1].end() :].strip().partition('\n')[0].rpartition('=')[2] if labels else ''
     found = re.search(r'-?\d[\d,.]*', after)
     return last_number(found[0].rstrip('.,')) if found else last_number(text)
 

@@ -80,7 +80,8 @@ def choice_set(prediction: str, gold: Any) -> bool:
     wanted = set(re.findall('[A-J]', ''.join(map(strip_text, alternatives(gold))).upper()))
     label = list(re.finditer(r'(?:answer|答案)\s*(?:is|是|为)?\s*[:：]?', prediction, re.IGNORECASE))
     rest = prediction[label[-1].end() :] if label else prediction
-    chosen = {letter for run in re.findall(r'(?<![A-Za-z])[A-J]{1,10}(?![A-Za-z])', rest) for letter in run}
+    runs = re.findall(r'(?<![A-Za-z])(?![AI]\s+[a-z])[A-J]{1,10}(?![A-Za-z])', rest)
+    chosen = {letter for run in runs for letter in run}
     return bool(wanted) and chosen == wanted
 
 
@@ -217,8 +218,8 @@ def read_bracketed_letter(text: str) -> str:
 def read_labelled_letter(text: str) -> str:
     """The letter from A to D after `Answer:`.
 
-    >>> read_labelled_letter('Because.\\nanswer: C'), read_labelled_letter('C')
-    ('C', '')
+    >>> [read_labelled_letter(text) for text in ('Because.\\nanswer: C', '**Answer:** $C$', 'C')]
+    ['C', 'C', '']
     """
-    found = re.search(r'answer\s*:\s*([A-D])', text, re.IGNORECASE)
+    found = re.search(r'answer\W{0,4}?:(?:\\(?:boxed|text)|[^\w\\]){0,8}([A-D])', text, re.IGNORECASE)
     return found[1].upper() if found else ''

@@ -79,7 +79,10 @@ def read_attempt(reply: str, answer: Answer) -> Mark | None:
     >>> read_attempt('C', Answer('')).parts
     {'correct': 0.0, 'attempted': 0.0}
     """
-    attempted = not re.search(r'\bC\b|NOT[ _]ATTEMPTED', reply) or bool(re.search(r'\b[AB]\b', reply))
+    declined = re.match(r'\W*C\b(?!\s+[a-z])', reply) or (
+        re.search(r'\bC\b|NOT[ _]ATTEMPTED', reply) and not re.search(r'\b[AB]\b', reply)
+    )
+    attempted = not declined
     right = verdict_in(reply, 'A', 'B') if attempted else False
     if right is None:
         return None

@@ -10,14 +10,23 @@ from typing import Any
 
 from rolecall.errors import needed
 from rolecall.scoring.metrics.metric import Metric, mark_by
+from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['equal_expressions', 'same_expression']
+__all__ = ['equal_expressions', 'same_expression', 'value_of']
 
 _SECONDS = 3
 _LONGEST = 2000
 _EXPLOSIVE = re.compile(r'\^\s*\{?[^{}^]*\^|\*\*[^*]*\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d\s*!|\d{300,}')
 """Towers of powers, huge exponents, factorials: too expensive to evaluate, so they are compared as text."""
+_MIXED = re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])')
+_UNIT = re.compile(
+    r'(?P<number>-?[\d.,/]*\d)\s+'
+    r'(?!(?:hundred|thousand|[mb]illion|trillion|dozen|percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta'
+    r'|theta|lambda|sigma|omega)s?\b)[a-z]{3,20}(?: (?!and\b|or\b)[a-z]{2,20}){0,2}\.?',
+    re.IGNORECASE,
+)
+"""A number of things: words that are no amount, function or symbol."""
 _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 
@@ -36,7 +45,9 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     >>> equal_expressions('0.5', r'\frac{1}{2}')
     True
     """
-    ours, right = _drop_currency(prediction), _drop_currency(gold)
+    ours, right = _plain(prediction), _plain(gold)
+    if number_of(right) is not None:
+        ours = _drop_unit(ours)
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
@@ -47,8 +58,31 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     return bool(library.verify(_read(right), _read(ours), timeout_seconds=_time_limit()))
 
 
-def _drop_currency(value: Any) -> str:
-    return strip_text(value).replace(r'\$', '')
+def value_of(text: str) -> float | None:
+    r"""The real number that an expression is; None if it is none.
+
+    >>> value_of(r'\frac{1}{2}'), value_of('2x')
+    (0.5, None)
+    """
+    if len(text) > _LONGEST or _EXPLOSIVE.search(text):
+        return None
+    for found in _read(text):
+        try:
+            return float(found)
+        except (TypeError, ValueError, AttributeError):
+            continue
+    return None
+
+
+def _plain(value: Any) -> str:
+    """Without signs of currency, and with mixed numbers (`3 1/2`) as TeX writes them."""
+    return _MIXED.sub(r'\1\\frac{\2}{\3}', strip_text(value).replace(r'\$', ''))
+
+
+def _drop_unit(text: str) -> str:
+    """The number of `5 dollars`; any other text as it is."""
+    found = _UNIT.fullmatch(text)
+    return found['number'] if found else text
 
 
 def _bracket_of(text: str) -> str:

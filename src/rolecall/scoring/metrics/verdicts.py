@@ -53,7 +53,6 @@ _CONCLUDING = re.compile(
 _SENTENCE = re.compile(r'[^.!?。！？\n]+[.!?。！？]*')
 _CONTEXT = 120
 _PIECE = 200
-_THOUGHTS = '</think>'
 
 
 def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
@@ -62,7 +61,7 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     >>> [verdict_in(text, 'A', 'B') for text in ('Grade: **B**', 'INCORRECT: A student would know.', 'A or B')]
     [False, False, None]
     """
-    plainly = normalize('NFKC', extract_non_reasoning_content(text) if _THOUGHTS in text else text)
+    plainly = normalize('NFKC', extract_non_reasoning_content(text))
     for found in (
         _find_standalone(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _CAPITALS)),

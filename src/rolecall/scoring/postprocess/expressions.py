@@ -9,8 +9,13 @@ from rolecall.scoring.texts import cut_next_problem
 
 __all__ = ['last_boxed', 'math_postprocess', 'math_postprocess_v2']
 
-_BOX = re.compile(r'\\f?boxed\s*(?=\{)|\\boxed\s+(?P<bare>[^\s${}]+)')
-_STATED = re.compile(r'(?:\banswer\s*(?:is|was|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:\s*]*', re.IGNORECASE)
+_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed\s+(?P<bare>[^\s${}]+)')
+_STATED = re.compile(
+    r'(?:\banswer\s*(?:is|was|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:\s*]*'
+    r'(?:not\b[^.\n]{1,40}?\bbut\s+(?:rather\s+)?|(?:approximately|about|around|roughly|exactly|simply|therefore)\s+|大?约为?)?',
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r'(?:,|\band|\bbut)\s+not\b')  # as in `1/2 and not 1/3`
 _MATH = re.compile(
     r'\$\$([^$]+)\$\$|(?<!\\)\$((?:[^$\\]|\\.)+)\$|\\\(((?:(?!\\[()]).)+)\\\)|\\\[((?:(?!\\[\[\]]).)+)\\\]', re.DOTALL
 )
@@ -21,7 +26,9 @@ _NAME = r'\\[a-zA-Z]+'
 _ATOM = rf'(?:\d|{_NAME}|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
 _BARE = re.compile(rf'(?:{_ATOM}|\s)+')
 _TEXT = re.compile(r'\\text\{[^{}]*\}')
-_TOKEN = re.compile(rf'(?<![\w\\])(?:[(\[](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})')
+_TOKEN = re.compile(
+    rf'(?<![\w\\])(?:[(\[{{](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]}}]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})'
+)
 _TAIL = 2000
 _ASSIGNED = re.compile(r'(?:[^=]*=)+\s*(?P<value>-?[\d.,]+)')
 
@@ -80,7 +87,7 @@ def _find_stated(text: str) -> str:
         if formula:
             return _content_of(formula)
         if sentence:
-            return last_boxed(sentence[0]) or _tidy(sentence[0])
+            return last_boxed(sentence[0]) or _tidy(_DENIED.split(sentence[0])[0])
     return ''
 
 

@@ -15,7 +15,7 @@ __all__ = [
 
 _NUMBER = re.compile(
     r'(?:(?<![^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])(?<![.)])(?P<sign>[-−+])[ \t]?)?[$€£¥]?'
-    r'(?P<digits>\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?P<power>[eE][-+]?\d+(?!\w))?'
+    r'(?P<digits>\d{1,3}(?:(?:,|\{,\}|,\\!|\\,|[\u2009\u202f])\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?P<power>[eE][-+]?\d+(?!\w))?'
 )
 
 
@@ -71,4 +71,4 @@ def number_of(value: object) -> float | None:
 
 def _format_number(found: re.Match[str]) -> str:
     sign = '-' if found['sign'] in ('-', '−') else ''
-    return sign + found['digits'].replace(',', '') + (found['power'] or '')
+    return sign + re.sub(r'[^\d.]', '', found['digits']) + (found['power'] or '')

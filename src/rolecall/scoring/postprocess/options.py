@@ -131,6 +131,7 @@ def _ways(options: str) -> _Ways:
             rf'\\boxed\s*\{{(?:\\\w+\{{|[^{{}}]){{0,40}}?{x}',
             rf'\banswer(?:\s+(?:to|for)\b[^.\n]{{0,60}}?)?{_BE}{_GAP}{x}',
             rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
+            rf'\bbest{_BE}{_GAP}{x}',
             rf'\b(?:i\s+(?:would\s+|will\s+)?)(?:choose|chose|pick|select|go\s+with|opt\s+for)\b{_GAP}{x}',
             rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
             r'(?:correct|right|best|answer)\b)',
@@ -187,6 +188,13 @@ def _remove_ruled_out(text: str, ruled_out: Iterable[re.Pattern[str]]) -> str:
     return text
 
 
+_SMALL = re.compile(
+    r'\([a-z]\)|\A[\W_]*[a-z](?:[).:]|[\W_]*\Z)'
+    r'|\b(?:answer|option|choice)(?:\s+is)?[\s:*("]{1,8}(?:[b-hj-z]|[ai](?!\s+[a-z]))(?![\w\'’-])',
+    re.IGNORECASE,
+)
+
+
 def _capitalise_marked(text: str) -> str:
-    """Capitalise `(b)` and a reply that is only `b`."""
-    return re.sub(r'\([a-z]\)|\A[\W_]*[a-z][\W_]*\Z', lambda found: found[0].upper(), text)
+    """Capitalise `(b)`, `b)` at the beginning, `the answer is b`, and a reply that is only `b`."""
+    return _SMALL.sub(lambda found: found[0].upper(), text)
