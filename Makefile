@@ -6,12 +6,13 @@ STAMP  := $(VENV)/.stamp
 HEAVY  := $(VENV)/.stamp-heavy
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test test-all check bench format setup clean help
+.PHONY: demo faults test test-all check bench format setup clean help
 
 help:
 	@echo 'make demo      set up, then run the main job'
 	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
 	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
+	@echo 'make faults    every fault from outside that we know, and 20 minutes of a third of them at once'
 	@echo 'make bench     the benchmarks, each against a named baseline'
 	@echo 'make format    rewrite the code as ruff formats it'
 
@@ -67,6 +68,9 @@ bench: $(STAMP)
 	$(if $(REFERENCE),$(PY) benchmarks/config_prompts.py --reference-python $(REFERENCE))
 	$(if $(REFERENCE),$(PY) benchmarks/coverage.py --reference-python $(REFERENCE))
 	$(PY) benchmarks/code.py
+
+faults: $(STAMP)
+	$(PY) tests/faults
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

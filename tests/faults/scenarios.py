@@ -1,0 +1,280 @@
+"""Each scenario drives the command line against something that misbehaves, and counts what was tried, kept and lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from hostile_server import MISBEHAVIOURS, serve_hostile
+
+__all__ = ['SCENARIOS', 'Verdict', 'play']
+
+ROWS = 40
+MEMORY = 1 << 30
+"""What a run may take at the most, while hostile replies are read."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a scenario."""
+
+    tried: int
+    kept: int
+    failed: int
+    """Rows that ended as `failed`, each with a reason."""
+    lost: int
+    complaint: str = ''
+    """What went wrong with the tool itself: a traceback, a hang, too much memory. Empty if nothing did."""
+
+    @property
+    def survived(self) -> bool:
+        return not self.lost and not self.complaint
+
+
+def write_config(folder: Path, url: str, *, rows: int = ROWS, **entry: object) -> Path:
+    model = {
+        'abbr': 'toy', 'type': 'OpenAI', 'path': 'toy', 'base_url': url, 'key': 'sk-secret-of-the-test',
+        'retry': 1, 'timeout': 20, 'max_reply_bytes': 8 << 20, 'max_out_len': 8, **entry,
+    }  # fmt: skip
+    dataset = {
+        'abbr': 'rows', 'type': 'Rows',
+        'test': [{'question': f'row {number}', 'answer': f'answer {number}'} for number in range(rows)],
+        'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+        'infer_cfg': {
+            'prompt_template': {'type': 'PromptTemplate', 'template': {'round': [{'role': 'HUMAN', 'prompt': '{question}'}]}},
+            'inferencer': {'type': 'GenInferencer', 'max_out_len': 8},
+        },
+        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+    }  # fmt: skip
+    config = folder / 'config.py'
+    config.write_text(f'models = [{model!r}]\ndatasets = [{dataset!r}]\n')
+    return config
+
+
+def rolecall(*arguments: str, seconds: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command line, with bounded memory."""
+    return subprocess.run(
+        [sys.executable, '-m', 'rolecall', *arguments],
+        capture_output=True, text=True, errors='replace', timeout=seconds,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * MEMORY, 6 * MEMORY)), **options,  # type: ignore[call-overload]
+    )  # fmt: skip
+
+
+def judge(out: Path, rows: int, *ran: subprocess.CompletedProcess[str], is_bad: Callable[[int], bool]) -> Verdict:
+    """Read the results back, and look for what must not be there."""
+    complaint = next((f'traceback: {one.stderr[-300:]}' for one in ran if 'Traceback' in one.stderr + one.stdout), '')
+    shown = ''.join(one.stdout + one.stderr for one in ran)
+    if '\x1b]0;' in shown or '\x1b[2J' in shown:
+        complaint = complaint or 'escape sequences reached the terminal'
+    if 'sk-secret-of-the-test' in shown:
+        complaint = complaint or 'the key was shown'
+    exported = rolecall('export', 'results', str(out))
+    reported = rolecall('report', str(out))
+    for one in (exported, reported):
+        if 'Traceback' in one.stderr or one.returncode not in (0, 1):
+            complaint = complaint or f'{one.args[3:5]} failed: {one.stderr[-300:]}'
+    results = {row['row']: row for row in map(json.loads, exported.stdout.splitlines())}
+    kept = sum(row['outcome'] in ('ok', 'unparsed') for row in results.values())
+    failed = sum(row['outcome'] == 'failed' and bool(row.get('reason')) for row in results.values())
+    answered = {number for number, row in results.items() if row['outcome'] in ('ok', 'unparsed')}
+    lost = sum(not is_bad(number) and number not in answered for number in range(rows))
+    if not ran[-1].returncode:  # a run that ends well has an outcome for every row; another says that rows are left
+        lost += sum(is_bad(number) and number not in results for number in range(rows))
+    return Verdict(rows, kept, failed, lost, complaint)
+
+
+def hostile_reply(name: str, folder: Path) -> Verdict:
+    """Every fourth row meets the misbehaviour for good; all others must be answered, now and after a second start."""
+
+    def is_bad(row: int) -> bool:
+        return row % 4 == 1
+
+    out = folder / 'run'
+    with serve_hostile(name, is_bad=is_bad) as server:
+        config = write_config(folder, server.url)
+        try:
+            first = rolecall('run', str(config), '--out', str(out))
+            second = rolecall('run', str(config), '--out', str(out))
+        except subprocess.TimeoutExpired:
+            return Verdict(ROWS, 0, 0, ROWS, 'the run hung')
+    return judge(out, ROWS, first, second, is_bad=is_bad)
+
+
+def passing_fault(name: str, folder: Path) -> Verdict:
+    """Every fourth row meets the misbehaviour once; asked again, all are answered."""
+    out = folder / 'run'
+    with serve_hostile(name, is_bad=lambda row: row % 4 == 1, times=1) as server:
+        config = write_config(folder, server.url)
+        try:
+            ran = [rolecall('run', str(config), '--out', str(out), '--rerun', 'failed') for _ in range(2)]
+        except subprocess.TimeoutExpired:
+            return Verdict(ROWS, 0, 0, ROWS, 'the run hung')
+    return judge(out, ROWS, *ran, is_bad=lambda row: False)
+
+
+def _never(row: int) -> bool:
+    return False
+
+
+def killed(folder: Path, *, times: int = 3) -> Verdict:
+    """`kill -9` at random moments, then started again: nothing is lost, nothing answered is asked twice."""
+    out, chance = folder / 'run', random.Random(0)
+    with serve_hostile('null', is_bad=_never) as server:
+        config = write_config(folder, server.url, rows=400, max_workers=4)
+        for _ in range(times):
+            running = subprocess.Popen(
+                [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            time.sleep(0.6 + chance.random())
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+        last = rolecall('run', str(config), '--out', str(out))
+        again = sum(server.answered.values()) - 400
+    verdict = judge(out, 400, last, is_bad=_never)
+    in_flight = times * 8
+    if again > in_flight:
+        return Verdict(400, verdict.kept, verdict.failed, verdict.lost, f'{again} answered requests were sent again')
+    return verdict
+
+
+def two_at_once(folder: Path) -> Verdict:
+    """A second run in the same directory is refused, and the first does not notice."""
+    out = folder / 'run'
+    with serve_hostile('null', is_bad=_never) as server:
+        config = write_config(folder, server.url, rows=300, max_workers=2)
+        first = subprocess.Popen(
+            [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        while not (out / 'run.sqlite').exists():
+            time.sleep(0.02)
+        second = rolecall('run', str(config), '--out', str(out))
+        first.wait(60)
+        third = rolecall('run', str(config), '--out', str(out))
+    return judge(out, 300, second, third, is_bad=_never)
+
+
+def linked_lock(folder: Path) -> Verdict:
+    """A run directory of someone else's, whose lock is a link: its target stays as it is."""
+    out, target = folder / 'run', folder / 'target'
+    target.write_text('precious')
+    with serve_hostile('null', is_bad=_never) as server:
+        config = write_config(folder, server.url)
+        out.mkdir()
+        (out / 'lock').symlink_to(target)
+        refused = rolecall('run', str(config), '--out', str(out))
+        complaint = '' if target.read_text() == 'precious' else 'the target of the link was written'
+        if 'Traceback' in refused.stderr:
+            complaint = refused.stderr[-300:]
+        (out / 'lock').unlink()
+        ran = rolecall('run', str(config), '--out', str(out))
+    verdict = judge(out, ROWS, ran, is_bad=_never)
+    return Verdict(verdict.tried, verdict.kept, verdict.failed, verdict.lost, complaint or verdict.complaint)
+
+
+def damaged_store(folder: Path) -> Verdict:
+    """Pages of the store overwritten: what is whole is shown, the rest is counted, nothing is a traceback."""
+    out = folder / 'run'
+    with serve_hostile('null', is_bad=_never) as server:
+        config = write_config(folder, server.url, rows=300)
+        rolecall('run', str(config), '--out', str(out))
+    with sqlite3.connect(out / 'run.sqlite') as store:
+        store.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    data = bytearray((out / 'run.sqlite').read_bytes())
+    chance = random.Random(1)
+    for _ in range(12):
+        at = chance.randrange(8192, len(data))
+        data[at] ^= 1 << chance.randrange(8)
+    (out / 'run.sqlite').write_bytes(data)
+    looked = [rolecall(*command, str(out)) for command in (('report',), ('export', 'results'), ('doctor',))]
+    complaint = next((one.stderr[-300:] for one in looked if 'Traceback' in one.stderr), '')
+    kept = len(looked[1].stdout.splitlines())
+    return Verdict(300, kept, 0, 0 if kept > 200 or looked[1].stderr else 300 - kept, complaint)
+
+
+def closed_output(folder: Path) -> Verdict:
+    """Standard error closed, standard output read by a program that leaves: the run ends as it should."""
+    out = folder / 'run'
+    with serve_hostile('null', is_bad=_never) as server:
+        config = write_config(folder, server.url)
+        command = f'{sys.executable} -m rolecall run {config} --out {out} 2>&- | head -c 1 >/dev/null'
+        subprocess.run(['bash', '-c', command], timeout=60)
+        ran = rolecall('run', str(config), '--out', str(out))
+    return judge(out, ROWS, ran, is_bad=_never)
+
+
+def full_disk(folder: Path) -> Verdict:
+    """A file system with no room left: an error, and with room again everything is there."""
+    small = folder / 'small'
+    small.mkdir()
+    mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=256k', 'none', str(small)], capture_output=True)
+    if mounted.returncode:
+        return Verdict(0, 0, 0, 0, 'not tried: no tmpfs can be mounted here')
+    try:
+        with serve_hostile('null', is_bad=_never) as server:
+            config = write_config(folder, server.url, rows=400)
+            first = rolecall('run', str(config), '--out', str(small / 'run'))
+            subprocess.run(['mount', '-o', 'remount,size=64m', str(small)], check=True)
+            second = rolecall('run', str(config), '--out', str(small / 'run'))
+        return judge(small / 'run', 400, first, second, is_bad=_never)
+    finally:
+        subprocess.run(['umount', '-l', str(small)], check=False)
+
+
+def soak(folder: Path, *, seconds: float) -> Verdict:
+    """Faults on a third of all requests, 256 at once, for as long as it is told to."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from servers import by_share, serve
+
+    out, rows, began = folder / 'run', 2000, time.monotonic()
+    ran: list[subprocess.CompletedProcess[str]] = []
+    total = kept = lost = 0
+    complaint = ''
+    shares = by_share(rate_limit=0.1, error=0.1, drop=0.06, malformed=0.04, truncated=0.04)
+    while time.monotonic() - began < seconds and not complaint:
+        with serve(faults=shares, latency=0.02) as server:
+            config = write_config(folder, server.url, rows=rows, max_workers=256, retry=12)
+            one = out.with_name(f'run{len(ran)}')
+            ran.append(rolecall('run', str(config), '--out', str(one), seconds=600))
+        verdict = judge(one, rows, ran[-1], is_bad=_never)
+        total, kept, lost = total + rows, kept + verdict.kept, lost + verdict.lost
+        complaint = verdict.complaint
+    return Verdict(total, kept, 0, lost, complaint)
+
+
+_PASSING = (
+    'a dropped connection', 'a reply cut in the middle', 'a length too long', 'a Retry-After date with an absurd zone',
+)  # fmt: skip
+SCENARIOS: dict[str, Callable[[Path], Verdict]] = {
+    **{
+        name: lambda folder, name=name: hostile_reply(name, folder)
+        for name in MISBEHAVIOURS
+        if 'Retry-After' not in name
+    },
+    **{f'{name}, once': lambda folder, name=name: passing_fault(name, folder) for name in _PASSING},
+    'kill -9 at random moments': killed,
+    'two runs in one directory': two_at_once,
+    'a lock that is a link': linked_lock,
+    'bits flipped in the store': damaged_store,
+    'closed standard streams': closed_output,
+    'a full disk': full_disk,
+}
+
+
+def play(name: str, folder: Path) -> Verdict:
+    """Run one scenario in a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ['OPENAI_API_KEY'] = 'sk-secret-of-the-test'
+    return SCENARIOS[name](folder)

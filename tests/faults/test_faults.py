@@ -1,0 +1,29 @@
+"""Nothing from outside stops, empties or escapes a run: every scenario ends with no row lost and no traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from scenarios import SCENARIOS, play
+
+QUICK = ('a lone surrogate in an error', 'a reply without end', 'bits flipped in the store')
+"""Those that every `make test` plays; `make faults` plays all, and the soak."""
+
+
+@pytest.mark.parametrize('name', QUICK)
+def test_no_row_is_lost_to(name: str, tmp_path: Path) -> None:
+    verdict = play(name, tmp_path)
+    assert verdict.survived, verdict
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize('name', [name for name in SCENARIOS if name not in QUICK])
+def test_no_row_is_lost_to_rarer_faults_either(name: str, tmp_path: Path) -> None:
+    verdict = play(name, tmp_path)
+    if verdict.complaint.startswith('not tried'):
+        pytest.skip(verdict.complaint)
+    assert verdict.survived, verdict
