@@ -23,6 +23,7 @@ from helpers import bot, human, template
 from rolecall import ConfigError, DataError
 from rolecall.errors import RunError
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
+from rolecall.pairs.pair import Pair
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import RetryPolicy, build_client
@@ -390,14 +391,42 @@ def test_an_error_in_a_models_own_code_ends_the_run_and_leaves_nobody_waiting(tm
         run_local(Buggy(), config(toys.model(), dataset(questions(12), '{question}')), tmp_path)
 
 
-def test_a_dataset_that_breaks_off_stops_the_run_and_keeps_what_is_finished(tmp_path: Path) -> None:
-    rows = [*questions(5), {'answer': 'no question'}]
-    with pytest.raises(DataError, match="row 5: no column 'question'"):
-        run_config(config({'abbr': 'f', 'type': _shout}, dataset(rows, '{question}')), out=tmp_path)
+@pytest.mark.parametrize('place', [0, 5])
+def test_a_row_without_a_needed_column_fails_and_the_others_are_asked(tmp_path: Path, place: int) -> None:
+    rows = questions(5)
+    rows.insert(place, {'answer': 'no question'})
+    summary = run_config(
+        config({'abbr': 'f', 'type': _shout}, dataset(rows, '{question}'), dataset(questions(2), abbr='other')),
+        out=tmp_path,
+    )
+    assert summary.outcomes == {'ok': 7, 'failed': 1}
+    [failed] = [row for row in rows_of(tmp_path) if row.outcome == 'failed']
+    assert (failed.dataset, failed.row) == ('demo', place)
+    assert "no column 'question'" in failed.reason
+    assert 'The row has: answer' in failed.reason
+
+
+def test_a_column_that_no_row_has_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="row 0: no column 'question'"):
+        run_config(config({'abbr': 'f', 'type': _shout}, dataset([{'answer': 'x'}] * 30, '{question}')), out=tmp_path)
+
+
+def test_a_dataset_that_breaks_off_stops_the_run_and_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = config({'abbr': 'f', 'type': _shout}, dataset(questions(5), '{question}'))
+    all_rows = Pair.rows
+
+    def break_off(pair: Pair, limit: int | None = None, *, strict: bool = True) -> Any:
+        yield from all_rows(pair, 4, strict=strict)
+        raise DataError('the file ends early.')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pair, 'rows', break_off)
+        with pytest.raises(DataError, match='the file ends early'):
+            run_config(written, out=tmp_path)
     assert len(rows_of(tmp_path)) <= 5
-    assert run_config(
-        config({'abbr': 'f', 'type': _shout}, dataset(rows[:5], '{question}')), out=tmp_path
-    ).outcomes == {'ok': 5}
+    assert run_config(written, out=tmp_path).outcomes == {'ok': 5}
 
 
 def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:

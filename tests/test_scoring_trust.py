@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
+from rolecall.report.score_text import warnings_of
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.groups import _student_t, read_groups, summarise_groups
@@ -287,6 +288,27 @@ def test_a_group_adds_up_its_members_rows_and_names_them() -> None:
 def test_a_group_lacking_a_member_says_which() -> None:
     [one] = summarise_groups(read_groups({'groups': {'some': ['physics', 'music']}}), CARDS)
     assert (one.value, one.low, one.details['missing']) == (None, None, ['music'])
+
+
+@pytest.mark.parametrize(
+    ('entry', 'warning'),
+    [
+        ({'subsets': ['physics', 'music']}, 'some × m has no value: no score of music.'),
+        ({'subsets': ['physics', *'abcde']}, 'some × m has no value: no score of a, b, c and 2 more.'),
+        (
+            {'subsets': ['physics'], 'transforms': {'physics': '-x'}},
+            'some × m has no value: transforms of a group are not supported.',
+        ),
+    ],
+)
+def test_a_report_says_why_a_group_has_no_value(entry: dict[str, Any], warning: str) -> None:
+    made = summarise_groups(read_groups({'summary_groups': [{'name': 'some', **entry}]}), CARDS)
+    assert warnings_of([*CARDS, *made]) == [warning]
+
+
+def test_datasets_that_agree_by_chance_do_not_make_a_group_certain() -> None:
+    [one] = summarise_groups(read_groups({'groups': {'all': ['x', 'y']}}), [card('x', 100.0, 2), card('y', 100.0, 2)])
+    assert (one.low, one.high) == (pytest.approx(100 - 8**0.5), 100.0)
 
 
 def test_every_model_has_its_own_group() -> None:

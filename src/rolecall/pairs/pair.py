@@ -9,7 +9,7 @@ import fnmatch
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -31,6 +31,8 @@ from rolecall.render.spans import Request, Span
 from rolecall.retrievers import Picked
 
 __all__ = ['Pair', 'Picking', 'Preview', 'match_abbr', 'preview', 'stand_in_reply']
+
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,17 @@ class Pair:
         """How long a request may be."""
         return TokenBudget() if self.model_entry is None else _find_budget(self.task, self.model_entry, self.weighs)
 
-    def rows(self, limit: int | None = None) -> Iterator[tuple[int, Row, Picked]]:
-        """The rows being asked about, with the examples picked for each."""
+    def rows(self, limit: int | None = None, *, strict: bool = True) -> Iterator[tuple[int, Row, Picked]]:
+        """The rows being asked about, with the examples picked for each.
+
+        A row without a needed column is an error; if not `strict`, only where none of the first rows has it.
+        """
         for number, (row, picked) in enumerate(self.picking.rows(limit)):
-            self._check_row(number, row)
+            if strict or (number == 0 and all(map(self._missing_columns, islice(self.data.test, _LOOKED_AT)))):
+                try:
+                    self.check_row(row)
+                except RenderError as error:
+                    raise DataError(f'{self.task.abbr}, row {number}: {error}') from error
             yield number, row, picked
 
     def turns(self, row: Row) -> int:
@@ -253,14 +262,18 @@ class Pair:
         mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
         return [column for column in self.task.reader.input_columns if column in mentioned]
 
-    def _check_row(self, number: int, row: Row) -> None:
-        missing = [column for column in self._needed if column not in row]
+    def check_row(self, row: Row) -> None:
+        """Raise a RenderError if the row has not all columns that it is worded with."""
+        missing = self._missing_columns(row)
         if missing:
             has = ', '.join(map(str, row))
-            raise DataError(
-                f'{self.task.abbr}, row {number}: no column {", ".join(map(repr, missing))}, which '
+            raise RenderError(
+                f'no column {", ".join(map(repr, missing))}, which '
                 f'reader_cfg.input_columns names and the template uses. The row has: {has}. Correct one of them.'
             )
+
+    def _missing_columns(self, row: Row) -> list[str]:
+        return [column for column in self._needed if column not in row]
 
 
 _Named = TypeVar('_Named', Task, ModelEntry)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, open_dataset
-from rolecall.errors import RolecallError
+from rolecall.errors import RenderError, RolecallError
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
@@ -199,7 +199,7 @@ class PairRows:
 
     def __init__(self, pair: Pair, limit: int | None = None) -> None:
         self.pair = pair
-        self._coming = pair.rows(limit)
+        self._coming = pair.rows(limit, strict=False)
         self._read: list[tuple[int, Row, Picked]] = []
 
     def find(self, row: int) -> tuple[int, Row, Picked] | None:
@@ -208,6 +208,12 @@ class PairRows:
         return self._read[row] if 0 <= row < len(self._read) else None
 
     def previews(self, row: int, *, replies: Sequence[str] | None = None) -> list[Preview]:
-        """The requests of a row; none if there is no such row."""
+        """The requests of a row; none if there is no such row, or if it cannot be worded."""
         found = self.find(row)
-        return [] if found is None else list(self.pair.previews(*found, replies=replies))
+        if found is None:
+            return []
+        try:
+            self.pair.check_row(found[1])
+        except RenderError:
+            return []
+        return list(self.pair.previews(*found, replies=replies))

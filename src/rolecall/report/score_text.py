@@ -92,8 +92,8 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
 
 
 def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
-    """What keeps scores from being trusted, once each; of groups, their members' warnings stand."""
-    return list(dict.fromkeys(warning for card in cards if not card.members for warning in card.warnings()))
+    """What keeps scores from being trusted, once each."""
+    return list(dict.fromkeys(warning for card in cards for warning in card.warnings()))
 
 
 def digits_of(cards: Sequence[Scorecard]) -> dict[str, int]:

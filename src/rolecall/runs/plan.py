@@ -188,7 +188,7 @@ async def _plan_pair(
     if slow or prepared.pair.task.inferencer.own is not None:
         plan = _estimate(prepared, total)
     else:
-        for number, row, picked in prepared.pair.rows(limit):
+        for number, row, picked in prepared.pair.rows(limit, strict=False):
             client.begin_row(number)
             client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
             if deadline is not None and time.monotonic() > deadline:

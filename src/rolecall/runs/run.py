@@ -197,7 +197,7 @@ class _Run:
             client=client,
             pair=one.pair,
             inferencer=one.inferencer,
-            rows=partial(one.pair.rows, limit),
+            rows=partial(one.pair.rows, limit, strict=False),
             gold=one.gold,
             cluster=one.cluster,
             total=total if limit is None else min(total, limit),

@@ -1,9 +1,9 @@
 """Averages over datasets: OpenCompass' `summary_groups`, and `groups` of our own configs.
 
 A group is the mean of its members, which are datasets or other groups; with weights, the weighted mean. Its interval
-treats datasets as clusters: how much they differ says how sure their mean is. What rows alone say, with the datasets as
-given, is in `details['within']`. A `summary_groups` entry may also ask for a sum, a harmonic mean or a standard
-deviation, which have no interval; one with `transforms` has no value.
+treats datasets as clusters: how much they differ says how sure their mean is. It is never narrower than what the rows
+alone say, with the datasets as given (`details['within']`). A `summary_groups` entry may also ask for a sum, a harmonic
+mean or a standard deviation, which have no interval; one with `transforms` has no value.
 """
 
 from __future__ import annotations
@@ -231,6 +231,8 @@ def _make_card(group: Group, model: str, found: Mapping[str, Scorecard], missing
     value = sum(weight * float(card.value or 0.0) for weight, card in zip(weights, cards, strict=True))
     low, high = _between(cards, weights, value)
     within = _within(cards, weights, value)
+    if within is not None and low is not None and high is not None:
+        low, high = min(low, within.low), max(high, within.high)
     details |= {
         'unit': unit,
         'interval': 'datasets as clusters',
@@ -284,7 +286,9 @@ def _within(cards: Sequence[Scorecard], weights: Sequence[float], value: float) 
         if card.low is None or card.high is None:
             return None
         errors += (weight * (card.high - card.low) / 2) ** 2
-    return Interval(value - math.sqrt(errors), value + math.sqrt(errors))
+    low, high = value - math.sqrt(errors), value + math.sqrt(errors)
+    percent = all(card.details.get('unit', '%') == '%' for card in cards)
+    return Interval(max(0.0, low), min(100.0, high)) if percent else Interval(low, high)
 
 
 def _student_t(freedom: int) -> float:

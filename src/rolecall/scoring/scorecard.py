@@ -9,6 +9,7 @@ from typing import Any
 __all__ = ['Scorecard']
 
 _WARN_FROM = 0.05
+_NAMED = 3
 """Warn where more than this share of the replies was cut off or empty."""
 
 
@@ -89,10 +90,14 @@ class Scorecard:
     def warnings(self) -> tuple[str, ...]:
         """What keeps this score from being trusted: more than 5 % of the replies were cut off, or empty.
 
+        Of a group, why it has no value; its members have warnings of their own.
+
         >>> Scorecard('d', 'm', 'accuracy', 41.2, details={'empty': {'rows': 1, 'of': 4}}).warnings()
         ('d × m: 25 % of the replies are empty (1 of 4).',)
         """
         name = f'{self.dataset} × {self.model}'
+        if self.members:
+            return self._explain_missing(name)
         found = []
         if self.cut_share > _WARN_FROM:
             found.append(
@@ -102,6 +107,13 @@ class Scorecard:
         if self.empty_share > _WARN_FROM:
             found.append(f'{name}: {_percent(self.empty_share)} of the replies are empty ({self._count_of("empty")}).')
         return tuple(found)
+
+    def _explain_missing(self, name: str) -> tuple[str, ...]:
+        if unsupported := self.details.get('unsupported'):
+            return (f'{name} has no value: {unsupported} of a group are not supported.',)
+        missing = self.details.get('missing') or ()
+        more = f' and {len(missing) - _NAMED:,} more' if len(missing) > _NAMED else ''
+        return (f'{name} has no value: no score of {", ".join(missing[:_NAMED])}{more}.',) if missing else ()
 
     def _share_of(self, name: str) -> float:
         counts = self.details.get(name)
