@@ -6,13 +6,14 @@ STAMP  := $(VENV)/.stamp
 HEAVY  := $(VENV)/.stamp-heavy
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo faults test test-all check bench format setup clean help
+.PHONY: coverage demo faults test test-all check bench format setup clean help
 
 help:
 	@echo 'make demo      set up, then run the main job'
 	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
 	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
 	@echo 'make faults    every fault from outside that we know, and 20 minutes of a third of them at once'
+	@echo 'make coverage  which lines the tests of `make test` reach'
 	@echo 'make bench     the benchmarks, each against a named baseline'
 	@echo 'make format    rewrite the code as ruff formats it'
 
@@ -49,6 +50,9 @@ check: $(STAMP)
 	$(VENV)/bin/lint-imports
 
 test: check
+	$(PY) -m pytest -q -m 'not heavy'
+
+coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered
 
 test-all: check $(HEAVY)

@@ -98,10 +98,11 @@ class HostileServer:
     answered: Counter[int] = field(default_factory=Counter)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            while await self._answer_one(reader, writer):
-                pass
-        with suppress(ConnectionError):
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                while await self._answer_one(reader, writer):
+                    pass
+        finally:
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -133,24 +134,22 @@ def serve_hostile(
 ) -> Iterator[HostileServer]:
     """Serve from a thread until the block ends."""
     hostile = HostileServer(MISBEHAVIOURS[misbehaviour], is_bad, times)
-    ready, loop = threading.Event(), asyncio.new_event_loop()
+    ready, stop = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     async def main() -> None:
+        loops.append(asyncio.get_running_loop())
         server = await asyncio.start_server(hostile.handle, '127.0.0.1', 0, limit=1 << 26)
         hostile.url = f'http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1'
         ready.set()
-        async with server:
-            await asyncio.get_running_loop().create_future()
+        await stop.wait()
+        server.close()
 
-    def run() -> None:
-        with suppress(RuntimeError, asyncio.CancelledError):
-            loop.run_until_complete(main())
-
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
     ready.wait(10)
     try:
         yield hostile
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join(10)

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from scenarios import SCENARIOS, play
 
-QUICK = ('a lone surrogate in an error', 'a reply without end', 'bits flipped in the store')
+QUICK = ('a lone surrogate in an error', 'bits flipped in the store')
 """Those that every `make test` plays; `make faults` plays all, and the soak."""
 
 
