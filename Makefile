@@ -50,7 +50,7 @@ check: $(STAMP)
 	$(VENV)/bin/lint-imports
 
 test: check
-	$(PY) -m pytest -q -m 'not heavy'
+	$(PY) -m pytest -q -m 'not heavy' -n auto --dist worksteal
 
 coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered

@@ -81,7 +81,7 @@ def ask(entry: dict[str, Any], request: str = 'hi') -> str:
         ({'type': Whole}, 'whole'),
         ({'type': f'{__name__}.OpenAI'}, 'hi!'),
     ],
-    ids=str,
+    ids=['class', 'options', 'object', 'awaited', 'whole', 'path'],
 )
 def test_a_class_or_object_with_generate_answers(entry: dict[str, Any], text: str) -> None:
     assert ask(entry) == text
