@@ -62,6 +62,9 @@ READ = [  # postprocessor, reply, what it says
     ('math_postprocess_v2', 'The solution set is {1, 2}', '{1, 2}'),
     ('general', 'about -5 degrees', 'about -5 degrees'),
     ('general', 'well-known', 'wellknown'),
+    ('general', 'A', 'A'),
+    ('general', 'The answer is A', 'answer is A'),
+    ('general', 'at 12:30 or 2/3', 'at 12:30 or 2/3'),
     *(
         ({'type': 'first_option_postprocess', 'options': 'ABCD'}, reply, found)
         for reply, found in [

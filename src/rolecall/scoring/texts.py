@@ -19,6 +19,7 @@ __all__ = [
     'cut_next_problem',
     'f1_of_words',
     'longest_common',
+    'names_whole',
     'plain_words',
     'strip_text',
 ]
@@ -52,6 +53,15 @@ def cut_next_problem(text: str) -> str:
     """
     found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip()))
     return text[: found.start()].rstrip() if found else text
+
+
+def names_whole(text: str, wanted: str) -> bool:
+    """Whether a text contains a string that is not part of a longer word or number.
+
+    >>> names_whole('I do not know', 'no'), names_whole('A: no.', 'no'), names_whole('在北京。', '北京')
+    (False, True, True)
+    """
+    return bool(wanted) and re.search(rf'(?<![A-Za-z0-9]){re.escape(wanted)}(?![A-Za-z0-9])', text) is not None
 
 
 def bare_words(value: Any) -> list[str]:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from rolecall.scoring.metrics.metric import comparison
-from rolecall.scoring.texts import alternatives, strip_text
+from rolecall.scoring.texts import alternatives, names_whole, strip_text
 
 __all__ = ['bare_number', 'facts', 'first_words', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
 
@@ -42,9 +42,9 @@ def running_numbers(prediction: str, gold: Any) -> float:
 
 @comparison()
 def facts(prediction: str, gold: Any) -> bool:
-    """The share of rows whose first sentence, cut at `<context>` or `<example>`, contains the gold answer."""
+    """The share of rows whose first sentence, cut at `<context>` or `<example>`, names the gold answer."""
     sentence = re.split(r'\.|<context>|<example>', prediction.lower(), maxsplit=1)[0]
-    return strip_text(next(iter(alternatives(gold)), '')).lower() in sentence
+    return names_whole(sentence, strip_text(next(iter(alternatives(gold)), '')).lower())
 
 
 @comparison()

@@ -11,7 +11,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
 from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
-from rolecall.scoring.texts import alternatives, bare_words, cut_next_problem, strip_text
+from rolecall.scoring.texts import alternatives, bare_words, cut_next_problem, names_whole, strip_text
 
 __all__ = [
     'accuracy_by_contamination',
@@ -55,23 +55,25 @@ def overlapping_answer(prediction: str, gold: Any) -> bool:
 @comparison('accuracy')
 def first_word(prediction: str, gold: Any) -> bool:
     """The share of rows whose first word is the gold one."""
-    word = re.split(r'[!-/:-@\[-`{-~]', (prediction.split() or [''])[0], maxsplit=1)[0]
-    return general_postprocess(word) == general_postprocess(strip_text(gold))
+    word = (prediction.split() or [''])[0].lstrip('"\'“‘*')
+    leading = re.split(r'[!-/:-@\[-`{-~]', word, maxsplit=1)[0]
+    return general_postprocess(strip_text(gold)) in {general_postprocess(one) for one in (leading, word) if one}
 
 
 @comparison()
 def contain_answer(prediction: str, gold: Any) -> bool:
-    """The share of rows whose first phrase contains the gold answer."""
+    """The share of rows whose first phrase names the gold answer."""
     ours = general_postprocess(prediction)
     wanted = list(map(strip_text, alternatives(gold)))
-    return any(one in ours or general_postprocess(one) in ours for one in wanted)
+    return any(names_whole(ours, one) or names_whole(ours, general_postprocess(one)) for one in wanted)
 
 
 @comparison('accuracy')
 def labelled_number(prediction: str, gold: Any, answer_index_modifier: int = 1, self_consistency_n: int = 1) -> bool:
     """The share of rows whose number on the line with `ANSWER:` is the gold one."""
-    found = re.search(r'ANSWER:[^\d\n]*(\d+)', prediction)
-    return found is not None and int(found[1]) == int(strip_text(gold))
+    pattern = r'ANSWER:[^\d\n]*(\d+)'
+    found = re.findall(pattern, prediction)[:1] or re.findall(pattern, prediction, re.IGNORECASE)[-1:]
+    return bool(found) and int(found[0]) == int(strip_text(gold))
 
 
 @comparison('accuracy')

@@ -25,14 +25,14 @@ _STATED = re.compile(r'\banswer[\s*]*(?:is|:)[\s*:]*', re.IGNORECASE)
 
 
 def general_postprocess(text: str) -> str:
-    """The first phrase of the reply, without articles and punctuation.
+    """The first phrase of the reply, without articles and punctuation; what stands in numbers stays.
 
     >>> [general_postprocess(text) for text in ('The Eiffel Tower, in Paris.', 'U.S.A.', '-3.14')]
     ['Eiffel Tower', 'USA', '-3.14']
     """
     phrase = re.split(r'[\n。！？，]|[.,!?](?=\s|$)', text.strip(), maxsplit=1)[0]
-    bare = re.sub(r'(?<=\d),(?=\d)|(?<!\d)\.|\.(?!\d)|(?!(?<!\w)-\d)[^\w\s.]', '', phrase)
-    return ' '.join(re.sub(r'\b(?:a|an|the)\b', ' ', bare, flags=re.IGNORECASE).split())
+    bare = re.sub(r'(?<=\d),(?=\d)|(?<!\d)\.|\.(?!\d)|(?!(?<!\w)-\d|(?<=\d)[-/:]\d)[^\w\s.]', '', phrase)
+    return ' '.join(re.sub(r'\b(?:a|an|the)\b(?=\s+\w)', ' ', bare, flags=re.IGNORECASE).split())
 
 
 def general_cn_postprocess(text: str) -> str:
