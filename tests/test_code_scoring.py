@@ -22,6 +22,8 @@ from rolecall.scoring.code.extraction import (
     mbpp_program,
 )
 from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluators import read_evaluator
+from rolecall.scoring.metrics.metric import Answer
 
 ADD = {
     'task_id': 'demo/0',
@@ -204,7 +206,8 @@ EXTRACTED: list[tuple[Callable[[str], str], str, str]] = [
     (mbpp_program, '```\ndef f\\_g(): pass\n```', 'def f_g(): pass'),
     (mbpp_program, "    x = 'DONE in time'", '    x ='),
     (humaneval_postprocess, '  return 1\n  return 2', '    return 1\n    return 2'),
-    (humaneval_postprocess, 'from typing import List\ndef f(x):\n    return x', '    return x'),
+    (humaneval_postprocess, 'import re\ndef f(x):\n    return x', '\nimport re\ndef f(x):\n    return x'),
+    (humaneval_postprocess, 'import re\ndef f(x):\n    return (', '    return ('),
     (humaneval_postprocess, '', ''),
     (extract_execution_result, '[ANSWER]assert f(1) == 5[/ANSWER]', '5'),
     (extract_execution_result, '7\nbecause', '7'),
@@ -214,6 +217,29 @@ EXTRACTED: list[tuple[Callable[[str], str], str, str]] = [
     (longest_program, 'no code at all, sorry', ''),
     (longest_program, 'x = 1', 'x = 1'),
 ]
+
+
+COMPLETIONS = [  # what a model adds to the prompt, and whether that is right
+    ('    return x + 1', True),
+    ('return x + 1', True),
+    ('y = x + 1\n    return y', True),
+    ('if x:\n        return x + 1\n    return 1', True),
+    ('    return x + 1\n\nThis adds one.', True),
+    ('def f(x):\n    return x + 1', True),
+    ('return x', False),
+    ('I cannot help.', False),
+    ('', False),
+]
+
+
+def test_a_completion_counts_also_where_its_spaces_got_lost() -> None:
+    row = {'prompt': 'def f(x):\n    "Add one."\n', 'test': 'def check(f):\n    assert f(1) == 2', 'entry_point': 'f'}
+    metric = read_evaluator('HumanEvalEvaluator')
+    answers = [Answer(text, None, {**row, 'task_id': str(at)}) for at, (text, _) in enumerate(COMPLETIONS)]
+    assert metric.prepare is not None
+    metric.prepare(answers)
+    marks = [metric.mark(answer) for answer in answers]
+    assert [mark is not None and mark.correct for mark in marks] == [right for _, right in COMPLETIONS]
 
 
 @pytest.mark.parametrize(('extract', 'text', 'program'), EXTRACTED)

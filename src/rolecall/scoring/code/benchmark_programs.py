@@ -58,7 +58,8 @@ for _given in _inputs:
 def humaneval(answer: Answer) -> CodeProgram:
     """The prompt, the completion, the row's test, and the call of its check."""
     prompt, test, entry_point = (need(answer, column) for column in ('prompt', 'test', 'entry_point'))
-    return CodeProgram(f'{prompt}{answer.prediction}\n{test}\ncheck({entry_point})')
+    completion = extraction.fit_completion(prompt, str(answer.prediction))
+    return CodeProgram(f'{prompt}{completion}\n{test}\ncheck({entry_point})')
 
 
 def humaneval_plus(answer: Answer) -> CodeProgram:
@@ -69,7 +70,7 @@ def humaneval_plus(answer: Answer) -> CodeProgram:
     prompt, solution, entry_point = (need(answer, column) for column in ('prompt', 'canonical_solution', 'entry_point'))
     return CodeProgram(
         '_candidate, _reference = {}, {}\n'
-        f'exec({prompt + str(answer.prediction)!r}, _candidate)\n'
+        f'exec({prompt + extraction.fit_completion(prompt, str(answer.prediction))!r}, _candidate)\n'
         f'exec({prompt + solution!r}, _reference)\n'
         f'_entry_point, _tolerance = {entry_point!r}, {answer.values.get("atol") or 0!r}\n'
         f'_inputs = {inputs!r}\n{_AGAINST_REFERENCE}'

@@ -14,6 +14,7 @@ __all__ = [
     'extract_execution_result',
     'fenced_block',
     'first_fenced_lines',
+    'fit_completion',
     'humaneval_internal_v2_postprocess',
     'humaneval_postprocess',
     'last_fenced_lines',
@@ -74,7 +75,7 @@ def mbpp_program(text: str) -> str:
 
 
 def humaneval_postprocess(text: str) -> str:
-    """The body of the function: a block's code without its imports and its head, indented by four.
+    """The body of the function: a block's code without its head; all of it if it imports or has helpers.
 
     >>> humaneval_postprocess('```python\\ndef f(x):\\n    return x\\n```\\nDone')
     '    return x'
@@ -82,6 +83,8 @@ def humaneval_postprocess(text: str) -> str:
     '    return x'
     """
     text = fenced_block(text).lstrip('\n')
+    if len(re.findall(r'^(?:def|class|import|from) ', text, re.MULTILINE)) > 1 and _compiles(text):
+        return f'\n{text}'
     if text.lstrip().startswith(('from ', 'import ')) and 'def ' in text:
         text = text[text.index('def ') :]
     lines = [line for line in text.split('\n') if line.strip()]
@@ -104,6 +107,19 @@ def humaneval_internal_v2_postprocess(text: str) -> str:
         text = ' ' + text
     text = text.split('\n\n\n')[0].split('\n```')[0]
     return '\n'.join(_until_dedent(text.split('\n')))
+
+
+def fit_completion(prompt: str, reply: str) -> str:
+    """The reply as it continues the prompt: indented where its spaces got lost, without words after the code.
+
+    >>> fit_completion('def f(x):\\n', 'return x'), fit_completion('def f(x):\\n', '    return x\\nThis is it.')
+    ('    return x', '    return x')
+    """
+    indented = '\n'.join(f'    {line}' for line in reply.split('\n'))
+    for candidate in (reply, indented, f'    {reply}', '\n'.join(_until_dedent(reply.split('\n')))):
+        if candidate.strip() and _compiles(f'{prompt}{candidate}'):
+            return candidate
+    return reply
 
 
 def body_of_function(text: str, prompt: str) -> str:
@@ -189,7 +205,7 @@ def longest_program(text: str, *, most_lines: int = 400) -> str:
 
 def _compiles(code: str) -> bool:
     try:
-        ast.parse(code)
+        compile(code, '<program>', 'exec', dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
