@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
+
+from rolecall.models.transformers.weights import import_hf_package
 
 __all__ = ['attend']
 
@@ -119,6 +120,7 @@ def attend(
     query: Any, key: Any, value: Any, keys: Any, values: Any, columns: Any, prefix: tuple[Any, Any] | None, scale: float
 ) -> Any:
     """The output (rows × 1 × heads × width) of one new token a row, whose key and value go into its column."""
+    torch = import_hf_package('torch')
     rows, heads, _, width = query.shape
     groups, value_width = key.shape[1], value.shape[3]
     per_group = heads // groups
