@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import template
+from rolecall.cli.main import main
 from rolecall.report import StoredRun
 from rolecall.report.comparison import Comparison, compare_runs, comparison_as_json
 from rolecall.report.comparison_view import print_comparison
@@ -160,3 +162,40 @@ def test_different_metrics_are_shown_and_not_subtracted(tmp_path: Path) -> None:
     right = asked(tmp_path / 'b', below(10), dataset('d', NUMBERS, 'SquadEvaluator'))
     (one,) = compared(left, right)[0].differences
     assert (one.metric, one.left, one.difference, one.p) == ('accuracy → f1', 50.0, None, None)
+
+
+def test_two_models_of_one_run_are_compared_by_the_first_extractor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompt = {'type': 'PromptTemplate', 'template': '{q}'}
+    dataset = {
+        'abbr': 'd',
+        'type': 'Rows',
+        'test': [{'q': f'{row}', 'a': 'B'} for row in range(4)],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': prompt, 'inferencer': {'type': 'GenInferencer'}},
+        'eval_cfg': {
+            'evaluator': 'AccEvaluator',
+            'pred_postprocessor': {
+                'strict': {'type': 'first_capital_postprocess'},
+                'flexible': {'type': 'first_option_postprocess', 'options': 'ABCD'},
+            },
+        },
+    }
+    models = [{'abbr': 'terse', 'type': _say_b}, {'abbr': 'wordy', 'type': _say_b_in_words}]
+    run_config({'datasets': [dataset], 'models': models}, out=tmp_path)
+    assert main(['compare', str(tmp_path), '--models', 'terse', 'wordy', '--json']) == 0
+    [found] = json.loads(capsys.readouterr().out)['differences']
+    assert (found['metric'], found['left'], found['right']) == ('accuracy (strict)', 100.0, 0.0)
+    assert main(['compare', str(tmp_path), '--models', 'terse', 'wrody']) == 2
+    assert "Did you mean 'wordy'?" in capsys.readouterr().err
+    assert main(['compare', str(tmp_path)]) == 2
+    assert 'two models of the first with --models' in capsys.readouterr().err
+
+
+def _say_b(prompt: str) -> str:
+    return 'B'
+
+
+def _say_b_in_words(prompt: str) -> str:
+    return 'The answer is B'

@@ -1,4 +1,4 @@
-"""`rolecall compare`: two runs, row by row."""
+"""`rolecall compare`: two runs, or two models of one run, row by row."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.cli.options import declare_command, whole_number
+from rolecall.errors import ConfigError, Problem, did_you_mean
 
 __all__ = ['add_compare']
 
@@ -17,13 +18,17 @@ def add_compare(commands: Any) -> None:
         commands,
         'compare',
         'compare two runs, row by row',
-        'Compare two runs on the rows both have scored: differences with intervals and p-values, and the rows whose '
-        'verdict changed.',
-        '  rolecall compare runs/old runs/new\n  rolecall compare runs/old runs/new --json | jq .differences',
+        'Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and '
+        'p-values, and the rows whose verdict changed.',
+        '  rolecall compare runs/old runs/new\n  rolecall compare runs/new --models small large\n'
+        '  rolecall compare runs/old runs/new --json | jq .differences',
     )
     parser.set_defaults(run=_compare)
     parser.add_argument('left', metavar='RUN_A', help='the baseline')
-    parser.add_argument('right', metavar='RUN_B', help='the run to compare with it')
+    parser.add_argument('right', metavar='RUN_B', nargs='?', help='the run to compare with it')
+    parser.add_argument(
+        '--models', metavar='MODEL', nargs=2, help='compare these models; with one run, two of its models'
+    )
     parser.add_argument(
         '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
     )
@@ -31,18 +36,33 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from rolecall.report import StoredRun
+    from rolecall.report import Run, StoredRun
     from rolecall.report.comparison import compare_runs, comparison_as_json
     from rolecall.report.comparison_view import print_comparison
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.views.jsonl import json_line
     from rolecall.views.terminal import make_console
 
-    with RunReader(arguments.left) as one, RunReader(arguments.right) as other:
-        left, right = StoredRun(one), StoredRun(other)
+    if arguments.right is None and arguments.models is None:
+        raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
+    with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
+        left: Run = StoredRun(one)
+        right: Run = StoredRun(other)
+        if arguments.models is not None:
+            left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
         comparison = compare_runs(left, right)
         if arguments.json:
             print(json_line(comparison_as_json(comparison, left=left, right=right)))
         else:
             print_comparison(comparison, make_console(sys.stdout), left=left, right=right, flips=arguments.flips)
     return 0
+
+
+def _only(run: Any, model: str) -> Any:
+    """One model of a run; a name that it does not have is an error."""
+    from rolecall.report.run_source import OneModelRun
+
+    known = list(dict.fromkeys(card.model for card in run.scorecards()))
+    if model not in known:
+        raise ConfigError(Problem('--models', f'the run has no model {model!r}.', did_you_mean(model, known)))
+    return OneModelRun(run, model)

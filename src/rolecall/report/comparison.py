@@ -70,7 +70,8 @@ class Comparison:
 def compare_runs(left: Run, right: Run) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
     rows: list[_Rows] = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
-    cards = [{(card.dataset, card.model): card for card in run.scorecards()} for run in (left, right)]
+    # The rows' scores are those of the first extractor, so its column is the one that counts.
+    cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = {
         card.dataset: card.details['groups']
         for side in (cards[1], cards[0])

@@ -28,6 +28,7 @@ from rolecall.scoring.scorecard import Scorecard
 
 __all__ = [
     'ConfigPreviews',
+    'OneModelRun',
     'PairRows',
     'Previews',
     'Run',
@@ -192,6 +193,32 @@ class ConfigPreviews:
         if dataset not in self._datasets:
             self._datasets[dataset] = open_dataset(task.entry, base=self._base, data=self._data)
         return Pair(task, self._model_entries[model], self._datasets[dataset])
+
+
+class OneModelRun:
+    """One model of a run."""
+
+    def __init__(self, reader: RunReader, model: str) -> None:
+        self._reader = reader
+        self._model = model
+
+    @property
+    def title(self) -> str:
+        return f'{self._reader.title}: {self._model}'
+
+    @property
+    def created(self) -> str:
+        return self._reader.created
+
+    def scorecards(self) -> list[Scorecard]:
+        return [card for card in self._reader.scorecards() if card.model == self._model]
+
+    def results(self) -> Iterator[Result]:
+        return self._reader.results(model=self._model)
+
+    def request(self, fingerprint: str) -> Request | None:
+        request: Request | None = self._reader.request(fingerprint)
+        return request
 
 
 class PairRows:

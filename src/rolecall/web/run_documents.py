@@ -14,10 +14,9 @@ from typing import Any
 
 from rolecall.errors import DataError, RolecallError
 from rolecall.pairs.pair import Preview
-from rolecall.render.spans import Request
 from rolecall.report.comparison import Comparison, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
-from rolecall.report.run_source import Run, StoredRun, requests_sent
+from rolecall.report.run_source import OneModelRun, Run, StoredRun, requests_sent
 from rolecall.report.score_text import (
     OUTCOMES,
     denominator,
@@ -158,7 +157,7 @@ class RunDocument:
 
     def only_model(self, model: str) -> Run:
         """The part of this run that belongs to one model, as a run."""
-        return _OneModel(self._reader, model)
+        return OneModelRun(self._reader, model)
 
     def _prompts(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
         previews = _previews_from(config) if config is not None else None
@@ -173,32 +172,6 @@ class RunDocument:
         files = [self.path / FILE, self.path / f'{FILE}-wal']
         newest = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
         return time.time() - newest < _LIVE_SECONDS
-
-
-class _OneModel:
-    """One model of a run."""
-
-    def __init__(self, reader: RunReader, model: str) -> None:
-        self._reader = reader
-        self._model = model
-
-    @property
-    def title(self) -> str:
-        return f'{self._reader.title}: {self._model}'
-
-    @property
-    def created(self) -> str:
-        return self._reader.created
-
-    def scorecards(self) -> list[Scorecard]:
-        return [card for card in self._reader.scorecards() if card.model == self._model]
-
-    def results(self) -> Iterator[Result]:
-        return self._reader.results(model=self._model)
-
-    def request(self, fingerprint: str) -> Request | None:
-        request: Request | None = self._reader.request(fingerprint)
-        return request
 
 
 def _previews_from(config: ConfigDocument) -> Callable[[Result], list[Preview]]:
