@@ -235,6 +235,7 @@ def test_failures_say_whether_to_try_again(fault: str, transient: bool, status: 
         (format_datetime(datetime.now(timezone.utc) + timedelta(seconds=3000), usegmt=True), 2900, 3001),
         (format_datetime(datetime.now(timezone.utc) - timedelta(seconds=3000), usegmt=True), 0, 0),
     ],
+    ids=['seconds', 'part of a second', 'a date to come', 'a date gone by'],
 )
 def test_retry_after_is_seconds_or_a_date(written: str, low: float, high: float) -> None:
     with serve(faults=in_order('rate_limit'), retry_after=written) as server:
