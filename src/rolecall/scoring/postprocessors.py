@@ -36,7 +36,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
         'math_postprocess_v2': 'rolecall.scoring.postprocess.expressions:math_postprocess_v2',
         'general_postprocess': 'rolecall.scoring.postprocess.freeform:general_postprocess',
         'general_cn_postprocess': 'rolecall.scoring.postprocess.freeform:general_cn_postprocess',
-        'triviaqa_postprocess': 'rolecall.scoring.postprocess.freeform:triviaqa_postprocess',
+        'triviaqa_postprocess': 'rolecall.scoring.families.short_answers:read_first_line',
         'match_answer_pattern': 'rolecall.scoring.postprocess.freeform:match_answer_pattern',
         'xml_tag_postprocessor': 'rolecall.scoring.postprocess.freeform:xml_tag_postprocessor',
         'think_pred_postprocess': 'rolecall.scoring.postprocess.freeform:think_pred_postprocess',

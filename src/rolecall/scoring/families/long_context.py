@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, names_whole, strip_text
 
-__all__ = ['bare_number', 'facts', 'first_words', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
+__all__ = ['bare_number', 'facts', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
 
 _MARKS = re.compile(r'[\n:"\'.,?!{}]')
 
@@ -68,12 +68,3 @@ def bare_number(text: str) -> str:
     """
     found = re.search(r'\d+(?:\.\d+)?', text)
     return found[0] if found else ''
-
-
-def first_words(text: str) -> str:
-    """The reply up to its first line break.
-
-    >>> first_words('in the kitchen\\nBecause')
-    'in the kitchen'
-    """
-    return text.partition('\n')[0]

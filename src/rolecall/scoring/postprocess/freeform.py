@@ -16,7 +16,6 @@ __all__ = [
     'humaneval_postprocess_v3',
     'match_answer_pattern',
     'think_pred_postprocess',
-    'triviaqa_postprocess',
     'xml_tag_postprocessor',
 ]
 
@@ -42,15 +41,6 @@ def general_cn_postprocess(text: str) -> str:
     '我 爱 北京'
     """
     return ' '.join(chinese_words(text))
-
-
-def triviaqa_postprocess(text: str) -> str:
-    """The first line of the reply that says something.
-
-    >>> triviaqa_postprocess('\\nParis\\nIt is the capital.')
-    'Paris'
-    """
-    return text.strip().partition('\n')[0].strip()
 
 
 def bbh_freeform_postprocess(text: str) -> str:
