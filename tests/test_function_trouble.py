@@ -346,3 +346,11 @@ def test_a_run_does_not_begin_with_settings_that_cannot_be_meant(
     (problem,) = refused.value.problems
     assert problem.where.endswith(place)
     assert 'Write ' in problem.remedy
+
+
+@pytest.mark.parametrize(('written', 'meant'), [('temperatur', 'temperature'), ('max_token', 'max_tokens')])
+def test_a_misspelt_sampling_parameter_is_refused_before_the_first_request(written: str, meant: str) -> None:
+    (problem,) = check_sampling({'generation_kwargs': {written: 1}})
+    assert (problem.where, problem.remedy) == (f'generation_kwargs.{written}', f"Did you mean '{meant}'?")
+    own = dict.fromkeys(('min_tokens', 'num_beams', 'length_penalty', 'repeat_penalty', 'stop_token_ids', 'n'), 1)
+    assert list(check_sampling({'generation_kwargs': own})) == []

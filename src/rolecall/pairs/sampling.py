@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from rolecall.checking import OptionReader, Problems, expected
@@ -53,6 +54,7 @@ SAMPLING_OPTIONS = (
     'sc_size',
 )
 """Everything that says how answers are drawn."""
+_MISSPELT = 0.9
 _NOT_SAMPLING = (*REPLY_LENGTHS, *_STOPS, *_NAMED, 'do_sample', 'num_return_sequences', 'n')
 
 
@@ -129,7 +131,16 @@ def check_sampling(*places: Mapping[str, Any]) -> list[Problem]:
                 reader.whole(key, least=least, remedy=f'Write {key}={least} or more, or leave it out.')
             for key, most in _UP_TO.items():
                 reader.number(key, least=0, most=most, remedy=f'Write {key}=0.5, for instance, or leave it out.')
+            problems.found.extend(_find_misspelt(where, home) if where else ())
     return problems.found
+
+
+def _find_misspelt(where: str, home: Mapping[str, Any]) -> Iterator[Problem]:
+    """Parameters that are almost a known one. Others may be the server's own, and are passed on."""
+    for key in home:
+        close = get_close_matches(str(key), SAMPLING_OPTIONS, n=1, cutoff=_MISSPELT)
+        if close and key not in SAMPLING_OPTIONS:
+            yield Problem(f'{where}.{key}', f'unknown key {key!r}.', f'Did you mean {close[0]!r}?')
 
 
 def check_repeats(entry: Mapping[str, Any]) -> list[Problem]:
