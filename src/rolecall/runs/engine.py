@@ -191,7 +191,8 @@ class Engine:
 async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
     """The conclusion for a row; where it cannot be asked about, the outcome says why."""
     try:
-        pair.check_row(row)
+        if pair is not None:  # a job may have no pair
+            pair.check_row(row)
         return await inferencer.infer(pair, row, picked, ask)
     except TooLong as found:
         return Prediction(None, 'too_long', found.step.too_long, shots_dropped=found.step.shots_dropped)
