@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from hostile_server import MISBEHAVIOURS
 from scenarios import SCENARIOS, play
 
 QUICK = ('a lone surrogate in an error', 'bits flipped in the store')
-"""Those that every `make test` plays; `make faults` plays all, and the soak."""
+"""Those that every `make test` plays. `make test-all` adds those about processes and files; `make faults` plays all."""
 
 
 @pytest.mark.parametrize('name', QUICK)
@@ -21,7 +22,7 @@ def test_no_row_is_lost_to(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize('name', [name for name in SCENARIOS if name not in QUICK])
+@pytest.mark.parametrize('name', [name for name in SCENARIOS if name not in (*QUICK, *MISBEHAVIOURS)])
 def test_no_row_is_lost_to_rarer_faults_either(name: str, tmp_path: Path) -> None:
     verdict = play(name, tmp_path)
     if verdict.complaint.startswith('not tried'):
