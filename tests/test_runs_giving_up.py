@@ -172,10 +172,10 @@ def test_a_model_that_is_trusted_leaves_nobody_in_doubt() -> None:
 
 
 def test_a_closed_local_port_is_reported_within_seconds(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        port = probe.getsockname()[1]
-    began = time.monotonic()
-    summary = run_config(config(api(f'http://127.0.0.1:{port}'), dataset(questions(200))), out=tmp_path)
+    with socket.socket() as closed:
+        closed.bind(('127.0.0.1', 0))  # held and not listened to, so that nothing else takes the port meanwhile
+        began = time.monotonic()
+        url = f'http://127.0.0.1:{closed.getsockname()[1]}'
+        summary = run_config(config(api(url), dataset(questions(200))), out=tmp_path)
     assert 'unreachable' in summary.broken['toy']
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60  # a server elsewhere is waited for two minutes
