@@ -17,9 +17,9 @@ from aiohttp import web
 
 from rolecall import AlpacaPrompter, ChatPrompter, ConfigError, OnlineChatModule, RolecallError
 from rolecall.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
-from rolecall.chat.sources import ALIASES
 from rolecall.errors import PrompterError
 from rolecall.models.protocol import ModelError
+from rolecall.models.services import ALIASES
 from servers import Server, in_order, serve
 
 KEY = 'sk-very-secret-0123456789'

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.lint.finding import Finding
     from rolecall.lint.linter import lint_config
+    from rolecall.models.model_names import resolve_model
     from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
     from rolecall.pairs.pair import Preview, preview
     from rolecall.program import (
@@ -122,6 +123,7 @@ _HOMES = {
     'rolecall.config.files': ('Config', 'load_config', 'read_base'),
     'rolecall.config.printing': ('format_config',),
     'rolecall.lint.linter': ('lint_config',),
+    'rolecall.models.model_names': ('resolve_model',),
     'rolecall.chat.local': ('TrainableModule',),
     'rolecall.chat.online': ('OnlineChatModule',),
     'rolecall.pairs.pair': ('Preview', 'preview'),
@@ -261,6 +263,7 @@ __all__ = [
     'plan_run',
     'preview',
     'read_base',
+    'resolve_model',
     'run_config',
     'tool_schema',
 ]

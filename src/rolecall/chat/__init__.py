@@ -5,9 +5,9 @@ from rolecall.chat.local import TrainableModule
 from rolecall.chat.module import ChatModule
 from rolecall.chat.module_errors import ModuleError, NoAnswerError, NotStartedError, ToolRoundsError
 from rolecall.chat.online import OnlineChatModule
-from rolecall.chat.sources import SOURCES, ChatSource
 from rolecall.chat.streaming import AsyncStream, Stream
 from rolecall.chat.tools import tool_schema
+from rolecall.models.services import SOURCES, ChatSource
 
 __all__ = [
     'SOURCES',

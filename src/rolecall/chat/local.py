@@ -67,7 +67,7 @@ class TrainableModule(ChatModule):
         reader.raise_problems()
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
-        self.model = str(model)
+        self.model = str(model).removeprefix('hf:')
         self._local = _LocalModel(self.model, engine or _engine_for(self.model), entry)
 
     @property

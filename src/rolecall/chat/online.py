@@ -11,14 +11,15 @@ from rolecall.chat.background import finish, result_of
 from rolecall.chat.conversation import Connection
 from rolecall.chat.module import ChatModule
 from rolecall.chat.module_errors import ModuleError
-from rolecall.chat.sources import ChatSource, find_source
 from rolecall.checking import OptionReader
+from rolecall.errors import did_you_mean
 from rolecall.models.anthropic import model as anthropic
 from rolecall.models.openai import model as openai
 from rolecall.models.protocol import Model
+from rolecall.models.services import ALIASES, SOURCES, ChatSource
 from rolecall.runs.client.model_client import RetryPolicy
 
-__all__ = ['OnlineChatModule']
+__all__ = ['OnlineChatModule', 'find_source']
 
 _ENTRY_OPTIONS = (
     *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
@@ -39,8 +40,9 @@ class OnlineChatModule(ChatModule):
     >>> assistant = module.prompt('You answer in one word.')
 
     `assistant('…')` returns the answer, `assistant.reply('…')` the full reply, `assistant.stream('…')` the pieces.
-    `source` is the name of a service or a URL; by default the first service with a key in the environment. Options of a
-    model entry (`timeout`, `headers`, `extra_body`, …) and `retries` configure it; others are sent with every request.
+    `source` is the name of a service, with or without a model ('openai/gpt-4.1-mini'), or a URL; by default the first
+    service with a key in the environment. Options of a model entry (`timeout`, `headers`, …) and `retries`
+    configure it; others are sent with every request.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class OnlineChatModule(ChatModule):
         if source is not None and '://' in source:
             base_url = _one_url(source, base_url)
             source = None
+        elif source is not None and '/' in source:
+            source, model = _split_name(source, model)
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
             raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
         found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
@@ -94,6 +98,33 @@ class OnlineChatModule(ChatModule):
         return self._shared
 
 
+def find_source(name: str | None) -> ChatSource:
+    """The service of that name; by default the first with a key in the environment.
+
+    >>> find_source('claude').name, find_source('DeepSeek').base_url
+    ('anthropic', 'https://api.deepseek.com/v1')
+    >>> find_source('opnai')
+    Traceback (most recent call last):
+    rolecall.chat.module_errors.ModuleError: unknown source 'opnai'. Did you mean 'openai'?
+    """
+    if name is None:
+        found = next((source for source in SOURCES.values() if source.variable), None)
+        if found is None:
+            raise ModuleError(
+                'no source given, and no API key found in the environment. Name a source (openai, ollama, …) or '
+                'a base_url, or set a key such as OPENAI_API_KEY.'
+            )
+        return found
+    word = name.strip().lower()
+    source = SOURCES.get(ALIASES.get(word, word))
+    if source is None:
+        hint = did_you_mean(word, [*SOURCES, *ALIASES])
+        if not hint.startswith('Did'):
+            hint = f"{hint} For a model name, write model='{name}'."
+        raise ModuleError(f"unknown source '{name}'. {hint}")
+    return source
+
+
 def _close(model: Model) -> None:
     finish(model.close())
 
@@ -108,17 +139,16 @@ def _address(
     url = base_url if base_url is not None else source.base_url
     if url is not None:
         entry['base_url'] = url
-    key = api_key if api_key is not None else _key_of(source)
+    key = api_key if api_key is not None else source.key
     return entry if key is None else entry | {'key': key}
 
 
-def _key_of(source: ChatSource) -> str | None:
-    """The environment variable with the key; '' to send no key to a server it is not for."""
-    if not source.keys:
-        return ''
-    if source.variable is None and source.base_url is None:
-        return None  # the backend finds it at the first call, and knows whether the server needs one
-    return f'${source.variable or source.keys[0]}'
+def _split_name(name: str, model: str | None) -> tuple[str, str]:
+    """'deepseek/deepseek-chat' as a source and a model."""
+    source, _, named = name.partition('/')
+    if model is not None:
+        raise ModuleError(f'the model is given twice, as {name!r} and as model={model!r}.')
+    return source, named
 
 
 def _one_url(source: str, base_url: str | None) -> str:

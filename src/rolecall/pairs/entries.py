@@ -41,7 +41,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     tasks: list[Task] = []
     for key in _dataset_keys(config):
         tasks += collect(config[key], key, problems, build_task)
-    model_entries = collect(config.get('models'), 'models', problems, build_model_entry)
+    model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
     if not tasks and not problems.found:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
     for task in tasks:
@@ -69,6 +69,19 @@ def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
     if config.get('datasets') is not None:
         return ['datasets']
     return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
+
+
+def _resolve_names(models: object, problems: Problems) -> object:
+    """The list of models, with entries in place of names (`models=['smollm2']`)."""
+    if not isinstance(models, list | tuple) or not any(isinstance(one, str) for one in models):
+        return models
+    from rolecall.models.model_names import resolve_model
+
+    entries: list[object] = []
+    for i, one in enumerate(models):
+        with problems.inside(f'models[{i}]'):
+            entries.append(resolve_model(one, where='') if isinstance(one, str) else one)
+    return entries
 
 
 def _check_pair(task: Task, model_entry: ModelEntry) -> None:

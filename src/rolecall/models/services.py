@@ -6,10 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rolecall.chat.module_errors import ModuleError
-from rolecall.errors import did_you_mean
-
-__all__ = ['ALIASES', 'SOURCES', 'ChatSource', 'find_source']
+__all__ = ['ALIASES', 'SOURCES', 'ChatSource']
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +26,15 @@ class ChatSource:
     def variables(self) -> tuple[str, ...]:
         """All environment variables checked for the key."""
         return (*self.keys, f'LAZYLLM_{self.name.upper()}_API_KEY') if self.keys else ()
+
+    @property
+    def key(self) -> str | None:
+        """The `key` of a model entry: a variable's name, '' to send no key, or None to leave it to the backend."""
+        if not self.keys:
+            return ''
+        if self.variable is None and self.base_url is None:
+            return None  # the backend finds it at the first call, and knows whether the server needs one
+        return f'${self.variable or self.keys[0]}'
 
     @property
     def variable(self) -> str | None:
@@ -101,30 +107,3 @@ ALIASES: Mapping[str, str] = {
     'google': 'gemini',
     'llama.cpp': 'llamacpp',
 }
-
-
-def find_source(name: str | None) -> ChatSource:
-    """The service of that name; by default the first with a key in the environment.
-
-    >>> find_source('claude').name, find_source('DeepSeek').base_url
-    ('anthropic', 'https://api.deepseek.com/v1')
-    >>> find_source('opnai')
-    Traceback (most recent call last):
-    rolecall.chat.module_errors.ModuleError: unknown source 'opnai'. Did you mean 'openai'?
-    """
-    if name is None:
-        found = next((source for source in SOURCES.values() if source.variable), None)
-        if found is None:
-            raise ModuleError(
-                'no source given, and no API key found in the environment. Name a source (openai, ollama, …) or '
-                'a base_url, or set a key such as OPENAI_API_KEY.'
-            )
-        return found
-    word = name.strip().lower()
-    source = SOURCES.get(ALIASES.get(word, word))
-    if source is None:
-        hint = did_you_mean(word, [*SOURCES, *ALIASES])
-        if not hint.startswith('Did'):
-            hint = f"{hint} For a model name, write model='{name}'."
-        raise ModuleError(f"unknown source '{name}'. {hint}")
-    return source
