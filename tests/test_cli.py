@@ -72,6 +72,29 @@ def test_nothing_heavy_is_imported_before_a_command_runs():
     assert subprocess.run([sys.executable, '-c', heavy], capture_output=True, text=True, check=True).stdout == '\n'
 
 
+def test_a_command_imports_what_it_needs_and_no_more():
+    example = Path(__file__).parent.parent / 'examples' / 'gsm8k.py'
+    unneeded = {
+        ('config', 'show', str(example)): {
+            'jinja2',
+            'asyncio',
+            'rolecall.retrievers',
+            'rolecall.datasets',
+            'rolecall.scoring',
+        },
+        ('view', str(example), '--model', 'qwen*', '--json'): {
+            'jinja2',
+            'asyncio',
+            'rich',
+            'yaml',
+            'rolecall.pairs.judges',
+        },
+    }
+    for arguments, modules in unneeded.items():
+        code = f'import sys; from rolecall.cli.main import main; main({[*arguments]!r}); print(*{modules!r} & set(sys.modules), file=sys.stderr)'
+        assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stderr == '\n'
+
+
 def test_rich_is_imported_only_when_something_is_drawn(config):
     code = f'import sys; from rolecall.cli.main import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], capture_output=True, check=True)

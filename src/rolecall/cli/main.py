@@ -1,23 +1,25 @@
-"""The command line. Only argparse is imported before a command runs, so that `rolecall --help` is instant."""
+"""The command line. Only argparse and the command's own file are imported before it runs, so that it starts at once."""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from rolecall._version import __version__
-from rolecall.cli import compare, config, doctor, lint, models, prompter, report, run, view, web
-from rolecall.cli.export import add_export
-from rolecall.cli.list import add_list
 from rolecall.cli.options import fail
 from rolecall.errors import RolecallError
 
 __all__ = ['main']
 
+_COMMANDS = (
+    'view', 'lint', 'run', 'report', 'compare', 'doctor', 'export', 'web', 'models', 'config', 'list', 'prompter',
+)  # fmt: skip
+"""In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
@@ -40,7 +42,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
-    arguments = _build_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = _build_parser(given[:1]).parse_args(given)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -74,7 +77,8 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors='backslashreplace', encoding=None if stream.isatty() else 'utf-8')
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with the command that was typed, or with all of them."""
     parser = _Parser(
         prog='rolecall',
         description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
@@ -83,18 +87,8 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument('--version', action='version', version=f'rolecall {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
-    view.add_view(commands)
-    lint.add_lint(commands)
-    run.add_run(commands)
-    report.add_report(commands)
-    compare.add_compare(commands)
-    doctor.add_doctor(commands)
-    add_export(commands)
-    web.add_web(commands)
-    models.add_models(commands)
-    config.add_config(commands)
-    add_list(commands)
-    prompter.add_prompter(commands)
+    for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
+        getattr(importlib.import_module(f'rolecall.cli.{name}'), f'add_{name}')(commands)
     return parser
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rolecall.cli.inputs import OpenedConfig
 from rolecall.cli.selection import Selection, find_previews, open_pairs, select
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
-from rolecall.pairs.judges import JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
@@ -97,6 +96,8 @@ def _open_selected(
 
 def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
     """Each dataset as its judge sees it, whichever model answers; a complaint if no dataset has a judge."""
+    from rolecall.pairs.judges import JudgePair, find_judge
+
     seen: set[str] = set()
     unjudged: list[str] = []
     for pair in pairs:

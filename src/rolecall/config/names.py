@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import cache
 
-from rolecall.prompts.template import TEMPLATES
 from rolecall.registry import REFERENCE_SYSTEMS
-from rolecall.retrievers.build import RETRIEVERS
 
 __all__ = [
     'CONFIG_PACKAGES',
     'FOREIGN',
-    'OURS',
     'is_foreign',
     'is_standard',
     'resolve',
@@ -29,20 +27,6 @@ FOREIGN = REFERENCE_SYSTEMS | {
     'torch_npu', 'torchvision', 'transformers', 'vllm', 'xtuner',
 }  # fmt: skip
 """Packages that a config may name, but that are never imported for it unless the user asks: slow, or not installed."""
-
-OURS: dict[str, str] = {
-    'read_base': 'rolecall.config.finder:read_base',
-    'GenInferencer': 'rolecall.inferencers.generation:GenInferencer',
-    'SCInferencer': 'rolecall.inferencers.generation:SCInferencer',
-    'MultiTurnGenInferencer': 'rolecall.inferencers.generation:MultiTurnGenInferencer',
-    'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
-    'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
-    'PPLInferencer': 'rolecall.inferencers.perplexity:PPLInferencer',
-    'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
-    **{name: str(TEMPLATES.declared(name)) for name in TEMPLATES},
-    **{name: str(RETRIEVERS.declared(name)) for name in RETRIEVERS},
-}
-"""The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
 
 
 def is_foreign(module: str) -> bool:
@@ -68,12 +52,32 @@ def resolve(dotted: str, /) -> object | None:
     True
     """
     package, _, rest = dotted.partition('.')
-    ours = OURS.get(rest.rpartition('.')[2]) if package in REFERENCE_SYSTEMS else None
+    ours = _find_ours().get(rest.rpartition('.')[2]) if package in REFERENCE_SYSTEMS else None
     if ours is None:
         return None
     module, _, name = ours.partition(':')
     found: object = getattr(importlib.import_module(module), name)
     return found
+
+
+@cache
+def _find_ours() -> dict[str, str]:
+    """The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
+    from rolecall.prompts.template import TEMPLATES
+    from rolecall.retrievers.build import RETRIEVERS
+
+    return {
+        'read_base': 'rolecall.config.finder:read_base',
+        'GenInferencer': 'rolecall.inferencers.generation:GenInferencer',
+        'SCInferencer': 'rolecall.inferencers.generation:SCInferencer',
+        'MultiTurnGenInferencer': 'rolecall.inferencers.generation:MultiTurnGenInferencer',
+        'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
+        'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
+        'PPLInferencer': 'rolecall.inferencers.perplexity:PPLInferencer',
+        'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
+        **{name: str(TEMPLATES.declared(name)) for name in TEMPLATES},
+        **{name: str(RETRIEVERS.declared(name)) for name in RETRIEVERS},
+    }
 
 
 def resolve_real(dotted: str, /) -> object | None:

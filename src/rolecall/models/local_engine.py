@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.reasoning import split_reasoning
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = [
     'Decoding',
@@ -39,9 +40,13 @@ class WorkerThread:
     async def run(self, work: Callable[[Event], T]) -> T:
         """Run `work` in the thread. When the caller is cancelled, the event passed to `work` is set.
 
+        >>> import asyncio
         >>> asyncio.run(WorkerThread('small').run(lambda stopped: stopped.is_set()))
         False
         """
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix=f'rolecall-{self._name}')
         stopped = Event()
@@ -53,6 +58,8 @@ class WorkerThread:
 
     async def close(self, let_go: Callable[[], object]) -> None:
         """End the thread after its current work; it runs `let_go` last."""
+        import asyncio
+
         pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(pool, let_go)

@@ -1,7 +1,6 @@
 """A model's chat template, from `tokenizer_config.json` or the metadata of a GGUF file.
 
-The output is what transformers would write. Chat templates are third-party programs, so they run in `jinja_sandbox`
-with metered work; any failure inside one is a `RenderError` that quotes it.
+The output is what transformers would write. How a template runs is in `chat_program`.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
-from typing import Any
-
-from jinja2 import Template, meta
-from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import RenderError, did_you_mean
-from rolecall.render.jinja_sandbox import ENVIRONMENT, TemplateRefusedError, compile_template
-from rolecall.render.metering import WorkExceededError, WorkMeter, spend
+
+if TYPE_CHECKING:
+    from rolecall.render.chat_program import ChatProgram
 
 __all__ = ['ChatTemplate']
 
@@ -26,7 +23,6 @@ Message = Mapping[str, Any]
 
 MAX_STEPS = 1_000_000
 MAX_CHARS = 1 << 26
-_MAX_FOLDED_CHARS = 1 << 20  # what constant expressions may make when a template is compiled
 
 _SPECIAL_TOKENS = ('bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token')
 _LIST_OF_TOKENS = 'additional_special_tokens'
@@ -49,19 +45,6 @@ def _tool(name: str) -> dict[str, Any]:
 _PROBE_TOOL, _OTHER_TOOL = _tool(_PROBE), _tool('look_up')
 _TWO_MOMENTS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2012, 11, 10, 9, 8, 7))
 _DATE_NAME = re.compile(r'date|today|(^|_)now($|_)|(^|_)time($|_)')
-
-# Exceptions a template can cause in jinja2, in json and in methods of built-in values.
-_TEMPLATE_FAULTS = (
-    TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -90,13 +73,16 @@ class ChatTemplate:
     max_steps: int = field(default=MAX_STEPS, kw_only=True, repr=False)
     max_chars: int = field(default=MAX_CHARS, kw_only=True, repr=False)
 
-    _plain: Template = field(init=False, repr=False, compare=False)
-    _with_tools: Template = field(init=False, repr=False, compare=False)
+    _plain: ChatProgram = field(init=False, repr=False, compare=False)
+    _with_tools: ChatProgram = field(init=False, repr=False, compare=False)
     _tokens: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        plain = self._compile_source(self.source)
-        with_tools = plain if self.tool_source is None else self._compile_source(self.tool_source)
+        from rolecall.render.chat_program import ChatProgram  # jinja2 is not needed before there is a template
+
+        compiled = partial(ChatProgram, now=self.now, max_steps=self.max_steps, max_chars=self.max_chars)
+        plain = compiled(self.source)
+        with_tools = plain if self.tool_source is None else compiled(self.tool_source)
         named = {'bos_token': self.bos_token, 'eos_token': self.eos_token, **self.tokens}
         object.__setattr__(self, '_plain', plain)
         object.__setattr__(self, '_with_tools', with_tools)
@@ -174,18 +160,17 @@ class ChatTemplate:
         return any(self._prints_date(messages, tools) for messages in _DATED for tools in (None, [_PROBE_TOOL]))
 
     def _prints_date(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
-        texts = {
-            self._text_or_none(messages, tools=tools, variables={'strftime_now': _strftime(moment)})
-            for moment in _TWO_MOMENTS
-        }
+        from rolecall.render.chat_program import make_strftime
+
+        clocks = [make_strftime(_clock_at(moment)) for moment in _TWO_MOMENTS]
+        texts = {self._text_or_none(messages, tools=tools, variables={'strftime_now': clock}) for clock in clocks}
         return len(texts) > 1 or any(
             self._shows_probe(messages, tools=tools, variables={name: _PROBE}) for name in self._date_names
         )
 
     @cached_property
     def _date_names(self) -> tuple[str, ...]:
-        sources = (self.source, self.tool_source or '')
-        names = {name for source in sources for name in meta.find_undeclared_variables(ENVIRONMENT.parse(source))}
+        names = self._plain.undeclared_names() | self._with_tools.undeclared_names()
         return tuple(sorted(name for name in names - {'strftime_now'} if _DATE_NAME.search(name)))
 
     def _shows_probe(self, messages: Sequence[Message], **options: Any) -> bool:
@@ -196,15 +181,6 @@ class ChatTemplate:
             return self.render(messages, **options)
         except RenderError:
             return None
-
-    def _compile_source(self, source: str) -> Template:
-        try:
-            with WorkMeter(self.max_steps, min(self.max_chars, _MAX_FOLDED_CHARS)):
-                code = compile_template(source)
-        except _TEMPLATE_FAULTS as fault:
-            raise RenderError(_describe_fault(fault)) from fault
-        known = ENVIRONMENT.make_globals({'strftime_now': _strftime_of(self.now)})
-        return Template.from_code(ENVIRONMENT, code, known)
 
     def _text(
         self,
@@ -222,11 +198,7 @@ class ChatTemplate:
             **self._tokens,
             **(variables or {}),
         }
-        try:
-            with WorkMeter(self.max_steps, self.max_chars):
-                return ''.join(template.root_render_func(template.new_context(given)))
-        except _TEMPLATE_FAULTS as fault:
-            raise RenderError(_describe_fault(fault)) from fault
+        return template.run(given)
 
 
 _PROBE_MESSAGES: list[Message] = [{'role': 'user', 'content': 'Hi'}]
@@ -237,34 +209,8 @@ _DATED: tuple[list[Message], ...] = (
 )
 
 
-def _strftime(moment: datetime) -> Callable[[str], str]:
-    return _strftime_of(lambda: moment)
-
-
-def _strftime_of(now: Callable[[], datetime]) -> Callable[[str], str]:
-    def strftime_now(format: str) -> str:  # noqa: A002  # the name templates may use
-        spend(256 * len(format))
-        return now().strftime(format)
-
-    return strftime_now
-
-
-def _describe_fault(fault: BaseException) -> str:
-    """Describe what went wrong inside a template, quoting its own message if it has one."""
-    said = str(fault) or type(fault).__name__
-    match fault:
-        case TemplateRefusedError():
-            return f'the chat template rejected these messages: {said}'
-        case WorkExceededError():
-            return f'the chat template was stopped: {said}.'
-        case TemplateSyntaxError():
-            return f'the chat template does not parse: line {fault.lineno}: {said}'
-        case UndefinedError():
-            return f'the chat template uses an undefined value: {said}'
-        case RecursionError() | MemoryError():
-            return 'the chat template was stopped: it recurses or nests too deeply.'
-        case _:
-            return f'the chat template failed: {said}'
+def _clock_at(moment: datetime) -> Callable[[], datetime]:
+    return lambda: moment
 
 
 def _named_templates(found: object) -> dict[str, str]:

@@ -5,34 +5,27 @@ Nothing is loaded before the first request; each model works in its own thread.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.errors import RolecallError
-from rolecall.models.local_engine import PromptEncoder, TransformersDecoding, WorkerThread, separate_thinking
-from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
-from rolecall.models.transformers.decoding import BatchGenerator
+from rolecall.models.local_engine import WorkerThread
+from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
-from rolecall.models.transformers.logprobs import PromptScorer
-from rolecall.models.transformers.packed_logprobs import PackedScorer
-from rolecall.models.transformers.slot_decoding import SlotGenerator
-from rolecall.models.transformers.slots import find_obstacle
 from rolecall.models.transformers.weights import LoadedModel, release_memory
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rolecall.models.transformers.engine import Engine
 
 __all__ = ['TransformersModel', 'build']
 
 T = TypeVar('T')
 
-_LOGGER = logging.getLogger('rolecall')
 _ON_CPU, _ON_CUDA = 8, 256
 """Requests in one call where the entry does not say."""
-_LONGEST = 4096
-"""The prompt length a batch has room for if no limit is known."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
@@ -59,7 +52,7 @@ class TransformersModel:
         self._files = ModelFiles(settings)
         self._shares = shares
         self._worker = WorkerThread(name)
-        self._engine: _Engine | None = None
+        self._engine: Engine | None = None
         self._failure: RolecallError | None = None
 
     @property
@@ -102,10 +95,10 @@ class TransformersModel:
     async def close(self) -> None:
         await self._worker.close(self._release)
 
-    async def _in_thread(self, work: Callable[[_Engine], T]) -> T:
+    async def _in_thread(self, work: Callable[[Engine], T]) -> T:
         return await self._worker.run(lambda stopped: self._work(work, stopped))
 
-    def _work(self, work: Callable[[_Engine], T], stopped: Event) -> T:
+    def _work(self, work: Callable[[Engine], T], stopped: Event) -> T:
         if self._failure is not None:
             raise self._failure
         if self._engine is None:
@@ -122,65 +115,15 @@ class TransformersModel:
         self._engine = None
         release_memory()
 
-    def _build_engine(self, loaded: LoadedModel) -> _Engine:
-        settings, limit = self._settings, self.max_seq_len
-        engine = _Engine(
+    def _build_engine(self, loaded: LoadedModel) -> Engine:
+        from rolecall.models.transformers.engine import build_engine  # not needed to count tokens
+
+        return build_engine(
+            loaded,
             self._files.encoder(loaded.tokenizer),
-            PromptScorer(loaded, room=self.batch * min(limit or _LONGEST, _LONGEST), shares=self._shares),
-            BatchGenerator(loaded, rows=self.batch, max_seq_len=limit, shares=self._shares),
-            limit=limit,
-            thinks=settings.chat,
+            name=self.name,
+            rows=self.batch,
+            max_seq_len=self.max_seq_len,
+            shares=self._shares,
+            thinks=self._settings.chat,
         )
-        if self._shares and loaded.device.type == 'cuda':
-            self._use_slots(engine, loaded)
-        engine.scorer.stopped = engine.generator.stopped = lambda: engine.stopped.is_set()
-        return engine
-
-    def _use_slots(self, engine: _Engine, loaded: LoadedModel) -> None:
-        """Decode and score over slots, where the architecture allows it."""
-        obstacle = find_obstacle(loaded)
-        if obstacle is not None:
-            _LOGGER.warning('%s runs without CUDA graphs, which is slower: %s.', self.name, obstacle)
-            return
-        engine.scorer = PackedScorer(loaded, stopped=lambda: engine.stopped.is_set())
-        engine.slots = SlotGenerator(
-            loaded, rows=self.batch, max_seq_len=self.max_seq_len, stopped=lambda: engine.stopped.is_set()
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Engine:
-    """A loaded model. Scoring drops what generation remembers, and the other way round, to free memory."""
-
-    encoder: PromptEncoder
-    scorer: PromptScorer | PackedScorer
-    generator: BatchGenerator
-    limit: int | None
-    thinks: bool
-    slots: SlotGenerator | None = None
-    """The faster way to generate, on CUDA."""
-    stopped: Event = field(default_factory=Event)
-
-    def forget(self) -> None:
-        self.scorer.forget()
-        self._forget_answers()
-
-    def _forget_answers(self) -> None:
-        self.generator.forget()
-        if self.slots is not None:
-            self.slots.forget()
-
-    def generate(self, requests: Sequence[Request], decoding: TransformersDecoding) -> list[Reply]:
-        self.scorer.forget()
-        prompts = [self.encoder.encode(request) for request in requests]
-        by_slots = self.slots is not None and SlotGenerator.supports(decoding)
-        replies = (self.slots if self.slots and by_slots else self.generator).generate(prompts, decoding)
-        return [separate_thinking(reply) for reply in replies] if self.thinks else replies
-
-    def score(self, requests: Sequence[Request]) -> list[Scored]:
-        self._forget_answers()
-        prompts = [self.encoder.encode(request) for request in requests]
-        longest = max((len(prompt.ids) for prompt in prompts), default=0)
-        if self.limit is not None and longest > self.limit:
-            raise ModelError(f'a prompt has {longest} tokens; the model takes {self.limit}.')
-        return self.scorer.score(prompts)
