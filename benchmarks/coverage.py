@@ -1,12 +1,16 @@
 """How many dataset configs of OpenCompass and AISBench reach a score here.
 
-    python benchmarks/coverage.py --reference-python /path/to/other/env/bin/python [--real] [--show N]
+    python benchmarks/coverage.py --reference-python /path/to/other/env/bin/python [--real] [--compare] [--show N]
 
 Every distinct entry of every file is prepared and run on two made-up rows, with a Python function as the model and as the
-judge. A file counts if all its entries are scored. Three ways: natively with rows supplied; with one of our loaders as
-well; and, with `--real`, in the other environment, which has the two packages installed, with what a config names there
-used as it is (`load_config(…, foreign='real')`). Where both can score an entry, `--compare` sends the same replies to
-both and counts equal verdicts.
+judge; entries that differ in the words of their prompts only are tried once. A file counts if all its entries are scored.
+Three ways: natively with rows supplied; with one of our loaders as well; and, with `--real`, in the other environment,
+which has the two packages installed, with what a config names there used as it is (`load_config(…, foreign='real')`).
+There a loader counts if it can be called with what the entry says; its data are not here. Where both can score an entry,
+`--compare` sends the same replies to both and counts equal verdicts.
+
+The network is blocked, trials run in child processes with a time limit, and `--results FOLDER` keeps what was found, so
+that a run that was stopped resumes (delete the files to measure anew).
 """
 
 from __future__ import annotations
@@ -17,9 +21,9 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
@@ -31,37 +35,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from coverage_rows import JUDGE, REPLY, made_rows
-from rolecall.config.files import load_config
-from rolecall.datasets.benchmarks import HUB_BENCHMARKS
-from rolecall.datasets.dataset import DATASETS
-from rolecall.errors import RolecallError
-from rolecall.models.protocol import Scored
-from rolecall.registry import part_name
-from rolecall.runs.run import run_config
-from rolecall.scoring.code import CODE_METRICS
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from coverage_workers import forbid_network, run_trials
 
 ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
-HUB = ('HFDataset', *HUB_BENCHMARKS)
-POSTPROCESSING = ('pred_postprocessor', 'dataset_postprocessor')
-KNOWN = ('evaluator', *POSTPROCESSING, 'model_postprocessor')
-JUDGES = ('LMEvaluator', 'GenericLLMEvaluator')
-DENSE = ('TopkRetriever', 'VotekRetriever', 'DPPRetriever', 'MDLRetriever')
-API = {
-    'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}],
-    'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}],
-}
+WORDINGS = ('prompt_template', 'ice_template')
+FIELDS = re.compile(r'\{[^{}]+\}')
 
 
 @dataclass
 class Entry:
-    """A dataset entry of a file: what makes it distinct, and how it fares."""
+    """A dataset entry of a file."""
 
     file: str
     entry: dict[str, Any]
-    key: str = ''
-    reason: str = ''
 
 
 @dataclass
@@ -70,19 +56,22 @@ class Tally:
     unscored: set[str] = field(default_factory=set)
     without_loader: set[str] = field(default_factory=set)
     with_hub: set[str] = field(default_factory=set)
+    entries: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     loaders: Counter[str] = field(default_factory=Counter)
 
 
 def entries(root: Path, foreign: Any) -> Iterator[Entry]:
     """Every dataset entry below a folder of config files."""
+    from rolecall.config.files import load_config
+
     for file in sorted(root.rglob('*.py')):
         if file.name == '__init__.py':
             continue
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 config = load_config(file, foreign=foreign)
-        except (RolecallError, Exception):  # counted by benchmarks/configs.py
+        except Exception:  # counted by benchmarks/configs.py
             continue
         for name, value in config.items():
             if isinstance(value, list | tuple) and name.endswith('datasets'):
@@ -91,250 +80,141 @@ def entries(root: Path, foreign: Any) -> Iterator[Entry]:
                         yield Entry(str(file.relative_to(root)), dict(entry))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, in_wording: bool = False) -> Any:
+    """A value as JSON, long texts of prompts reduced to their fields."""
+    from rolecall.registry import part_name
+
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, in_wording or key in WORDINGS) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, in_wording) for item in value]
+    if isinstance(value, str) and in_wording and len(value) > 24:
+        return ' '.join(sorted(set(FIELDS.findall(value))))
     return value if value is None or isinstance(value, str | int | float | bool) else part_name(value)
 
 
 def key_of(entry: Mapping[str, Any]) -> str:
-    """What is asked and how it is scored; where the data lies does not matter."""
+    """What is asked and how it is scored; where the data lies and how a prompt is worded does not matter."""
     kept = {name: plain(entry.get(name)) for name in ('reader_cfg', 'infer_cfg', 'eval_cfg', 'k', 'n')}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def try_entry(entry: Mapping[str, Any], folder: str) -> str:
-    """Prepare and run an entry; why it has no score, or nothing."""
+def measure(root: Path, foreign: Any, *, limit_s: float, known: Path | None, label: str) -> Tally:
+    from coverage_trial import try_entry
+
+    tally, distinct, files = Tally(), {}, {}
+    for one in entries(root, foreign):
+        key = key_of(one.entry)
+        distinct.setdefault(key, one.entry)
+        files.setdefault(one.file, {}).setdefault(key, one.entry)
+        count_loader(one, foreign, tally)
+    tally.files, tally.entries = set(files), len(distinct)
+    results = run_trials(distinct, try_entry, limit_s=limit_s, known=known, label=label)
+    for file, asked in files.items():
+        for reason in {shorten(results[key], entry) for key, entry in asked.items() if results[key]}:
+            tally.unscored.add(file)
+            tally.reasons[reason] += 1
+    return tally
+
+
+def count_loader(one: Entry, foreign: Any, tally: Tally) -> None:
+    from rolecall.datasets.benchmarks import HUB_BENCHMARKS
+    from rolecall.datasets.dataset import DATASETS
+    from rolecall.registry import part_name
+
+    kind = one.entry.get('type')
+    name = DATASETS.builtin_name(kind)
+    if foreign == 'real' and isinstance(kind, type):
+        name = part_name(kind) if can_be_called(kind, one.entry) else None
+    if name is None:
+        if one.file not in tally.without_loader:
+            tally.loaders[part_name(kind)] += 1
+        tally.without_loader.add(one.file)
+    elif name in ('HFDataset', *HUB_BENCHMARKS) and not one.entry.get('data_files'):
+        tally.with_hub.add(one.file)
+
+
+def can_be_called(kind: type, entry: Mapping[str, Any]) -> bool:
+    from rolecall.datasets.dataset import loader_arguments
+    from rolecall.datasets.loaders import check_call, resolve_loader
+    from rolecall.errors import ConfigError
+
     try:
-        train, test = made_rows(entry)
-    except (TypeError, AttributeError) as error:
-        return f'entry of another form: {error}'
-    given = {name: entry[name] for name in ('reader_cfg', 'infer_cfg', 'eval_cfg') if name in entry}
-    reader = {
-        key: value for key, value in (given.get('reader_cfg') or {}).items() if not key.endswith(('split', 'range'))
-    }
-    config = {
-        'datasets': [{**given, 'abbr': 'd', 'type': 'Rows', 'train': train, 'test': test, 'reader_cfg': reader}],
-        'models': [
-            {'abbr': 'm', 'type': answer, 'score': score, **({'meta_template': API} if takes_media(given) else {})}
-        ],
-    }
-    put_judge(config['datasets'][0])
-    retriever = given['infer_cfg'].get('retriever')
-    if isinstance(retriever, Mapping) and part_name(retriever.get('type')) in DENSE:
-        weigh = {'score': weigh_labels} if part_name(retriever.get('type')) == 'MDLRetriever' else {}
-        embedded = {**given['infer_cfg'], 'retriever': {**retriever, 'encoder': encode, **weigh}}
-        config['datasets'][0]['infer_cfg'] = embedded
-    if not given.get('eval_cfg'):
-        return 'no eval_cfg'
-    said = io.StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said), tempfile.TemporaryDirectory(dir=folder) as out:
-            card = run_config(config, out=Path(out) / 'run', lint=False).scorecards[0]
-    except RolecallError as error:
-        return ' '.join(str(error).split())
-    except Exception as error:  # a traceback is a defect
-        return f'TRACEBACK {type(error).__name__}: {error}'
-    if card.error:
-        return ' '.join(card.error.split())
-    return '' if card.value is not None else f'no value: {dict(card.outcomes)} {card.details.get("excluded")}'
-
-
-def put_judge(value: Any) -> None:
-    """Let every judge of an entry be a function."""
-    if isinstance(value, dict):
-        if 'judge_cfg' in value or (value.get('type') is not None and part_name(value['type']) in JUDGES):
-            value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
-        for inner in value.values():
-            put_judge(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            put_judge(inner)
-
-
-def takes_media(entry: Mapping[str, Any]) -> bool:
-    written = entry['infer_cfg'].get('prompt_template') or {}
-    return isinstance(written, Mapping) and part_name(written.get('type') or '') in (
-        'MMPromptTemplate',
-        'RawPromptTemplate',
-    )
-
-
-def answer(prompt: Any) -> str:
-    return REPLY
-
-
-def weigh_labels(row: Any, shots: Any, labels: Any) -> list[float]:
-    return [1.0, 2.0]
-
-
-def encode(prompts: Any) -> list[list[float]]:
-    return [[float(len(text)), 1.0] for text in prompts]
-
-
-def score(prompts: Any) -> list[Scored]:
-    return [Scored(tuple(range(len(str(text)))), (None, *[-1.0] * (len(str(text)) - 1))) for text in prompts]
-
-
-def judge(prompt: Any) -> str:
-    return JUDGE
-
-
-def measure(root: Path, foreign: Any) -> tuple[Tally, dict[str, str]]:
-    tally, known = Tally(), {}
-    memory = (
-        '/dev/shm' if os.path.isdir('/dev/shm') else None
-    )  # thousands of small runs: the disk would be what is timed
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        for one in entries(root, foreign):
-            tally.files.add(one.file)
-            key = key_of(one.entry)
-            if key not in known:
-                known[key] = try_entry(one.entry, folder)
-            if known[key]:
-                if one.file not in tally.unscored:
-                    tally.reasons[shorten(known[key], one.entry)] += 1
-                tally.unscored.add(one.file)
-            kind = one.entry.get('type')
-            name = (
-                DATASETS.builtin_name(kind) if not (foreign == 'real' and isinstance(kind, type)) else part_name(kind)
-            )
-            if name is None:
-                tally.without_loader.add(one.file)
-                tally.loaders[part_name(kind)] += 1
-            elif name in HUB and not one.entry.get('data_files'):
-                tally.with_hub.add(one.file)
-    return tally, known
+        load = resolve_loader(kind, kind.__name__)
+        check_call(load, loader_arguments(load, entry))
+    except ConfigError:
+        return False
+    return True
 
 
 def shorten(reason: str, entry: Mapping[str, Any]) -> str:
+    from rolecall.registry import part_name
+
     scoring = entry.get('eval_cfg')
     evaluator = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or ''
     kind = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
     return f'{kind}: {reason.replace("datasets[0].", "")[:230]}'
 
 
-def replies_to(gold: Any) -> list[str]:
-    """Right and wrong replies in several forms."""
-    right = gold[0] if isinstance(gold, list | tuple) and gold else gold
-    text = str(right.get('answers', right) if isinstance(right, Mapping) else right)
-    return [
-        text,
-        f'The answer is {text}.',
-        f'Let us think. So the final answer is \\boxed{{{text}}}.',
-        f'({text})',
-        f'答案是{text}',
-        f'**{text}** and nothing else',
-        f'{text}\n\nThe end.',
-        'The answer is B.',
-        'It is 42, or so.',
-        'I do not know.',
-    ]
-
-
-def compare(root: Path, most: int) -> None:
-    """Scores of ours and of the package, on the same rows and replies."""
-    counts: Counter[str] = Counter()
-    differences: dict[str, tuple[int, str]] = {}
-    theirs_by_key = {}
-    for one in entries(root, 'real'):
-        theirs_by_key.setdefault(key_of(one.entry), one.entry)
-    for key, entry in {key_of(one.entry): one.entry for one in entries(root, 'reference')}.items():
-        theirs, scoring = theirs_by_key.get(key), entry.get('eval_cfg')
-        if theirs is None or not isinstance(scoring, Mapping) or not isinstance(entry.get('reader_cfg'), Mapping):
-            continue
-        evaluator = scoring.get('evaluator')
-        name = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator or '')
-        if name in (*JUDGES, 'CascadeEvaluator', '', *CODE_METRICS):
-            continue
-        found = [score_replies(one) for one in (entry, theirs)]
-        if any(isinstance(value, str) for value in found):
-            counts['one cannot score' if isinstance(found[0], float) or isinstance(found[1], float) else 'neither'] += 1
-            continue
-        same = abs(found[0] - found[1]) < 0.06
-        counts['equal' if same else 'different'] += 1
-        if not same:
-            shown = ', '.join(
-                part_name((scoring.get(one) or {}).get('type', '')) for one in POSTPROCESSING if scoring.get(one)
-            )
-            label = f'{name} ({shown})' if shown else name
-            number, _ = differences.get(label, (0, ''))
-            differences[label] = (number + 1, f'ours {found[0]:.1f}, theirs {found[1]:.1f}')
-    print(f'  verdicts on the same replies: {dict(counts)}')
-    for label, (number, values) in sorted(differences.items(), key=lambda item: -item[1][0])[:most]:
-        print(f'  {number:4}  {label}: {values}')
-
-
-def score_replies(entry: Mapping[str, Any]) -> float | str:
-    """The score of ten replies to one row, as a share of 100; or why there is none."""
-    try:
-        [row, *_] = made_rows(entry)[1]
-        output = (entry.get('reader_cfg') or {}).get('output_column')
-        gold = row.get(output) if output else None
-        scoring = {key: value for key, value in entry['eval_cfg'].items() if key in KNOWN}
-        scorer = build_scorer(scoring, output_column=output)
-        rows = [Scorable(number, 'ok', reply, gold, row) for number, reply in enumerate(replies_to(gold))]
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            value = scorer.score(rows).value
-    except (RolecallError, Exception) as error:
-        return str(error) or 'failed'
-    if value is None:
-        return 'no value'
-    return value * 100 if 0 < value <= 1 else value
-
-
-def show(name: str, tally: Tally, most: int) -> dict[str, int]:
+def show(name: str, tally: Tally, most: int, *, ours: bool) -> None:
     files, scored = len(tally.files), len(tally.files - tally.unscored)
     loaded = len(tally.files - tally.unscored - tally.without_loader)
     local = len(tally.files - tally.unscored - tally.without_loader - tally.with_hub)
+    loader = f'the loader is ours {loaded:,} ({loaded / files:.1%}); without a hub {local:,} ({local / files:.1%})'
     print(
-        f'{name}: {files:,} files; scored with rows supplied {scored:,} ({scored / files:.0%}); '
-        f'and the loader is ours {loaded:,} ({loaded / files:.0%}); without a hub {local:,} ({local / files:.0%})'
+        f'{name}: {files:,} files, {tally.entries:,} distinct entries; scored with rows supplied {scored:,} '
+        f'({scored / files:.1%}); and {loader if ours else f"the loader can be called {loaded:,} ({loaded / files:.1%})"}'
     )
     for reason, count in tally.reasons.most_common(most):
         print(f'  {count:4}  {reason}')
     if most:
         print('  loaders missing:', ', '.join(f'{kind} {count}' for kind, count in tally.loaders.most_common(3 * most)))
-    return {'files': files, 'scored': scored, 'loaded': loaded, 'local': local}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument('--reference-python', required=True, help='a Python with opencompass and ais-bench installed')
-    options.add_argument('--real', action='store_true', help='also in that environment, with what it names as it is')
+    options.add_argument('--real', action='store_true', help='in that environment, with what it names used as it is')
+    options.add_argument('--compare', action='store_true', help='verdicts of ours and of theirs, compared there')
     options.add_argument('--show', type=int, default=0, metavar='N', help='the N most frequent reasons')
-    options.add_argument('--compare', action='store_true', help='with --real: scores of ours and of theirs, compared')
     options.add_argument('--only', choices=[*ROOTS], help='one of the two')
+    options.add_argument('--limit', type=float, default=30, metavar='S', help='seconds for one entry (default: 30)')
+    options.add_argument('--results', type=Path, metavar='FOLDER', help='keep results here, and resume from them')
     options.add_argument('--inside', action='store_true', help=argparse.SUPPRESS)
     given = options.parse_args()
-    os.environ.update(HF_HUB_OFFLINE='1', HF_DATASETS_OFFLINE='1', TRANSFORMERS_OFFLINE='1')
-    # Some classes of the packages download as they are made: such attempts end at a closed port of this machine.
-    os.environ.update(dict.fromkeys(('http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY'), 'http://127.0.0.1:9'))
+    forbid_network()
     warnings.simplefilter('ignore')
     logging.disable(logging.CRITICAL)
-    packages = subprocess.run(
-        [given.reference_python, '-c', 'import sysconfig; print(sysconfig.get_paths()["purelib"])'],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+    if (given.real or given.compare) and not given.inside:
+        source = str(Path(__file__).parent.parent / 'src')
+        environment = {**os.environ, 'PYTHONPATH': source, 'PYTHONWARNINGS': 'ignore', 'PYTHONSAFEPATH': ''}
+        command = [given.reference_python, __file__, *sys.argv[1:], '--inside']
+        raise SystemExit(subprocess.run(command, env=environment).returncode)
+    if given.results:
+        given.results.mkdir(parents=True, exist_ok=True)
     for name, root in ROOTS.items():
         if given.only in (None, name):
             began = time.monotonic()
-            if given.compare and given.inside:
-                print(name)
-                compare(Path(packages) / root, given.show or 30)
-                continue
-            tally, _ = measure(Path(packages) / root, 'real' if given.inside else 'reference')
-            show(f'{name}, {"package installed" if given.inside else "natively"}', tally, given.show)
+            measure_package(name, packages_of(given.reference_python) / root, given)
             print(f'  {time.monotonic() - began:.0f} s', flush=True)
-    if given.real and not given.inside:
-        source = str(Path(__file__).parent.parent / 'src')
-        again = [word for word in sys.argv[1:] if word not in ('--real', '--compare')]
-        environment = {**os.environ, 'PYTHONPATH': source, 'PYTHONWARNINGS': 'ignore'}
-        for further in ([], ['--compare']) if given.compare else ([],):
-            command = [given.reference_python, __file__, *again, *further, '--inside']
-            subprocess.run(command, check=True, env=environment)
+
+
+def measure_package(name: str, root: Path, given: argparse.Namespace) -> None:
+    if given.compare:
+        from coverage_compare import compare
+
+        compare(name, root, given)
+        return
+    way = 'package installed' if given.real else 'natively'
+    known = given.results / f'{name}-{way.replace(" ", "-")}.jsonl' if given.results else None
+    foreign = 'real' if given.real else 'reference'
+    tally = measure(root, foreign, limit_s=given.limit, known=known, label=f'{name}, {way}')
+    show(f'{name}, {way}', tally, given.show, ours=not given.real)
+
+
+def packages_of(python: str) -> Path:
+    command = [python, '-c', 'import sysconfig; print(sysconfig.get_paths()["purelib"])']
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 if __name__ == '__main__':

@@ -167,3 +167,71 @@ def test_functions_in_the_forms_of_other_harnesses(function: Any, name: str, val
     rows = [Scorable(0, 'ok', 'a', 'a', {'target': 'a'}), Scorable(1, 'ok', 'b', 'c', {'target': 'c'})]
     run = build_scorer({'evaluator': function}).score(rows)
     assert (run.metric, run.value, run.scored) == (name, value, 2)
+
+
+RETRIEVER = """
+class NearRetriever:
+    def __init__(self, dataset, ice_separator='\\n', ice_eos_token='\\n', ice_num=1):
+        self.dataset, self.ice_num = dataset, ice_num
+
+    def retrieve(self):
+        train = [row['topic'] for row in self.dataset.train]
+        return [[n for n, topic in enumerate(train) if topic == row['topic']][:self.ice_num] for row in self.dataset.test]
+
+class LostRetriever(NearRetriever):
+    def retrieve(self):
+        return [[99] for row in self.dataset.test]
+
+class BrokenRetriever(NearRetriever):
+    def retrieve(self):
+        raise RuntimeError('no index')
+"""
+RETRIEVING = """
+from opencompass.datasets import NearRetriever
+datasets = [dict(
+    abbr='d', type='Rows',
+    train=[dict(q='1+1', topic='sum', a='2'), dict(q='2*2', topic='product', a='4'), dict(q='3*4', topic='product', a='12')],
+    test=[dict(q='5*5', topic='product', a='25'), dict(q='3+4', topic='sum', a='7'), dict(q='2*2', topic='product', a='4')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(
+        ice_template=dict(type='PromptTemplate', template='</E>{q}={a}', ice_token='</E>'),
+        retriever=dict(type=NearRetriever, ice_num=2), inferencer=dict(type='GenInferencer')))]
+"""
+
+
+def shown(config: Any) -> list[str]:
+    return [
+        str(preview.request) for preview in rolecall.preview({**config, 'models': [{'abbr': 'm', 'type': str.upper}]})
+    ]
+
+
+def test_a_retriever_of_the_package_picks_the_examples(package: ModuleType, tmp_path: Path) -> None:
+    exec(compile(RETRIEVER, '<opencompass>', 'exec'), vars(package))
+    for name in ('NearRetriever', 'LostRetriever', 'BrokenRetriever'):
+        getattr(package, name).__module__ = 'opencompass.datasets'
+    path = written(tmp_path, RETRIEVING)
+    with pytest.raises(
+        ConfigError, match=r"unsupported retriever 'opencompass.datasets.NearRetriever'[^$]*foreign='real'"
+    ):
+        shown(load_config(path))
+    prompts = shown(load_config(path, foreign='real'))
+    assert prompts == ['2*2=4\n3*4=12\n5*5=', '1+1=2\n3+4=', '3*4=12\n2*2=']  # the last never sees its own answer
+
+
+@pytest.mark.parametrize(
+    ('name', 'options', 'said'),
+    [
+        ('LostRetriever', '', 'must return a list of training row numbers for each of 3 test rows'),
+        ('BrokenRetriever', '', 'the retriever BrokenRetriever raised RuntimeError: no index'),
+        ('NearRetriever', ', ice_nun=2', "NearRetriever has no option 'ice_nun'"),
+    ],
+)
+def test_a_retriever_of_the_package_that_fails_is_named(
+    package: ModuleType, tmp_path: Path, name: str, options: str, said: str
+) -> None:
+    exec(compile(RETRIEVER, '<opencompass>', 'exec'), vars(package))
+    getattr(package, name).__module__ = 'opencompass.datasets'
+    text = RETRIEVING.replace('NearRetriever', name).replace('ice_num=2', f'ice_num=2{options}')
+    with pytest.raises(ConfigError, match=said) as caught:
+        shown(load_config(written(tmp_path, text), foreign='real'))
+    assert 'datasets[0].infer_cfg.retriever' in str(caught.value)

@@ -406,6 +406,24 @@ def test_a_row_without_a_needed_column_fails_and_the_others_are_asked(tmp_path: 
     assert 'The row has: answer' in failed.reason
 
 
+@pytest.mark.parametrize('retriever', ['BM25Retriever', 'RandomRetriever'])
+def test_a_row_without_a_column_that_the_retriever_compares_fails_alone(tmp_path: Path, retriever: str) -> None:
+    rows = [{'question': f'Question {i}?', 'topic': f'topic {i}', 'answer': str(i)} for i in range(4)]
+    del rows[2]['topic']
+    entry = dataset(rows, template('</E>{question} {answer}', ice_token='</E>'))
+    entry['train'] = [{'question': f'Shot {i}?', 'topic': f'topic {i}', 'answer': str(i)} for i in range(3)]
+    entry['reader_cfg']['input_columns'] = ['question', 'topic']
+    entry['infer_cfg'] |= {
+        'ice_template': template('</E>{question} {answer}', ice_token='</E>'),
+        'retriever': {'type': retriever, 'ice_num': 1},
+    }
+    summary = run_config(config({'abbr': 'f', 'type': _shout}, entry), out=tmp_path)
+    assert summary.outcomes == {'ok': 3, 'failed': 1}
+    [failed] = [row for row in rows_of(tmp_path) if row.outcome == 'failed']
+    assert failed.row == 2
+    assert "no column 'topic'" in failed.reason
+
+
 def test_a_column_that_no_row_has_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="row 0: no column 'question'"):
         run_config(config({'abbr': 'f', 'type': _shout}, dataset([{'answer': 'x'}] * 30, '{question}')), out=tmp_path)

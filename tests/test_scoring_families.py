@@ -111,6 +111,19 @@ EXAMS = [
     ('GaokaoBenchEvaluator_multi_question_choice', '【答案】A ... 【答案】：C', ['A', 'B'], 0.5),
     ('GaokaoBenchEvaluator_multi_question_choice', 'A B C', ['A', 'B'], 1.0),
     ('GaokaoBenchEvaluator_multi_question_choice', 'A', ['A', 'B'], 0.0),
+    ('GaokaoBenchEvaluator_cloze', '【解析】略。【答案】$\\frac{1}{2}$', '$0.5$', 1.0),
+    ('GaokaoBenchEvaluator_cloze', '所以最终答案是 $35$。', ['3.5'], 0.0),
+    ('GaokaoBenchEvaluator_cloze', '【答案】3.5。', ['35'], 0.0),
+    ('GaokaoBenchEvaluator_cloze', '所以答案是$4$。', ['$4$'], 1.0),
+    (
+        'GaokaoBenchEvaluator_cloze',
+        '【答案】(1) 举酒属客，诵明月之诗 (2) 歌窈窕之章',
+        '（1）举酒属客 诵明月之诗 （2）歌窈窕之章',
+        1.0,
+    ),
+    ('GaokaoBenchEvaluator_cloze', '1. was 2. to go 3. better', ['1. was', '2. going', '3. better'], 2 / 3),
+    ('GaokaoBenchEvaluator_cloze', 'was', ['1. was 2. going'], 0.0),
+    ('GaokaoBenchEvaluator_cloze', '', '4', 0.0),
     ('GaokaoBenchEvaluator_five_out_of_seven', 'ABCDE FG', ['A', 'B', 'C', 'D', 'G'], 0.8),
     ('GaokaoBenchEvaluator_five_out_of_seven', 'ABCD', ['A', 'B', 'C', 'D', 'G'], 0.0),
     ('AGIEvalEvaluator', '答案是 $\\frac{1}{2}$', '0.5', 1.0),
@@ -286,7 +299,7 @@ def test_a_reply_is_worth_what_its_benchmark_says(evaluator: Any, reply: str, go
 
 def test_the_table_has_cases_of_every_evaluator() -> None:
     named = {case[0] if isinstance(case[0], str) else case[0]['type'] for case in CASES}
-    ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('cloze', 'subjective', 'correction')}
+    ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('subjective', 'correction')}
     over_all_rows = {'AUCROCEvaluator', 'AccDropEvaluator', 'MAEEvaluator', 'RMSEEvaluator'}
     assert named == set(FAMILY_METRICS) - ungraded - over_all_rows
 
@@ -390,7 +403,7 @@ def test_questions_of_a_text_count_one_by_one() -> None:
     assert scored('GaokaoBenchEvaluator_multi_question_choice', *rows).value == pytest.approx(75.0)
 
 
-@pytest.mark.parametrize('kind', ['cloze', 'subjective', 'correction'])
+@pytest.mark.parametrize('kind', ['subjective', 'correction'])
 def test_questions_that_a_person_has_to_grade_have_no_score(kind: str) -> None:
     run = scored(f'GaokaoBenchEvaluator_{kind}', ('略', ['略']))
     assert (run.value, run.total, run.details['excluded']) == (None, 1, {'unmarked': 1})

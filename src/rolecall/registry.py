@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
@@ -29,7 +29,17 @@ from rolecall.usercode import neighbours_of, user_code
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ['REFERENCE_SYSTEMS', 'LocalPath', 'Part', 'Plugin', 'Registry', 'bare_name', 'import_dotted', 'part_name']
+__all__ = [
+    'REFERENCE_SYSTEMS',
+    'LocalPath',
+    'Part',
+    'Plugin',
+    'Registry',
+    'bare_name',
+    'import_dotted',
+    'is_reference_class',
+    'part_name',
+]
 
 REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages whose class names are ours too: a config may name them without having them."""
@@ -263,6 +273,11 @@ def bare_name(given: object) -> str | None:
     if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
         return None
     return path.rpartition('.')[2]
+
+
+def is_reference_class(kind: object) -> TypeGuard[type[Any]]:
+    """Whether this is a class of an installed reference system, or derived from one."""
+    return inspect.isclass(kind) and any(one.__module__.partition('.')[0] in REFERENCE_SYSTEMS for one in kind.__mro__)
 
 
 def import_dotted(

@@ -21,7 +21,7 @@ from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.registry import Registry
 from rolecall.usercode import user_code
 
-__all__ = ['DATASETS', 'Dataset', 'dataset_types', 'open_dataset']
+__all__ = ['DATASETS', 'Dataset', 'dataset_types', 'loader_arguments', 'open_dataset']
 
 Entry: TypeAlias = Mapping[str, Any]
 OpenBuiltin: TypeAlias = Callable[[Entry, 'Path | None'], Splits]
@@ -271,12 +271,7 @@ def _open_hub_splits(entry: Entry, base: Path | None) -> Splits:
 
 def _call_loader(load: Callable[..., Any], entry: Entry) -> Splits:
     """Rows that a function returns: one iterable of mappings, or a mapping of split to iterable."""
-    named = parameters_of(load)
-    arguments = {
-        key: value
-        for key, value in entry.items()
-        if key not in _NOT_FOR_LOADERS and (key not in _FOR_SCORES or key in named)
-    }
+    arguments = loader_arguments(load, entry)
     check_call(load, arguments)
     name = display_name(load)
     remedy = 'Correct it, or supply rows with --data train=FILE test=FILE (data={…} in Python).'
@@ -287,6 +282,16 @@ def _call_loader(load: Callable[..., Any], entry: Entry) -> Splits:
                 str(key): _read_rows(rows, f'{name}()[{key!r}]', None, FileOptions()) for key, rows in result.items()
             }
         return {WHOLE: _read_rows(result, f'{name}()', None, FileOptions())}
+
+
+def loader_arguments(load: Callable[..., Any], entry: Entry) -> dict[str, Any]:
+    """What a loader of the user's own is called with: the keys of the entry that are not for other parts."""
+    named = parameters_of(load)
+    return {
+        key: value
+        for key, value in entry.items()
+        if key not in _NOT_FOR_LOADERS and (key not in _FOR_SCORES or key in named)
+    }
 
 
 def _find_benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:

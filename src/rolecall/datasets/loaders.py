@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.registry import is_reference_class
 from rolecall.usercode import short_path
 
 __all__ = ['SUPPLY_ROWS', 'check_call', 'display_name', 'parameters_of', 'resolve_loader']
@@ -33,7 +33,7 @@ def _load_method(found: type, name: str) -> Callable[..., Any]:
     load: Callable[..., Any] | None = getattr(found, 'load', None)
     if load is None or not callable(load):
         raise _loader_problem(f'the class {name!r} has no load method.')
-    if _wants_an_instance(found) and found.__module__.partition('.')[0] in REFERENCE_SYSTEMS:
+    if _wants_an_instance(found) and is_reference_class(found):
         return partial(load, object.__new__(found))  # there, the instance is made by loading
     if _wants_an_instance(found):
         raise _loader_problem(f'{name}.load takes self, but is called on the class.')

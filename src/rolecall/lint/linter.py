@@ -21,7 +21,7 @@ from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
 from rolecall.pairs.sampling import find_option, sampling_of
-from rolecall.pairs.tasks import Task
+from rolecall.pairs.tasks import MISPLACED_OPTIONS, Task
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
@@ -370,6 +370,7 @@ def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ..
         labels=task.labels,
         shots=task.retriever.ice_num,
         same_rows=same and not apart,
+        misplaced_options=tuple(key for key in task.entry['infer_cfg'] if key in MISPLACED_OPTIONS),
         postprocessor=_postprocessor(task.entry),
         rows_missing=opened if isinstance(opened, str) else '',
         test_range=reader.test_range,

@@ -65,6 +65,8 @@ class Subject:
     """Why there are no rows to look at."""
     test_range: object = None
     """The part of the rows that is asked about; None if all are."""
+    misplaced_options: tuple[str, ...] = ()
+    """Options of the inferencer that stand beside it, where they have no effect."""
     postprocessor: Postprocessor | None = None
     scoring_problems: tuple[Problem, ...] = ()
     """What is wrong with eval_cfg: it could not be scored."""

@@ -121,7 +121,8 @@ class Picking:
         task, data = self._task, self._data
         asked, seen = tee(first(data.test, limit))
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
-            picks = task.retriever.retrieve(data.train, seen, reader=task.reader, same_split=data.train is data.test)
+            rows = map(self._complete_row, seen)
+            picks = task.retriever.retrieve(data.train, rows, reader=task.reader, same_split=data.train is data.test)
         kept: list[Picked] = []
         for row, picked in zip(asked, picks, strict=True):
             if self._keeps:
@@ -129,6 +130,11 @@ class Picking:
             yield row, picked
         if self._keeps:
             self._kept[limit] = kept
+
+    def _complete_row(self, row: Row) -> Row:
+        """A row with every input column: one that lacks some fails when it is asked about, but stops no retriever."""
+        columns = self._task.reader.input_columns
+        return row if all(column in row for column in columns) else {**dict.fromkeys(columns, ''), **row}
 
 
 class Pair:
@@ -257,10 +263,12 @@ class Pair:
             )
 
     def _needed_columns(self) -> list[str]:
-        """The input columns that the wording mentions: a row without them cannot be asked about."""
-        template = self.task.wording.prompt
+        """The input columns that the wording mentions or the retriever compares: a row needs them to be asked about."""
+        template, columns = self.task.wording.prompt, self.task.reader.input_columns
+        if self.task.picks_by_row:
+            return list(columns)
         mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
-        return [column for column in self.task.reader.input_columns if column in mentioned]
+        return [column for column in columns if column in mentioned]
 
     def check_row(self, row: Row) -> None:
         """Raise a RenderError if the row has not all columns that it is worded with."""
@@ -269,7 +277,8 @@ class Pair:
             has = ', '.join(map(str, row))
             raise RenderError(
                 f'no column {", ".join(map(repr, missing))}, which '
-                f'reader_cfg.input_columns names and the template uses. The row has: {has}. Correct one of them.'
+                'reader_cfg.input_columns names and the template or the retriever uses. '
+                f'The row has: {has}. Correct one of them.'
             )
 
     def _missing_columns(self, row: Row) -> list[str]:

@@ -19,9 +19,11 @@ from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
-__all__ = ['Task', 'build_task', 'collect', 'locate_problems']
+__all__ = ['MISPLACED_OPTIONS', 'Task', 'build_task', 'collect', 'locate_problems']
 
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
+MISPLACED_OPTIONS = tuple(option for option in INFERENCER_OPTIONS if option != 'type')
+"""Options of an inferencer. Published configs have some of them beside it, where they have no effect: a warning."""
 T = TypeVar('T')
 
 
@@ -57,6 +59,11 @@ class Task:
             return open_dataset(self.entry, base=base, data=data)
 
     @property
+    def picks_by_row(self) -> bool:
+        """Whether the examples depend on the row that is asked about."""
+        return _picks_shots(self.retriever) and not self.retriever.fixed
+
+    @property
     def mode(self) -> Mode:
         """`ppl` where complete prompts are scored, `gen` where an answer follows."""
         return 'ppl' if self.inferencer.compares_labels or self.inferencer.scores_whole_text else 'gen'
@@ -82,7 +89,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
         problems.add(where, 'infer_cfg is missing.', 'It defines the prompt template, retriever and inferencer.')
         return None
     infer = problems.mapping(f'{where}.infer_cfg', entry['infer_cfg'])
-    problems.unknown_keys(f'{where}.infer_cfg', infer, _INFER_KEYS)
+    problems.unknown_keys(f'{where}.infer_cfg', infer, (*_INFER_KEYS, *MISPLACED_OPTIONS))
     at = f'{where}.infer_cfg'
     ice = _build_template(infer, 'ice_template', at, problems)
     prompt = _build_template(infer, 'prompt_template', at, problems)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from rolecall.registry import Registry
+from rolecall.registry import Registry, is_reference_class
 from rolecall.retrievers.retriever import Retriever
 
 __all__ = ['RETRIEVERS', 'build_retriever']
 
-RETRIEVERS: Registry[type[Any]] = Registry(
-    'retriever',
-    {
-        'ZeroRetriever': 'rolecall.retrievers.simple:ZeroRetriever',
-        'FixKRetriever': 'rolecall.retrievers.simple:FixKRetriever',
-        'RandomRetriever': 'rolecall.retrievers.simple:RandomRetriever',
-        'BM25Retriever': 'rolecall.retrievers.bm25:BM25Retriever',
-        'TopkRetriever': 'rolecall.retrievers.dense:TopkRetriever',
-        'VotekRetriever': 'rolecall.retrievers.votek:VotekRetriever',
-        'DPPRetriever': 'rolecall.retrievers.dpp:DPPRetriever',
-        'MDLRetriever': 'rolecall.retrievers.mdl:MDLRetriever',
-        'SlidingWindowRetriever': 'rolecall.retrievers.simple:SlidingWindowRetriever',
-    },
-)
+_BUILTINS = {
+    'ZeroRetriever': 'rolecall.retrievers.simple:ZeroRetriever',
+    'FixKRetriever': 'rolecall.retrievers.simple:FixKRetriever',
+    'RandomRetriever': 'rolecall.retrievers.simple:RandomRetriever',
+    'BM25Retriever': 'rolecall.retrievers.bm25:BM25Retriever',
+    'TopkRetriever': 'rolecall.retrievers.dense:TopkRetriever',
+    'VotekRetriever': 'rolecall.retrievers.votek:VotekRetriever',
+    'DPPRetriever': 'rolecall.retrievers.dpp:DPPRetriever',
+    'MDLRetriever': 'rolecall.retrievers.mdl:MDLRetriever',
+    'SlidingWindowRetriever': 'rolecall.retrievers.simple:SlidingWindowRetriever',
+}
+RETRIEVERS: Registry[type[Any]] = Registry('retriever', _BUILTINS, is_ours=lambda name: name in _BUILTINS)
 PROTOCOL = ('ice_num', 'ice_separator', 'ice_eos_token', 'fixed', 'retrieve')
 
 
 def build_retriever(written: object) -> Retriever:
     """The retriever that a config asks for: an object, or a `type` (class, name or dotted path) with its settings.
 
-    All problems come at once.
+    A class of an installed OpenCompass or AISBench that is not one of ours is used as it is. All problems come at once.
 
     >>> build_retriever({'type': 'FixKRetriever', 'fix_id_list': [0, 1]}).ice_num
     2
@@ -40,5 +39,11 @@ def build_retriever(written: object) -> Retriever:
       RandomRetriever has no option 'ice_nun'.
       Did you mean 'ice_num'?
     """
+    entry = written if isinstance(written, Mapping) else {'type': written}
+    kind = entry.get('type')
+    if is_reference_class(kind) and RETRIEVERS.builtin_name(kind) is None:
+        from rolecall.retrievers.package import PackageRetriever
+
+        return PackageRetriever(kind, {key: value for key, value in entry.items() if key != 'type'})
     retriever: Retriever = RETRIEVERS.build(written, protocol=PROTOCOL)
     return retriever

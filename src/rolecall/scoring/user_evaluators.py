@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.registry import is_reference_class
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.naming import Entry, option_problems
@@ -37,7 +37,7 @@ def read_user_evaluator(read: Entry) -> Metric:
         raise ConfigError(Problem(read.where, f'{read.name} raised {describe_error(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
-    score = _in_its_own_system(evaluator) if _is_foreign(read.kind) else evaluator.score
+    score = _in_its_own_system(evaluator) if _is_of_reference_system(read.kind) else evaluator.score
     return _score_whole(read.name, score, inspect.signature(evaluator.score).parameters)
 
 
@@ -67,9 +67,8 @@ def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspe
     return Metric(name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
 
 
-def _is_foreign(kind: Any) -> bool:
-    owner = kind if inspect.isclass(kind) else type(kind)
-    return str(owner.__module__).partition('.')[0] in REFERENCE_SYSTEMS
+def _is_of_reference_system(kind: Any) -> bool:
+    return is_reference_class(kind if inspect.isclass(kind) else type(kind))
 
 
 def _in_its_own_system(evaluator: Any) -> Callable[..., Any]:

@@ -45,6 +45,12 @@ def alike_samples(subject: Subject) -> Iterator[Hit]:
         yield Hit('several answers are drawn to each prompt without a temperature: they may all be the same.')
 
 
+def misplaced_options(subject: Subject) -> Iterator[Hit]:
+    """Options of the inferencer written one level too high."""
+    for option in subject.misplaced_options:
+        yield Hit(f'infer_cfg.{option} has no effect: it is an option of the inferencer.', about=option)
+
+
 def shared_abbr(subject: Subject) -> Iterator[Hit]:
     """Entries that go by the same name."""
     if subject.namesakes:
@@ -115,6 +121,14 @@ SENDING_RULES = (
         remedy='Set temperature on the model or in generation_kwargs, for example temperature=0.7.',
         levels=('pair',),
         once=alike_samples,
+    ),
+    Rule(
+        name='misplaced-option',
+        severity='warning',
+        description='An option of the inferencer is written beside it, where it has no effect.',
+        remedy='Move it into infer_cfg.inferencer.',
+        levels=('dataset',),
+        once=misplaced_options,
     ),
     Rule(
         name='duplicate-abbr',

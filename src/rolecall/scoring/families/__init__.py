@@ -68,7 +68,7 @@ FAMILY_METRICS: Mapping[str, str] = {
             'GaokaoBenchEvaluator_multi_choice': 'gaokao_multi_choice',
             'GaokaoBenchEvaluator_multi_question_choice': 'gaokao_questions',
             'GaokaoBenchEvaluator_five_out_of_seven': 'gaokao_five_of_seven',
-            'GaokaoBenchEvaluator_cloze': 'gaokao_unscored',
+            'GaokaoBenchEvaluator_cloze': 'gaokao_cloze',
             'GaokaoBenchEvaluator_subjective': 'gaokao_unscored',
             'GaokaoBenchEvaluator_correction': 'gaokao_unscored',
             'AGIEvalEvaluator': 'cloze_answers',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from rolecall.scoring.texts import alternatives, strip_text
 
 __all__ = [
     'cloze_answers',
+    'gaokao_cloze',
     'gaokao_five_of_seven',
     'gaokao_multi_choice',
     'gaokao_questions',
@@ -59,8 +61,40 @@ def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
 
 
 def gaokao_unscored() -> Metric:
-    """Questions that a person has to grade (cloze, subjective, correction): rows are kept, without a score."""
+    """Questions that a person has to grade (subjective, correction): rows are kept, without a score."""
     return Metric('score', lambda answer: None)
+
+
+@comparison(total=share_of_tallies)
+def gaokao_cloze(prediction: str, gold: Any) -> Mark:
+    """The share of blanks filled with the gold text or an equal expression, read after the last `【答案】`."""
+    wanted = [blank for one in alternatives(gold) for blank in _split_blanks(str(one))]
+    filled = _split_blanks(prediction.rpartition(_ANSWER)[2])
+    if len(wanted) == 1:
+        right = [any(_fills(one, wanted[0]) for one in (' '.join(filled), math_postprocess_v2(prediction)))]
+    else:
+        right = [_fills(ours, one) for ours, one in zip(filled, wanted, strict=False)]
+        right = right if len(filled) == len(wanted) else []
+    share = sum(right) / len(wanted) if wanted else 0.0
+    return Mark(share, correct=share == 1 if len(wanted) == 1 else None, tally=(sum(right), len(wanted)))
+
+
+def _split_blanks(text: str) -> list[str]:
+    """The blanks of an answer: separated by semicolons, line breaks, or numbers such as `(1)` and `2.`."""
+    parts = re.split(
+        r'[；;\n]+|(?:^|(?<=\s))(?:[(（]\d+[)）]|\d+[.．、](?=\s*\D))', text.replace(_ANSWER, '').lstrip(':：')
+    )
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _fills(ours: str, wanted: str) -> bool:
+    texts = [_drop_punctuation(text) for text in (ours, wanted)]
+    return bool(texts[0]) and (texts[0] == texts[1] or equal_expressions(ours, wanted))
+
+
+def _drop_punctuation(text: str) -> str:
+    """A text without spaces and punctuation, but with the points and commas of its numbers."""
+    return re.sub(r'[\s$。、]|[,.](?!\d)|(?<!\d),', '', unicodedata.normalize('NFKC', text)).casefold()
 
 
 @comparison()
