@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import copy
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_template_corpus import CLOCK, DIALOGUES, FAMILIES, WEATHER, assistant, call, result, system, user
-from rolecall.errors import RenderError
+from rolecall.errors import RenderError, RolecallError
 from rolecall.render.chat_template import ChatTemplate
+from small_gguf import make_gguf
 
 NOW = datetime(2025, 3, 9, 12, 0)
 
@@ -297,3 +300,38 @@ def test_threads_do_not_share_their_bounds() -> None:
     with ThreadPoolExecutor(4) as pool:
         texts = list(pool.map(lambda _: short.render([]), range(40)))
     assert set(texts) == {''.join(map(str, range(1000)))}
+
+
+def test_a_template_is_read_from_every_file_that_holds_one(tmp_path: Path) -> None:
+    source = '{{ bos_token }}{{ messages[0].content }}'
+    settings = {'chat_template': source, 'bos_token': {'content': '<s>'}}
+    folder, jinja, bare = tmp_path / 'model', tmp_path / 'jinja', tmp_path / 'bare'
+    for made in (folder, jinja, bare):
+        made.mkdir()
+    (folder / 'tokenizer_config.json').write_text(json.dumps(settings))
+    (jinja / 'tokenizer_config.json').write_text(json.dumps({'bos_token': '<s>'}))
+    (jinja / 'chat_template.jinja').write_text(source)
+    (bare / 'mine.jinja').write_text('<s>{{ messages[0].content }}')
+    make_gguf(tmp_path / 'model.gguf', **{'tokenizer.chat_template': '<s>{{ messages[0].content }}'})
+    for path in (folder, folder / 'tokenizer_config.json', jinja, jinja / 'tokenizer_config.json', bare / 'mine.jinja'):
+        assert ChatTemplate.from_file(path).render([{'role': 'user', 'content': 'Hi'}]) == '<s>Hi'
+    for path in (jinja / 'chat_template.jinja', tmp_path / 'model.gguf'):
+        assert ChatTemplate.from_file(str(path)).render([{'role': 'user', 'content': 'Hi'}]) == '<s>Hi'
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'said'),
+    [
+        ('missing', None, 'missing: file not found'),
+        ('tokenizer_config.json', '{}', 'no chat template found'),
+        ('tokenizer_config.json', '[', 'not valid JSON'),
+        ('model.gguf', 'x', 'not a GGUF file'),
+        ('one.jinja', '', 'no chat template found'),
+        ('one.jinja', '{% for %}', 'does not parse'),
+    ],
+)
+def test_a_file_without_a_template_is_named(tmp_path: Path, name: str, content: str | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(RolecallError, match=said):
+        ChatTemplate.from_file(tmp_path / name)

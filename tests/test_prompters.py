@@ -23,6 +23,8 @@ from rolecall.prompters import PromptTrace, Tokens
 from rolecall.render.spans import join_spans
 
 SEEDS = Path(__file__).parent / 'data/seed_prompters.jsonl'
+DOCUMENTED_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
+"""The sentence that the documents' examples begin with; ours names no vendor."""
 CASES = list(map(json.loads, SEEDS.read_text(encoding='utf-8').splitlines()))
 TOOL = {'type': 'function', 'function': {'name': 'add', 'description': 'Adds.', 'parameters': {'type': 'object'}}}
 CALL = {'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{"x": 1}'}}
@@ -49,7 +51,7 @@ def test_the_documents_examples_come_out_as_printed(case: dict[str, Any]) -> Non
         with pytest.raises(PrompterError):
             kind(**case['init']).generate_prompt(**case['call'])
         return
-    prompter = kind(**case['init'])
+    prompter = kind(**{'system': DOCUMENTED_SYSTEM, **case['init']})
     assert prompter.generate_prompt(**case['call']) == case['expect']
     assert agreed(prompter.trace(**case['call'])).body == case['expect']
 
@@ -282,8 +284,13 @@ def test_required_beside_the_parameters_moves_into_anthropics_schema() -> None:
 
 def test_anthropic_gets_words_from_the_user_even_where_the_input_fills_a_slot() -> None:
     sent = AlpacaPrompter('Add {x}.').generate_prompt('1+1', format='anthropic')
-    assert sent['system'] == 'You are an AI-Agent developed by LazyLLM.'
+    assert sent['system'] == 'You are a helpful assistant.'
     assert sent['messages'][0]['content'].endswith('### Instruction:\nAdd 1+1.\n\n')
+
+
+@pytest.mark.parametrize('kind', [AlpacaPrompter, ChatPrompter])
+def test_the_default_system_text_names_no_vendor(kind: type[rolecall.Prompter]) -> None:
+    assert kind('Add {x}.').generate_prompt('1')[:60].count('You are a helpful assistant.') == 1
 
 
 def test_without_a_system_role_the_instruction_is_said_by_the_user() -> None:

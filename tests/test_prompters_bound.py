@@ -11,6 +11,7 @@ import pytest
 
 from rolecall import AlpacaPrompter, ApiRenderer, ChatPrompter, EmptyPrompter, MetaTemplate, Prompter, TextRenderer
 from rolecall.errors import PrompterError, RolecallError
+from rolecall.program.answer_turn import MessagesRenderer
 from rolecall.prompters import Tokens, encode_trace
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
@@ -157,11 +158,29 @@ def test_a_chat_template_that_knows_tools_writes_them_itself() -> None:
     assert text_of(slotted, given) == '[user]it: Add 1.[assistant]'
 
 
-def test_a_template_is_given_words_of_the_user_where_the_input_fills_a_slot() -> None:
+def test_a_local_model_gets_the_messages_that_its_server_would_get() -> None:
+    template = ChatTemplate(CHATML)
+    for prompter in (AlpacaPrompter('Add {x}.', system='S'), ChatPrompter('Add {x}.')):
+        text = text_of(prompter.bind(template), '1+1')
+        assert text == template.render(prompter.generate_prompt('1+1', return_dict=True)['messages'])
+        assert text.endswith('Add 1+1.\n\n<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n')
+
+
+def test_without_a_system_role_the_user_says_the_instruction_and_nothing_empty_follows() -> None:
+    no_system = ChatTemplate(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        '[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]'
+    )
+    prompter = AlpacaPrompter('Add {x}.', system='S')
+    text = text_of(prompter.bind(no_system), '1+1')
+    assert text.startswith('[user]S\nBelow is')
+    assert text.endswith('Add 1+1.\n\n[assistant]')
+    meta = dict(round=[dict(role='HUMAN', begin='<h>', end='</h>'), dict(role='BOT', generate=True)])
+    assert text_of(prompter.bind(meta), '1+1').endswith('Add 1+1.\n\n</h>')
+
+
+def test_a_template_gets_the_bare_input_as_the_user_message() -> None:
     chat = ChatRenderer(ChatTemplate(CHATML))
-    text = text_of(AlpacaPrompter('Add {x}.', system='S').bind(chat), '1+1')
-    assert text.startswith('<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nBelow is an instruction')
-    assert text.endswith('Add 1+1.\n\n<|im_end|>\n<|im_start|>assistant\n')
     assert text_of(EmptyPrompter().bind(chat), 'q') == '<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n'
 
 
@@ -282,3 +301,46 @@ def test_a_failure_and_a_picture_in_a_tool_result_stay_so_for_the_other_vendor()
     messages = PROMPTER.generate_prompt('q', [{'role': 'user', 'content': results}], format='openai')['messages']
     assert messages[1]['content'] == 'Error: no such city'
     assert messages[2]['content'][0]['image_url'] == {'url': 'data:image/png;base64,AAAA'}
+
+
+ANSWER = {'role': 'assistant', 'content': None, 'tool_calls': [CALL]}
+
+
+def test_an_answer_with_a_tool_call_is_worded_as_the_model_words_calls() -> None:
+    chat = PROMPTER.bind(ChatTemplate(WITH_TOOLS))
+    for given in (ANSWER, [ANSWER]):
+        text = chat.generate_prompt('q', tools=[TOOL], label=given)
+        assert text == chat.generate_prompt('q', tools=[TOOL]) + '<call>add{"x": 1}</call>'
+    tokens = PROMPTER.bind({'soa': '<a>', 'eoa': '</a>', 'tool_start': '<t>', 'tool_end': '</t>'})
+    text = text_of(tokens, 'q', label=ANSWER)
+    assert text == tokens.generate_prompt('q') + '<t>{"name": "add", "arguments": {"x": 1}}</t></a>'
+    sent = PROMPTER.generate_prompt('q', label=ANSWER, return_dict=True)['messages']
+    assert sent[-1] == {'role': 'assistant', 'content': None, 'tool_calls': [CALL]}
+    blocks = PROMPTER.generate_prompt('q', label=ANSWER, format='anthropic')['messages'][-1]['content']
+    assert blocks == [{'type': 'tool_use', 'id': 'c1', 'name': 'add', 'input': {'x': 1}}]
+    assert PROMPTER.generate_prompt('q', label={'role': 'assistant', 'content': 'Two.'}) == PROMPTER.generate_prompt(
+        'q', label='Two.'
+    )
+
+
+@pytest.mark.parametrize(
+    ('label', 'said'),
+    [
+        (ANSWER, 'the answer has a tool call, which this model cannot take'),
+        ({'role': 'user', 'content': 'x'}, "must be an assistant message, got one of role 'user'"),
+        ({'role': 'assistant'}, 'answer: a message needs content or tool_calls'),
+        ({'role': 'assistant', 'tool_calls': [{'name': 'add'}]}, 'answer: a tool call must name its function'),
+    ],
+)
+def test_an_answer_that_the_model_cannot_say_is_refused(label: Any, said: str) -> None:
+    with pytest.raises(PrompterError, match=said):
+        PROMPTER.bind(ChatTemplate(CHATML)).generate_prompt('q', label=label)
+
+
+def test_a_prompter_can_give_the_messages_that_a_chat_template_receives() -> None:
+    for source, tools in ((WITH_TOOLS, [TOOL]), (CHATML, [])):
+        chat = ChatRenderer(ChatTemplate(source))
+        messages = PROMPTER.bind(MessagesRenderer(chat)).generate_prompt('q', tools=[TOOL])
+        assert chat.template.render(messages, tools=tools or None) == PROMPTER.bind(chat).generate_prompt(
+            'q', tools=[TOOL]
+        )

@@ -21,8 +21,7 @@ from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.runs.client.model_client import RetryPolicy
-from rolecall.tokenizers.gguf import chat_settings
-from rolecall.tokenizers.huggingface import read_tokenizer_config
+from rolecall.tokenizers.chat_files import find_chat_template
 from rolecall.tokenizers.tokenizer import find_tokenizer
 
 __all__ = ['Engine', 'TrainableModule']
@@ -178,10 +177,8 @@ def _engine_for(model: str) -> Engine:
 def _template_in_gguf(path: Path) -> ChatTemplate | None:
     if not path.is_file():
         raise DataError(f'file not found: {path}.')
-    settings = chat_settings(path)
-    return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None
+    return find_chat_template(path)
 
 
 def _template_in_folder(folder: Path | None) -> ChatTemplate | None:
-    settings = read_tokenizer_config(folder) if folder else {}
-    return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None
+    return find_chat_template(folder) if folder else None

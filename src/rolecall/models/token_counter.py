@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RenderError
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.spans import Request
-from rolecall.tokenizers.gguf import chat_settings
-from rolecall.tokenizers.huggingface import read_tokenizer_config
+from rolecall.tokenizers.chat_files import find_chat_template
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 __all__ = ['TokenCounter']
@@ -73,6 +71,4 @@ class TokenCounter:
         if isinstance(written, str):
             bos, eos = (str(self._entry.get(name) or '') for name in ('bos_token', 'eos_token'))
             return ChatTemplate(written, bos_token=bos, eos_token=eos)
-        path = Path(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-')).expanduser()
-        settings = chat_settings(path) if path.suffix == '.gguf' and path.is_file() else read_tokenizer_config(path)
-        return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None
+        return find_chat_template(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))

@@ -22,8 +22,7 @@ from rolecall.render.families import find_meta_template
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Request
-from rolecall.tokenizers.gguf import chat_settings
-from rolecall.tokenizers.huggingface import read_tokenizer_config
+from rolecall.tokenizers.chat_files import find_chat_settings
 from rolecall.tokenizers.tokenizer import model_folder
 
 __all__ = ['ModelEntry', 'build_model_entry']
@@ -189,6 +188,4 @@ def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[st
     if not isinstance(path, str):
         return {}
     weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
-    if weights is not None and weights.suffix == '.gguf':
-        return chat_settings(weights)
-    return read_tokenizer_config(path)
+    return find_chat_settings(weights if weights is not None and weights.suffix == '.gguf' else path)

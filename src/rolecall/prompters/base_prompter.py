@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, overload
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.call_inputs import InputReader, PromptCall
+from rolecall.prompters.call_inputs import InputReader, PromptCall, read_label
 from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
 from rolecall.prompters.history import HistoryReader, check_history, plain_text
 from rolecall.prompters.instruction import Instruction, read_instruction
@@ -23,7 +23,6 @@ from rolecall.prompters.tracing import PromptTrace
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.frozen import freeze
 from rolecall.prompts.pieces import Origin
-from rolecall.prompts.values import text_of
 from rolecall.render.arrange import Note
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
@@ -48,7 +47,7 @@ class Prompter:
     ...     template = '{system}\\n{instruction}Q: {input}\\nA:'
     ...     instruction_template = '{instruction}\\n'
     >>> Quiz('Answer in {language}.').generate_prompt({'language': 'French', 'input': 'Hello?'})
-    'You are an AI-Agent developed by LazyLLM.\\nAnswer in French.\\nQ: Hello?\\nA:'
+    'You are a helpful assistant.\\nAnswer in French.\\nQ: Hello?\\nA:'
 
     Template fields: `system`, `instruction`, `tools`, `history`, `user` (the user-level instruction), `input`, and the
     model's tokens (`sos`, `eos`, `soh`, `eoh`, `soa`, `eoa`, …). Passing something that has no field is an error.
@@ -133,6 +132,58 @@ class Prompter:
         """
         return self._slots
 
+    @overload
+    def generate_prompt(
+        self,
+        input: Any,
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: Literal[False] = False,
+        format: None = None,
+    ) -> str: ...
+
+    @overload
+    def generate_prompt(
+        self,
+        input: Any,
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: bool = False,
+        format: Literal['openai', 'anthropic'],
+    ) -> Body: ...
+
+    @overload
+    def generate_prompt(
+        self,
+        input: Any,
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: Literal[True],
+        format: Literal['openai', 'anthropic'] | None = None,
+    ) -> Body: ...
+
+    @overload
+    def generate_prompt(
+        self,
+        input: Any,
+        history: Sequence[Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        label: Any = None,
+        *,
+        show: bool = False,
+        return_dict: bool,
+        format: Literal['openai', 'anthropic'] | None = None,
+    ) -> str | Body: ...
+
     def generate_prompt(
         self,
         input: Any,  # noqa: A002  # the documents' name
@@ -146,8 +197,9 @@ class Prompter:
     ) -> Any:
         """The prompt: a string, or with `format` a dict of messages (`return_dict=True` means `format='openai'`).
 
-        `input` is a string, a mapping of slots (with `input` for the user's text), or messages. `label` is the answer,
-        appended to the prompt for training.
+        `input` is a string, a mapping of slots (with `input` for the user's text), or messages. `label` is the answer
+        (its text, or an assistant message with tool calls), appended to the prompt for training. A prompter bound to a
+        meta template with token ids gives a list of strings and ids instead of a string.
         """
         asked = self._read_call(input, history, tools, label)
         prompt: Prompt
@@ -247,7 +299,7 @@ class Prompter:
         if history:
             said = history if self._is_blank and history.__class__ is list else self._join_history(history)
         offered = self._read_call_tools(tools) if tools else self._tools
-        return row, messages, said, offered, None if label is None else text_of(label)
+        return row, messages, said, offered, None if label is None else read_label(label)
 
     def _join_history(self, history: Any) -> Sequence[Any]:
         """The prompter's own history followed by that of the call."""
@@ -271,7 +323,7 @@ class Prompter:
         if history or tools or messages is not None:
             row, history = self._as_string(asked)
         text = (self._frame.fill_text if history else self._frame.fill_first)(row)
-        return text if label is None else f'{text}{label}{self._tokens.eoa}'
+        return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
 
     def _text_spans(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
         if self._renderer:
@@ -281,7 +333,10 @@ class Prompter:
         spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
         label = asked[-1]
         if label is not None:
-            spans += [Span(label, Origin('label')), Span(self._tokens.eoa, Origin('marker', 'eoa'))]
+            spans += [
+                Span(self._history.answer(label), Origin('label')),
+                Span(self._tokens.eoa, Origin('marker', 'eoa')),
+            ]
         return spans, ()
 
     def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:

@@ -12,13 +12,16 @@ from rolecall.prompters.tool_specs import Tools
 from rolecall.prompters.vendors import Message
 from rolecall.prompts.values import text_of
 
-__all__ = ['InputReader', 'PromptCall', 'is_silent']
+__all__ = ['InputReader', 'Label', 'PromptCall', 'is_silent', 'read_label']
 
 _BLANK: dict[str, Any] = {INPUT: '', HISTORY: '', TOOLS: ''}
 _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
 
 
-PromptCall = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, str | None]
+Label = str | Message
+"""The answer, for training: its text, or an assistant message with more than text."""
+
+PromptCall = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | None, Label | None]
 """One call, as a plain tuple because it is built and unpacked on every call:
 
 1. the values of the slots and of the input, history and tools columns;
@@ -27,6 +30,26 @@ PromptCall = tuple[dict[str, Any], list[Message] | None, Sequence[Any], Tools | 
 4. the tools;
 5. the label.
 """
+
+
+def read_label(label: Any) -> Label | None:
+    """The answer of a call. An assistant message with tool calls stays a message, everything else is text.
+
+    >>> read_label({'role': 'assistant', 'content': 'Two.'}), read_label(2)
+    ('Two.', '2')
+    """
+    if label is None or isinstance(label, str):
+        return label
+    only = label[0] if isinstance(label, (list, tuple)) and len(label) == 1 else label
+    if not isinstance(only, Mapping) or 'role' not in only:
+        return text_of(label)
+    if only['role'] != 'assistant':
+        raise PrompterError(f'the answer must be an assistant message, got one of role {only["role"]!r:.60}.')
+    message, *more = read_message(only, 'answer')
+    if more:
+        raise PrompterError(f'the answer must be one assistant message, got {label!r:.60}.')
+    is_text = set(message) == {'role', 'content'} and isinstance(message['content'], str)
+    return str(message['content']) if is_text else message
 
 
 def is_silent(asked: PromptCall) -> bool:

@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rolecall.errors import PrompterError
-from rolecall.prompters.call_inputs import PromptCall, is_silent
+from rolecall.program.answer_turn import MessagesRenderer
+from rolecall.prompters.call_inputs import Label, PromptCall, is_silent
 from rolecall.prompters.frame import INPUT, Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
 from rolecall.prompters.tool_specs import Tools
@@ -21,12 +22,13 @@ from rolecall.prompts.multimodal import raw_turn
 from rolecall.prompts.pieces import Field, Origin, Pieces, Text, bind
 from rolecall.prompts.script import Script, Turn
 from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.render.renderers import Rendered, Renderer
+from rolecall.render.renderers import Rendered, Renderer, TextRenderer
 
 __all__ = ['FrameRenderer', 'read_turn']
 
 _LABEL = '\0label'
 _INPUT = Origin('field', 'input')
+_ANSWER = Turn('assistant', (Field(_LABEL, '', Origin('label')),))
 Numbered = tuple[int, Message]
 
 
@@ -35,8 +37,9 @@ class FrameRenderer:
 
     def __init__(self, frame: Frame, renderer: Renderer) -> None:
         self._frame = frame
-        self._renderer = renderer
-        self._takes_tools = isinstance(renderer, ChatRenderer) and renderer.template.supports_tools
+        self._writes_messages = isinstance(renderer, MessagesRenderer)
+        self._renderer = renderer.renderer if isinstance(renderer, MessagesRenderer) else renderer
+        self._takes_tools = isinstance(self._renderer, ChatRenderer) and self._renderer.template.supports_tools
         self._shaped = lru_cache(maxsize=64)(self._render_shape)
 
     def render(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
@@ -44,7 +47,8 @@ class FrameRenderer:
         row, messages, history, tools, label = asked
         row = {**row, _LABEL: label}
         said = list(numbered_messages(history))
-        if messages is not None or any(len(message) != 2 or not _is_text(message) for _, message in said):
+        is_plain = messages is None and (label is None or isinstance(label, str))
+        if not is_plain or any(len(message) != 2 or not _is_text(message) for _, message in said):
             return self._render_anew(asked, said, row), row
         row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
         shape = tuple((number, message['role']) for number, message in said)
@@ -58,7 +62,15 @@ class FrameRenderer:
         return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
 
     def _frame_is_turned(self, asked: PromptCall) -> bool:
-        return is_silent(asked) and not self._frame.plain.user
+        """Whether the user says the instruction: nothing else is said, and the model has no system role."""
+        return is_silent(asked) and not self._frame.plain.user and not self._has_system_role(asked[3])
+
+    def _has_system_role(self, tools: Tools | None) -> bool:
+        renderer = self._renderer
+        if isinstance(renderer, ChatRenderer):
+            template = renderer.template
+            return template.supports_system_with_tools if tools and self._takes_tools else template.supports_system
+        return not isinstance(renderer, TextRenderer) or (renderer.meta is not None and 'SYSTEM' in renderer.meta.roles)
 
     def _render_shape(
         self, shape: tuple[tuple[int, str], ...], turned: bool, labelled: bool, tools: Tools | None
@@ -68,7 +80,7 @@ class FrameRenderer:
             for i, (number, role) in enumerate(shape)
         ]
         levels = self._frame.turned if turned else self._frame.plain
-        return self._render(levels, turns, [Turn('user', levels.asked)], labelled, tools)
+        return self._render(levels, turns, [Turn('user', levels.asked)], _ANSWER if labelled else None, tools)
 
     def _render_anew(self, asked: PromptCall, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
         """Render a conversation with more than text: tool calls, tool results, images."""
@@ -83,10 +95,10 @@ class FrameRenderer:
             )
         else:
             now = _with_prefix([self._turn(message, _INPUT) for message in messages], bind(levels.user, row))
-        return self._render(levels, before, now, label is not None, tools)
+        return self._render(levels, before, now, self._answer_turn(label), tools)
 
     def _render(
-        self, levels: Levels, before: Sequence[Turn], now: Sequence[Turn], labelled: bool, tools: Tools | None
+        self, levels: Levels, before: Sequence[Turn], now: Sequence[Turn], answer: Turn | None, tools: Tools | None
     ) -> Rendered:
         system, renderer = levels.system, self._renderer
         if tools and self._takes_tools and isinstance(renderer, ChatRenderer):
@@ -96,13 +108,19 @@ class FrameRenderer:
         elif tools:
             now = _with_prefix(now, (Text(tools.words, Origin('text', 'tools')),))
         turns = [*([Turn('system', system)] if system else []), *before, *now]
-        if labelled:
-            turns.append(Turn('assistant', (Field(_LABEL, '', Origin('label')),)))
-        return renderer.render(Script(tuple(turns), raw=True), 'ppl' if labelled else 'gen')
+        if answer is not None:
+            turns.append(answer)
+        side = MessagesRenderer(renderer) if self._writes_messages else renderer
+        return side.render(Script(tuple(turns), raw=True), 'gen' if answer is None else 'ppl')
 
-    def _turn(self, message: Message, origin: Origin) -> Turn:
+    def _answer_turn(self, label: Label | None) -> Turn | None:
+        if label is None or isinstance(label, str):
+            return None if label is None else _ANSWER
+        return self._turn(label, Origin('label'), 'the answer')
+
+    def _turn(self, message: Message, origin: Origin, what: str = 'history') -> Turn:
         if message.get('tool_calls') and not self._takes_tools:
-            raise PrompterError('history has a tool call, which this model cannot take in a prompt.')
+            raise PrompterError(f'{what} has a tool call, which this model cannot take in a prompt.')
         return read_turn(message, origin)
 
 

@@ -221,6 +221,16 @@ class HistoryReader:
         for number, message in numbered_messages(history):
             yield from self._message_pieces(message, origin_of(message, number))
 
+    def answer(self, label: str | Message) -> str:
+        """An answer as the model writes it: its text, and its tool calls between the model's tokens."""
+        return label if isinstance(label, str) else ''.join((plain_text(label), *self._calls(label, 'the answer')))
+
+    def _calls(self, message: Message, what: str) -> Iterator[str]:
+        for name, arguments in calls_of(message):
+            if not self._tokens.tool_start:
+                raise PrompterError(f"{what} has a tool call, but the model's tokens do not define tool_start.")
+            yield self._tokens.call(name, arguments)
+
     def _message_pieces(self, message: Message, said: Origin) -> Iterator[Text]:
         tokens, role = self._tokens, message['role']
         before, after = AROUND[role]
@@ -228,10 +238,8 @@ class HistoryReader:
             raise PrompterError("history has a tool result, but the model's tokens do not define soe.")
         yield Text(getattr(tokens, before), Origin('marker', before, role=role))
         yield Text(plain_text(message), said)
-        for name, arguments in calls_of(message):
-            if not tokens.tool_start:
-                raise PrompterError("history has a tool call, but the model's tokens do not define tool_start.")
-            yield Text(tokens.call(name, arguments), said)
+        for call in self._calls(message, 'history'):
+            yield Text(call, said)
         yield Text(getattr(tokens, after), Origin('marker', after, role=role))
 
 

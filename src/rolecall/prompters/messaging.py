@@ -30,7 +30,7 @@ def openai_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Bod
     else:
         messages = [*opening, *said, *_with_prefix(given, levels.prefix_layout.fill(row))]
     if label is not None:
-        messages.append({'role': 'assistant', 'content': label})
+        messages.append({'role': 'assistant', 'content': label} if isinstance(label, str) else dict(label))
     return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
 
 
@@ -66,7 +66,7 @@ def _sources(levels: Levels, asked: PromptCall, messages: Sequence[Message]) -> 
         now = messages[len(spans) : len(messages) - (label is not None)]
         spans += _asked_spans(now, given, levels.prefix_layout.trace(row))
     if label is not None:
-        spans.append([Span(label, Origin('label', role='assistant'))])
+        spans.append(list(_whole(messages[-1], Origin('label', role='assistant'))))
     return spans
 
 

@@ -10,7 +10,7 @@ from rolecall.errors import PrompterError, did_you_mean
 
 __all__ = ['AROUND', 'DEFAULT_SYSTEM', 'DEFAULT_TOKENS', 'MARKERS', 'TOKEN_NAMES', 'Tokens']
 
-DEFAULT_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
+DEFAULT_SYSTEM = 'You are a helpful assistant.'
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rolecall.errors import RenderError, did_you_mean
+from rolecall.registry import Registry
 
 if TYPE_CHECKING:
     from rolecall.render.chat_program import ChatProgram
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 __all__ = ['ChatTemplate']
 
 Message = Mapping[str, Any]
+
+_READERS: Registry[Callable[[Any], Mapping[str, Any]]] = Registry(
+    'reader of chat templates', {'file': 'rolecall.tokenizers.chat_files:read_chat_settings'}
+)
+"""The core opens no files: the reader is imported when a file is named."""
 
 MAX_STEPS = 1_000_000
 MAX_CHARS = 1 << 26
@@ -45,6 +51,10 @@ def _tool(name: str) -> dict[str, Any]:
 _PROBE_TOOL, _OTHER_TOOL = _tool(_PROBE), _tool('look_up')
 _TWO_MOMENTS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2012, 11, 10, 9, 8, 7))
 _DATE_NAME = re.compile(r'date|today|(^|_)now($|_)|(^|_)time($|_)')
+
+
+class _FilePath(Protocol):
+    def __fspath__(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -113,6 +123,21 @@ class ChatTemplate:
             tool_source=templates.get('tool_use') if name is None else None,
             tokens=_special_tokens(config),
         )
+
+    @classmethod
+    def from_file(cls, path: str | _FilePath, *, name: str | None = None) -> ChatTemplate:
+        """The template in a model's files: its folder, a `tokenizer_config.json`, a `.jinja` or a `.gguf` file.
+
+        Special tokens come from the same files; `name` picks one of several templates.
+
+        >>> ChatTemplate.from_file('no/such/folder')
+        Traceback (most recent call last):
+        rolecall.errors.DataError: no/such/folder: file not found.
+        """
+        settings = _READERS['file'](path)
+        if not settings.get('chat_template'):
+            raise RenderError(f'{path}: no chat template found.')
+        return cls.from_tokenizer_config(settings, name=name)
 
     def render(
         self,

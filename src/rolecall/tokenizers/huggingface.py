@@ -20,7 +20,15 @@ from rolecall.tokenizers.text import BYTE_OF, BYTE_TOKEN, Offset, adjoin_ranges,
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ['FastTokenizer', 'TransformersTokenizer', 'import_tokenizers', 'package_errors', 'read_tokenizer_config']
+__all__ = [
+    'FastTokenizer',
+    'TransformersTokenizer',
+    'import_tokenizers',
+    'package_errors',
+    'read_json_object',
+    'read_text',
+    'read_tokenizer_config',
+]
 
 
 def import_tokenizers() -> Any:
@@ -59,13 +67,14 @@ def read_tokenizer_config(folder: str | Path) -> Mapping[str, Any]:
     config, beside = Path(folder, 'tokenizer_config.json'), Path(folder, 'chat_template.jinja')
     if not os.path.isfile(config):
         return {}
-    settings = _json_object(config)
-    return {**settings, 'chat_template': _text(beside)} if os.path.isfile(beside) else settings
+    settings = read_json_object(config)
+    return {**settings, 'chat_template': read_text(beside)} if os.path.isfile(beside) else settings
 
 
-def _json_object(file: Path) -> Mapping[str, Any]:
+def read_json_object(file: Path) -> Mapping[str, Any]:
+    """A file that holds a JSON object."""
     try:
-        settings = json.loads(_text(file))
+        settings = json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise DataError(f'{file}: not valid JSON: {error}. {_REMEDY}') from error
     if not isinstance(settings, Mapping):
@@ -73,7 +82,8 @@ def _json_object(file: Path) -> Mapping[str, Any]:
     return settings
 
 
-def _text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """A text file in UTF-8."""
     try:
         return file.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:

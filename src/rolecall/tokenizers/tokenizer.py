@@ -24,6 +24,7 @@ __all__ = [
     'TiktokenTokenizer',
     'Tokenizer',
     'find_tokenizer',
+    'gguf_in',
     'load_tokenizer',
     'model_folder',
 ]
@@ -157,7 +158,7 @@ def _tokenizer_file(name: str) -> Path | None:
     if folder is None:
         return None
     file = folder / 'tokenizer.json'
-    return file if file.is_file() else _gguf_in(folder)
+    return file if file.is_file() else gguf_in(folder)
 
 
 def model_folder(name: str) -> Path | None:
@@ -166,7 +167,8 @@ def model_folder(name: str) -> Path | None:
     return Path(path) if os.path.isdir(path) else _hub_snapshot(name)
 
 
-def _gguf_in(folder: Path) -> Path | None:
+def gguf_in(folder: Path) -> Path | None:
+    """The one model in a folder of GGUF files."""
     files = sorted(file for file in folder.glob('*.gguf') if not file.name.startswith('mmproj'))
     if len(files) > 1:
         files = [file for file in files if _FIRST_SHARD.search(file.name)] or files
