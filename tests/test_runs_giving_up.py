@@ -17,7 +17,7 @@ from rolecall.runs import run_config
 from rolecall.runs.client.model_client import BatchClient, ModelCall
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
 from rolecall.runs.prepare import prepare
-from servers import prompt_of, serve
+from servers import prompt_of, running, serve
 from test_runs import Local, api, config, dataset, questions, rows_of, run_local
 
 # -- models in this process --------------------------------------------------------------------------------------------
@@ -129,6 +129,49 @@ def test_a_server_that_goes_away_is_given_up_and_asked_again_when_it_is_back(tmp
     with serve(port=port) as server:
         assert run_config(written, out=tmp_path).outcomes == {'ok': 40}
         assert len(server.calls) == 36
+
+
+@pytest.mark.parametrize('concurrency', [1, 16])
+@pytest.mark.parametrize('bad', [range(6), range(34, 40)])
+def test_rows_whose_connections_never_work_fail_alone_and_are_asked_again(
+    tmp_path: Path, bad: range, concurrency: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RetryPolicy, 'pause', lambda self, attempt: 0.01)
+    dropped = [f'Question {i}?' for i in bad]
+    mended: list[bool] = []
+
+    def find_fault(_number: int, body: Any) -> str | None:
+        return 'drop' if not mended and any(question in prompt_of(body) for question in dropped) else None
+
+    with serve(faults=find_fault) as server:
+        written = config(api(server.url, concurrency=concurrency, retry=2), dataset(questions(40)))
+        summary = run_config(written, out=tmp_path)
+        assert (dict(summary.outcomes), summary.broken) == ({'ok': 34, 'failed': 6}, {})
+        failed = [row for row in rows_of(tmp_path) if row.outcome == 'failed']
+        assert [row.row for row in failed] == [*bad]
+        assert all('after 3 attempts' in row.reason and 'connection broke' in row.reason for row in failed)
+        mended.append(True)
+        assert run_config(written, out=tmp_path).outcomes == {'ok': 40}
+        assert max(server.answered.values()) == 1
+
+
+@pytest.mark.parametrize('answers', [0, 8])
+def test_a_server_that_drops_every_connection_is_given_up_early(
+    tmp_path: Path, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RetryPolicy, 'pause', lambda self, attempt: 0.01)
+    heard: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        heard.append(request.path)
+        if len(heard) > answers and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({'choices': [{'message': {'content': 'fine'}, 'finish_reason': 'stop'}]})
+
+    with running(handle) as url:
+        summary = run_config(config(api(url, concurrency=4, retry=2), dataset(questions(200))), out=tmp_path)
+    assert 'the connection broke' in summary.broken['toy']
+    assert len(heard) < answers + 40
 
 
 @pytest.mark.parametrize('bad', [3, 5])

@@ -206,6 +206,30 @@ def test_two_runs_share_a_limit(later: float) -> None:
     assert shared + second > 0.93 * 50 * (120 - later)
 
 
+@pytest.mark.parametrize(('limits', 'rows', 'seconds'), [(Limits(8, 128), 40, 30), (Limits(4, 4), 40, 30)])
+@pytest.mark.parametrize('refusals', [1, 2])
+def test_a_server_that_refuses_each_row_at_first_is_not_crawled_to(
+    limits: Limits, rows: int, seconds: float, refusals: int
+) -> None:
+    async def one(limiter: Limiter) -> None:
+        for attempt in range(refusals):
+            permit = await limiter.acquire(retry=attempt > 0)
+            await asyncio.sleep(0.005)
+            limiter.release(permit, 'refused')
+            await asyncio.sleep(0.5 * 2**attempt)
+        permit = await limiter.acquire(retry=True)
+        await asyncio.sleep(0.2)
+        limiter.release(permit, 'answered')
+
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        limiter = Limiter(limits, clock=loop.time)
+        await asyncio.gather(*(one(limiter) for _ in range(rows)))
+        return loop.time()
+
+    assert run_in_virtual_time(run()) < seconds * refusals**2
+
+
 @pytest.mark.parametrize('most', [4, 64, 128])
 def test_a_run_recovers_soon_after_an_outage(most: int) -> None:
     async def run() -> list[float]:

@@ -64,6 +64,7 @@ MISBEHAVIOURS: dict[str, Callable[[], bytes | AsyncIterator[bytes] | None]] = {
     'a Retry-After date with an absurd zone': lambda: error(
         'busy', 429, 'Retry-After: Wed, 21 Oct 2026 07:28:00 +999999999999'
     ),
+    'a refusal without Retry-After': lambda: error('busy', 429),
     'token counts of 400 digits': lambda: http(
         reply().replace(b'"prompt_tokens": 3', b'"prompt_tokens": ' + b'9' * 400)
     ),

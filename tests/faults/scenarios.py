@@ -87,10 +87,9 @@ def judge(out: Path, rows: int, *ran: subprocess.CompletedProcess[str], is_bad: 
     results = {row['row']: row for row in map(json.loads, exported.stdout.splitlines())}
     kept = sum(row['outcome'] in ('ok', 'unparsed') for row in results.values())
     failed = sum(row['outcome'] == 'failed' and bool(row.get('reason')) for row in results.values())
+    whole = {number for number, row in results.items() if row['outcome'] != 'failed' or row.get('reason')}
     answered = {number for number, row in results.items() if row['outcome'] in ('ok', 'unparsed')}
-    lost = sum(not is_bad(number) and number not in answered for number in range(rows))
-    if not ran[-1].returncode:  # a run that ends well has an outcome for every row; another says that rows are left
-        lost += sum(is_bad(number) and number not in results for number in range(rows))
+    lost = sum(number not in (whole if is_bad(number) else answered) for number in range(rows))
     return Verdict(rows, kept, failed, lost, complaint)
 
 
@@ -121,6 +120,18 @@ def passing_fault(name: str, folder: Path) -> Verdict:
         except subprocess.TimeoutExpired:
             return Verdict(ROWS, 0, 0, ROWS, 'the run hung')
     return judge(out, ROWS, *ran, is_bad=lambda row: False)
+
+
+def refused_at_first(folder: Path) -> Verdict:
+    """The first call of every row is refused with 429, without a word about when to come back."""
+    out = folder / 'run'
+    with serve_hostile('a refusal without Retry-After', is_bad=lambda row: True, times=1) as server:
+        config = write_config(folder, server.url)
+        try:
+            ran = rolecall('run', str(config), '--out', str(out), seconds=90)
+        except subprocess.TimeoutExpired:
+            return Verdict(ROWS, 0, 0, ROWS, 'the run crawled')
+    return judge(out, ROWS, ran, is_bad=_never)
 
 
 def _never(row: int) -> bool:
@@ -261,9 +272,10 @@ SCENARIOS: dict[str, Callable[[Path], Verdict]] = {
     **{
         name: lambda folder, name=name: hostile_reply(name, folder)
         for name in MISBEHAVIOURS
-        if 'Retry-After' not in name
+        if 'Retry-After' not in name  # a refusal for good is retried for minutes
     },
     **{f'{name}, once': lambda folder, name=name: passing_fault(name, folder) for name in _PASSING},
+    "429 without Retry-After at every row's first call": refused_at_first,
     'kill -9 at random moments': killed,
     'two runs in one directory': two_at_once,
     'a lock that is a link': linked_lock,

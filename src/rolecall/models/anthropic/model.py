@@ -176,6 +176,10 @@ class AnthropicModel:
         """Anthropic's API does not offer it."""
         raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
 
+    async def is_reachable(self) -> bool:
+        """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
+        return await self._client.is_reachable()
+
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if a tokenizer is named and on this machine."""
         return self._counter.count(request)

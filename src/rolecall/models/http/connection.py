@@ -129,6 +129,16 @@ class HttpClient:
         """The decoded reply of an endpoint that takes no body."""
         return await self._exchange('GET', endpoint, None)
 
+    async def is_reachable(self) -> bool:
+        """Whether the server gives any HTTP reply to a request that costs nothing, whatever it says."""
+        try:
+            await asyncio.wait_for(self.get('models'), _CONNECT_SECONDS)
+        except ModelError as error:
+            return error.status is not None
+        except asyncio.TimeoutError:
+            return False
+        return True
+
     async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
         """Send a body and pass the reply's events to `collector`; return the reply if the server did not stream."""
         return await self._exchange('POST', endpoint, _encode_body(body), collector)

@@ -102,6 +102,10 @@ class OpenAIModel:
         """The log-probabilities of each request's own tokens."""
         return await run_together([self._score_request(request) for request in requests])
 
+    async def is_reachable(self) -> bool:
+        """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
+        return await self._client.is_reachable()
+
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
         return self._counter.count(request)

@@ -27,6 +27,8 @@ _OUTAGE_AFTER = 10
 _SILENCE = {'refused': 2.0, 'trouble': 0.2}
 """Seconds without an answer that it takes, too: a rate limit refuses many calls in a row and lets others through."""
 _PROBE_SECONDS = 1.0
+_UP_SECONDS = 30.0
+"""Seconds for which a server that was seen to be up is sent calls as usual, though calls only fail."""
 _LATE = 0.1
 """Seconds by which a timer may be late without calls being lost to the rate."""
 _FIRST_CALLS, _FIRST_GAP = 16, 0.002
@@ -56,6 +58,9 @@ class Permit:
     sent: dict[Unit, SentCall]
 
 
+_Waiting = tuple[asyncio.Future[Permit], float]
+
+
 class Limiter:
     """Lets calls through. `acquire` before a call, `release` after it."""
 
@@ -65,7 +70,8 @@ class Limiter:
         self._rates: dict[Unit, RateController]
         self._rates = {'requests': RateController(most=limits.per_second), 'tokens': RateController()}
         self._next: dict[Unit, float] = {'requests': 0.0, 'tokens': 0.0}
-        self._waiting: deque[tuple[asyncio.Future[Permit], float]] = deque()
+        self._retries: deque[_Waiting] = deque()
+        self._fresh: deque[_Waiting] = deque()
         self._recent: deque[bool] = deque(maxlen=_RECENT)
         self._failures_in_a_row = 0
         self._heard = False
@@ -73,6 +79,7 @@ class Limiter:
         self._last_answer = clock()
         self._down_since: float | None = None
         self._probe_at = 0.0
+        self._up_until = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._unlimited = False
@@ -94,12 +101,16 @@ class Limiter:
         """Units a second that the server accepts, where that is known."""
         return self._rates[unit].rate
 
-    async def acquire(self, tokens: float = 0.0) -> Permit:
-        """Wait for a place. `tokens`: what the call will probably cost."""
-        if not self._waiting and (permit := self._admit(tokens)) is not None:
+    async def acquire(self, tokens: float = 0.0, *, retry: bool = False) -> Permit:
+        """Wait for a place. `tokens`: what the call will probably cost.
+
+        Retries go first: rows that have begun are finished before others begin, and a server that refuses each row
+        once is not taken for one that refuses everything.
+        """
+        if not self._retries and (retry or not self._fresh) and (permit := self._admit(tokens)) is not None:
             return permit
         place: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        self._waiting.append((place, tokens))
+        (self._retries if retry else self._fresh).append((place, tokens))
         self._admit_waiting()
         try:
             return await place
@@ -130,6 +141,11 @@ class Limiter:
     def open_for_all(self) -> None:
         """Let everything through at once: the calls will find out that the model was given up."""
         self._unlimited = True
+        self._admit_waiting()
+
+    def note_reachable(self) -> None:
+        """The server is up, whatever becomes of calls: for a while they are not held back as in an outage."""
+        self._up_until = self._clock() + _UP_SECONDS
         self._admit_waiting()
 
     def announce(self, unit: Unit, said: RateLimit) -> None:
@@ -198,19 +214,20 @@ class Limiter:
         opens = self.closed_until if self._heard else max(self.closed_until, self._closed_at_first)
         for unit, controller in self._rates.items():
             opens = max(opens, self._next[unit] if controller.rate else 0.0, controller.hold_until)
-        return opens if self._down_since is None else max(opens, self._probe_at)
+        down = self._down_since is not None and self._clock() >= self._up_until
+        return max(opens, self._probe_at) if down else opens
 
     def _admit_waiting(self) -> None:
-        while self._waiting:
-            place, tokens = self._waiting[0]
+        while queue := self._retries or self._fresh:
+            place, tokens = queue[0]
             if place.done():
-                self._waiting.popleft()
+                queue.popleft()
             elif (permit := self._admit(tokens)) is not None:
-                self._waiting.popleft()
+                queue.popleft()
                 place.set_result(permit)
             else:
                 break
-        if self._waiting and (opens := self._opens_at()) > self._clock():
+        if queue and (opens := self._opens_at()) > self._clock():
             self._set_alarm(opens)
 
     def _set_alarm(self, opens: float) -> None:

@@ -100,7 +100,7 @@ class _RetryingClient(ABC):
 
     def __init__(self, model: Model, policy: RetryPolicy) -> None:
         self.model = model
-        self._retrier = Retrier(model.name, policy)
+        self._retrier = Retrier(model.name, policy, is_reachable=getattr(model, 'is_reachable', None))
         self._tokens = 0
 
     @property
@@ -117,7 +117,7 @@ class _RetryingClient(ABC):
         while True:
             retrier.check()
             try:
-                answer = await self._send_once(call)
+                answer = await self._send_once(call, retry=attempts.total > 0)
             except ModelError as error:
                 pause = await retrier.handle(error, attempts, down=self._seconds_down())
             except ModelUnavailableError:
@@ -138,8 +138,8 @@ class _RetryingClient(ABC):
         return 0.0
 
     @abstractmethod
-    async def _send_once(self, call: ModelCall) -> Answer:
-        """Send the call, once."""
+    async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
+        """Send the call, once. `retry`: it has failed before."""
 
 
 class ConcurrentClient(_RetryingClient):
@@ -150,6 +150,7 @@ class ConcurrentClient(_RetryingClient):
         self.window = 2 * limits.most
         self._limiter = Limiter(limits)
         self._retrier.on_give_up = self._limiter.open_for_all
+        self._retrier.on_reachable = self._limiter.note_reachable
         self._cost = _TokenCost()
         self._last_failure = ''
 
@@ -161,9 +162,9 @@ class ConcurrentClient(_RetryingClient):
     async def close(self) -> None:
         """Nothing is in flight outside the calls themselves."""
 
-    async def _send_once(self, call: ModelCall) -> Answer:
+    async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
         limiter, retrier = self._limiter, self._retrier
-        permit = await limiter.acquire(self._cost.estimate(call) if limiter.rate('tokens') else 0.0)
+        permit = await limiter.acquire(self._cost.estimate(call) if limiter.rate('tokens') else 0.0, retry=retry)
         outcome: CallOutcome = 'other'
         tokens = failure = None
         try:
@@ -232,7 +233,7 @@ class BatchClient(_RetryingClient):
             self._worker.cancel()
             await asyncio.wait([self._worker])
 
-    async def _send_once(self, call: ModelCall) -> Answer:
+    async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
         await self._retrier.begin()
         pending = _Pending[Answer](call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
@@ -357,7 +358,7 @@ class Timeout:
         if self._expired and isinstance(error, asyncio.CancelledError):
             if self._task is not None and hasattr(self._task, 'uncancel'):
                 self._task.uncancel()
-            raise ModelError(f'no answer within {self._seconds:g} s.', transient=True, status=408) from None
+            raise ModelError(f'no answer within {self._seconds:g} s.', transient=True, status=408) from TimeoutError()
 
     def _expire(self) -> None:
         self._expired = True

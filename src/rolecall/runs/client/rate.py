@@ -31,6 +31,8 @@ _NEAR, _SLOW_START = 0.1, 1.5
 _SLOWEST, _SHORTEST_MEASURE, _LONGEST_BURST = 0.2, 0.01, 0.5
 _TELLING = 4
 """Units that must be used up before a bucket shows how fast it refills."""
+_DEEP = 0.75
+"""Part of the rate that a deep cut leaves at most."""
 _SAME, _STAYED, _USELESS_CUTS = 0.5, 0.7, 2
 """A cut was useless if this part of the refusals stayed; so many useless cuts suggest that refusals are random."""
 
@@ -159,7 +161,8 @@ class RateController:
         storm = self._calls >= self._storm_calls and share >= max(_STORM, 2.5 * self._tolerance)
         enough = _WINDOW if self._learnt is not None else 2 * _WINDOW
         many = self._calls >= enough and self._refused > max(2, expected + self._sigmas * math.sqrt(expected))
-        if storm or many:
+        refuted = self._tested is not None and self._calls >= _WINDOW and self._refused > expected
+        if storm or many or refuted:
             if self._tested is not None:
                 self._learnt, self._tolerance, self._tested = self._tested, _TOLERANCE, None
             self._cut(share, now)
@@ -173,6 +176,8 @@ class RateController:
     def _may_grow(self, now: float) -> bool:
         """Whether the window is long enough for growth; short ones are, until the limit was met once."""
         seconds = now - self._window_began
+        if self._tested is not None and self._calls < 2 * _STORM_CALLS:
+            return False
         if self._learnt is not None and not self._ceiling:
             return self._calls >= 2 * _STORM_CALLS or seconds > _WINDOW_SECONDS / 4
         return self._calls >= _WINDOW or seconds > _WINDOW_SECONDS
@@ -195,12 +200,12 @@ class RateController:
         stayed = share >= _SAME * self._share_before
         if share >= _STORM:
             self._storm_calls = min(2 * self._storm_calls, 2 * _WINDOW) if stayed else 2 * _STORM_CALLS
-        if self._calls >= _WINDOW:
+        if self._is_telling(now):
             self._useless_cuts = self._useless_cuts + 1 if stayed and self._share_before else 1
         self._share_before, self._clean_windows, self._rest = share, 0, _REST
         if self._useless_cuts > _USELESS_CUTS and self._learnt is not None:
             self._tested, self._learnt, self._rate_before_cut = self._learnt, 2 * self._learnt, ()
-            self._tolerance, self._useless_cuts = min(0.9, 2 * share), 0
+            self._tolerance, self._useless_cuts = min(2 * share, 0.25 + 0.75 * share), 0
             return
         self._rate_before_cut = (self._learnt,)
         accepted = self._accepted_rate(now)
@@ -215,6 +220,14 @@ class RateController:
         self._clean_rate = 0.0
         self._learnt = max(_SLOWEST * self._mean, min(accepted, self._learnt or math.inf))
 
+    def _is_telling(self, now: float) -> bool:
+        """Whether the window shows what the last cut did: it is long, or the cut was deep and has had time to help."""
+        if self._calls >= _WINDOW:
+            return True
+        before = self._rate_before_cut[0] if self._rate_before_cut else None
+        deep = self._learnt is not None and before is not None and self._learnt <= _DEEP * before
+        return deep and self._calls >= 2 * _STORM_CALLS and now - self._window_began >= _WINDOW_SECONDS / 2
+
     def _accepted_rate(self, now: float) -> float:
         """What was accepted per second; since the first refusal, for before it the server may have let a burst pass."""
         if self._first_refusal is None or self._refused < _STORM * self._calls:
@@ -228,7 +241,8 @@ class RateController:
 
     def _grow(self) -> None:
         """Grow faster the longer nothing is refused, and rest near the rate at which refusals last began."""
-        self._useless_cuts, self._storm_calls = 0, _STORM_CALLS
+        if self._calls >= _STORM_CALLS:
+            self._useless_cuts, self._storm_calls = 0, _STORM_CALLS
         if self._tested is not None:  # twice the rate, and no more refusals: they are random
             self._tested = self._learnt = None
         if self._learnt is None:

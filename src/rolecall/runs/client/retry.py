@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rolecall.errors import RolecallError
@@ -24,6 +25,10 @@ _OF_THE_ROW = (400, 413, 422)
 _UNREACHABLE = 'unreachable'
 _ENOUGH = 3
 """Equal failures, without any answer, after which none is expected."""
+_ENOUGH_BROKEN = 32
+"""Rows in a row whose connections broke, where the server seems to be up: fewer may be the rows' own fault."""
+_DOUBTFUL_SECONDS = 5.0
+"""Seconds without an answer after which a broken connection makes us check whether the server is up, and how often."""
 _CLOSED_SECONDS = 1.0
 """Seconds for which a local port that is closed from the start is retried."""
 _OVERLOAD = (408, 429, 503, 504, 529)
@@ -69,12 +74,21 @@ class Retrier:
 
     A model that has ever answered is given up only when it refuses the key, or cannot be reached, again and again.
     While it has answered nothing, equal failures are enough; but calls in flight are waited for first.
+
+    A connection that breaks may be the row's own fault. `is_reachable` asks the server for something that costs
+    nothing: if it is up, only the rows fail whose connections keep breaking.
     """
 
-    def __init__(self, name: str, policy: RetryPolicy) -> None:
+    def __init__(
+        self, name: str, policy: RetryPolicy, *, is_reachable: Callable[[], Awaitable[bool]] | None = None
+    ) -> None:
         self._name = name
         self.policy = policy
+        self._is_reachable = is_reachable
+        self._probe: asyncio.Future[bool] | None = None
+        self._checked_at = -math.inf
         self.on_give_up: Callable[[], None] = lambda: None
+        self.on_reachable: Callable[[], None] = lambda: None
         self.answered = False
         self._answered_now = False
         self._in_flight = 0
@@ -114,7 +128,7 @@ class Retrier:
 
     async def handle(self, error: ModelError, attempts: Attempts, *, down: float = 0.0) -> float:
         """Seconds to wait before the next attempt; raises if there is none. `down`: how long nothing has answered."""
-        overload = is_overload(error)
+        overload = is_overload(error) and not _is_timeout(error)
         left = attempts.overloaded < self.policy.when_busy if overload else attempts.failed < self.policy.retries
         hopeless = self._is_hopeless(error, attempts, down)
         if not error.transient or not left or hopeless:
@@ -124,6 +138,8 @@ class Retrier:
                 raise error
             raise ModelError(_after_attempts(error, total), transient=error.transient, status=error.status) from error
         self.settle()
+        if error.status is None and down > _DOUBTFUL_SECONDS < time.monotonic() - self._checked_at:
+            await self._check_reachable()
         pause = self.policy.pause(min(attempts.overloaded, 6) if overload else attempts.failed)
         if overload:
             attempts.overloaded += 1
@@ -156,24 +172,56 @@ class Retrier:
 
     async def _record_failure(self, error: ModelError, *, attempts: int, hopeless: bool) -> None:
         """A call has failed for good. That may mean that all others will, too."""
-        refused = _is_refused(error)
-        unreachable = error.transient and error.status is None and attempts > 1
+        why = _after_attempts(error, attempts) if error.transient else str(error)
         if hopeless:
             raise self.give_up(_after_attempts(error, attempts)) from error
-        if not unreachable:
-            del self._failures[_UNREACHABLE]
-        if self.answered and not (refused or unreachable):
+        if error.transient and error.status is None and attempts > 1:
+            await self._record_broken_connection(error, why)
+            return
+        del self._failures[_UNREACHABLE]
+        refused = _is_refused(error)
+        if self.answered and not refused:
             self.settle()
             return
-        kind = _UNREACHABLE if unreachable else _failure_kind(error)
+        kind = _failure_kind(error)
         self._failures[kind] += 1
         enough = self._failures[kind] >= _ENOUGH
-        why = _after_attempts(error, attempts) if error.transient else str(error)
-        if (refused or unreachable) and (enough or not self.answered):
+        if refused and (enough or not self.answered):
             raise self.give_up(why) from error
         if enough:
             await self._wait_for_others(error, why)
         self.settle()
+
+    async def _record_broken_connection(self, error: ModelError, why: str) -> None:
+        """Every attempt of a call ended without an HTTP reply: its row has failed, unless the server is down."""
+        self._failures[_UNREACHABLE] += 1
+        count = self._failures[_UNREACHABLE]
+        if not self.answered or count >= _ENOUGH:
+            up = await self._check_reachable()
+            if up is False or (up is None and not self.answered):
+                raise self.give_up(why) from error
+            if count >= _ENOUGH_BROKEN and not (up and self.answered):
+                await self._wait_for_others(error, why)
+        self.settle()
+
+    async def _check_reachable(self) -> bool | None:
+        """Whether the server is up; None if the model cannot tell. Calls that ask at the same time share one request."""
+        if self._is_reachable is None:
+            return None
+        self._checked_at = time.monotonic()
+        if self._probe is None:
+            self._probe = asyncio.ensure_future(self._is_reachable())
+        probe = self._probe
+        try:
+            up = await asyncio.shield(probe)
+        finally:
+            if self._probe is probe and probe.done():
+                self._probe = None
+        if up:
+            self.on_reachable()
+            if self.answered:
+                self._failures[_UNREACHABLE] = 0
+        return up
 
     async def _wait_for_others(self, error: ModelError, why: str) -> None:
         """Wait for the calls in flight before the model is given up; new calls wait for that, too.
@@ -206,9 +254,11 @@ def is_row_failure(error: ModelError, *, answered: bool) -> bool:
 
 def is_overload(error: ModelError) -> bool:
     """Whether the server was too busy, or too slow."""
-    return error.transient and (
-        error.status in _OVERLOAD or isinstance(error.__cause__, (TimeoutError, asyncio.TimeoutError))
-    )
+    return error.transient and (error.status in _OVERLOAD or _is_timeout(error))
+
+
+def _is_timeout(error: ModelError) -> bool:
+    return isinstance(error.__cause__, (TimeoutError, asyncio.TimeoutError))
 
 
 def _is_refused(error: ModelError) -> bool:
