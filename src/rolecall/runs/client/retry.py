@@ -205,7 +205,7 @@ class Retrier:
         self.settle()
 
     async def _check_reachable(self) -> bool | None:
-        """Whether the server is up; None if the model cannot tell. Calls that ask at the same time share one request."""
+        """Whether the server is up; None if the model cannot tell. Calls that ask at once share one request."""
         if self._is_reachable is None:
             return None
         self._checked_at = time.monotonic()
