@@ -12,7 +12,7 @@ from jinja2.utils import Namespace
 from markupsafe import Markup
 
 from rolecall.errors import RenderError
-from rolecall.render import chat_template
+from rolecall.render import chat_program
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.metering import MAX_BITS, WorkExceededError, WorkMeter, breadth_of, measure, size_of
 from rolecall.render.pricing import charge_filter, charge_method, charge_operator
@@ -495,7 +495,7 @@ def test_a_template_takes(monkeypatch: pytest.MonkeyPatch, source: str, text: st
             super().__init__(*args)
             meters.append(self)
 
-    monkeypatch.setattr(chat_template, 'WorkMeter', Kept)
+    monkeypatch.setattr(chat_program, 'WorkMeter', Kept)
     assert template.render(MESSAGES) == text
     assert [spent(meter) for meter in meters] == [(chars, steps)]
 
