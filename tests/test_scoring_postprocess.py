@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
 from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
 from rolecall.scoring.postprocessors import POSTPROCESSORS, read_postprocessor
 
 OPTIONS = [  # reply, first option, last option

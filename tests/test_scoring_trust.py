@@ -16,7 +16,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
 from rolecall.scoring.groups import _student_t, read_groups, summarise_groups
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
-from rolecall.scoring.ranking import PairedRow, rank_models
+from rolecall.scoring.model_ranking import PairedRow, rank_models
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mcnemar, wilson
 

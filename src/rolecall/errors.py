@@ -31,7 +31,7 @@ __all__ = [
     'TemplateError',
     'close_match',
     'did_you_mean',
-    'needed',
+    'import_extra',
 ]
 
 
@@ -103,7 +103,7 @@ class MissingExtraError(RolecallError):
         super().__init__(f"{package} is needed {purpose}: pip install 'rolecall[{extra}]'")
 
 
-def needed(module: str, *, extra: str, purpose: str) -> Any:
+def import_extra(module: str, *, extra: str, purpose: str) -> Any:
     """A module of an optional dependency, or the error that says which extra brings it.
 
     What Python has to say about a package's source when it is compiled for the first time is the package's business.

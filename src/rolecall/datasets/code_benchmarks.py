@@ -73,7 +73,7 @@ CODE: dict[str, Loader] = {
 }
 
 
-def _repeated(load: HubLoader) -> HubLoader:
+def _with_repeats(load: HubLoader) -> HubLoader:
     def load_repeated(entry: Entry, base: Path | None) -> Splits:
         return repeat_rows(lambda path, entry: load(entry, base))(Path(), entry)
 
@@ -91,7 +91,7 @@ def _taco(entry: Entry, base: Path | None) -> Splits:
 
 
 CODE_HUB: dict[str, HubLoader] = {
-    'APPSDataset': _repeated(hub_layout(contest, splits={'test': 'test'})),
-    'APPS_miniDataset': _repeated(hub_layout(contest, splits={'test': 'test'})),
-    'TACODataset': _repeated(_taco),
+    'APPSDataset': _with_repeats(hub_layout(contest, splits={'test': 'test'})),
+    'APPS_miniDataset': _with_repeats(hub_layout(contest, splits={'test': 'test'})),
+    'TACODataset': _with_repeats(_taco),
 }

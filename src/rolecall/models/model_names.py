@@ -100,7 +100,7 @@ def resolve_model(given: ModelName, *, model_name: str | None = None, where: str
             return {'abbr': part_name(given), 'type': given}
         raise ConfigError(Problem(where, f'expected the name of a model, got {given!r:.60}.', f'Write {FORMS}.'))
     name = given.strip()
-    for resolve in (_packaged, _at_url, _gguf_file, _hugging_face, _of_service, _function):
+    for resolve in (_resolve_packaged, _at_url, _gguf_file, _hugging_face, _of_service, _function):
         entry = resolve(name, model_name, where)
         if entry is not None:
             return entry
@@ -110,7 +110,7 @@ def resolve_model(given: ModelName, *, model_name: str | None = None, where: str
 Entry = dict[str, Any]
 
 
-def _packaged(name: str, model_name: str | None, where: str) -> Entry | None:
+def _resolve_packaged(name: str, model_name: str | None, where: str) -> Entry | None:
     return {'abbr': name, 'type': 'Embedded', 'path': name} if name in PACKAGED else None
 
 

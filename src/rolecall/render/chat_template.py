@@ -88,7 +88,7 @@ class ChatTemplate:
     _tokens: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        from rolecall.render.chat_program import ChatProgram  # jinja2 is not needed before there is a template
+        from rolecall.render.chat_program import ChatProgram  # jinja2 is not import_extra before there is a template
 
         compiled = partial(ChatProgram, now=self.now, max_steps=self.max_steps, max_chars=self.max_chars)
         plain = compiled(self.source)

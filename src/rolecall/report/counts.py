@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rolecall.runs.store.results import Result
-from rolecall.scoring.ranking import PairedRow
+from rolecall.scoring.model_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 

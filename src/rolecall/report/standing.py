@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rolecall.report.counts import RunCounts
-from rolecall.scoring.ranking import ModelPair, Ranking, rank_models
+from rolecall.scoring.model_ranking import ModelPair, Ranking, rank_models
 from rolecall.strings import count_noun
 
 __all__ = ['Standing', 'describe_standing', 'find_standing']

@@ -23,7 +23,7 @@ from rolecall.retrievers.retriever import (
     RetrieverSettings,
     Row,
     Rows,
-    needed,
+    import_extra,
     pick_nothing,
 )
 from rolecall.retrievers.terms import words
@@ -60,7 +60,7 @@ class BM25Retriever(RetrieverSettings):
     ) -> Iterator[Picked]:
         if self.ice_num == 0:
             return pick_nothing(test, progress)
-        needed('scipy.sparse', purpose='to search with BM25')
+        import_extra('scipy.sparse', purpose='to search with BM25')
         pool = Pool(train, reader, same_split)
         pool.require_rows(self.ice_num)
         return self.search(pool, test, ProgressCounter(progress, train, test))
@@ -90,8 +90,8 @@ class Okapi:
     def __init__(
         self, documents: Iterable[Iterable[str]], *, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25
     ) -> None:
-        np = needed('numpy', purpose='to search with BM25')
-        sparse = needed('scipy.sparse', purpose='to search with BM25')
+        np = import_extra('numpy', purpose='to search with BM25')
+        sparse = import_extra('scipy.sparse', purpose='to search with BM25')
         self.numbers: dict[str, int] = {}
         numbers = self.numbers
         terms, lengths = array('i'), array('q')
@@ -108,14 +108,14 @@ class Okapi:
 
     def scores(self, query: Iterable[str]) -> Any:
         """The score of every document; a term that stands twice in the query counts twice."""
-        np = needed('numpy', purpose='to search with BM25')
+        np = import_extra('numpy', purpose='to search with BM25')
         known = Counter(self.numbers[term] for term in query if term in self.numbers)
         return self.weights[:, list(known)] @ np.fromiter(known.values(), dtype=float, count=len(known))
 
 
 def okapi_weights(counts: Any, lengths: Any, *, k1: float, b: float, epsilon: float) -> Any:
     """Term counts (documents in rows, terms in columns) made into what each term adds to each document's score."""
-    np = needed('numpy', purpose='to search with BM25')
+    np = import_extra('numpy', purpose='to search with BM25')
     documents = counts.shape[0]
     frequency = np.diff(counts.indptr)
     idf = np.log(documents - frequency + 0.5) - np.log(frequency + 0.5)

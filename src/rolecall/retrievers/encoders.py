@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from rolecall.errors import DataError
 from rolecall.retrievers.ranking import numpy
-from rolecall.retrievers.retriever import needed
+from rolecall.retrievers.retriever import import_extra
 
 __all__ = ['Encoder', 'SentenceEncoder', 'VectorStore', 'cache_directory', 'encode']
 
@@ -55,7 +55,7 @@ class SentenceEncoder:
 
     @cached_property
     def loaded(self) -> Any:
-        library = needed('sentence_transformers', purpose='to embed rows', extra='dense')
+        library = import_extra('sentence_transformers', purpose='to embed rows', extra='dense')
         return library.SentenceTransformer(self.place)
 
     def __call__(self, texts: Sequence[str]) -> Any:

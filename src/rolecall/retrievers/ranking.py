@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolecall.retrievers.retriever import needed
+from rolecall.retrievers.retriever import import_extra
 
 __all__ = ['numpy', 'top_indexes']
 
@@ -12,7 +12,7 @@ GROUP = 64
 
 
 def numpy() -> Any:
-    return needed('numpy', purpose='to rank training rows')
+    return import_extra('numpy', purpose='to rank training rows')
 
 
 def top_indexes(scores: Any, count: int, *, slack: float = 0.0) -> Any:

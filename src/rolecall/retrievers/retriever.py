@@ -20,14 +20,14 @@ __all__ = [
     'RetrieverSettings',
     'Row',
     'Rows',
-    'needed',
+    'import_extra',
     'pick_nothing',
 ]
 
 Progress: TypeAlias = Callable[[int, 'int | None'], None]
 
 
-needed = partial(errors.needed, extra='retrieve')
+import_extra = partial(errors.import_extra, extra='retrieve')
 """A module of an optional dependency, or the error that says which extra brings it."""
 
 

@@ -17,7 +17,7 @@ from rolecall.retrievers.retriever import (
     RetrieverSettings,
     Row,
     Rows,
-    needed,
+    import_extra,
     pick_nothing,
 )
 from rolecall.strings import count_noun
@@ -125,7 +125,7 @@ class RandomRetriever(RetrieverSettings):
         pool = Pool(train, reader, same_split)
         pool.require_rows(self.ice_num)
         # The legacy generator is frozen by numpy, and its draws are those of the reference.
-        generator = needed('numpy', purpose='to draw examples at random').random.RandomState(self.seed)
+        generator = import_extra('numpy', purpose='to draw examples at random').random.RandomState(self.seed)
         return ProgressCounter(progress, test).track(
             pool.pick(map(int, generator.permutation(len(train))), self.ice_num, position, row)
             for position, row in enumerate(test)

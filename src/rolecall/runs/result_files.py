@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, needed
+from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, import_extra
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.codec import dumps, result_as_dict
 from rolecall.runs.store.results import Result
@@ -166,8 +166,8 @@ def _flatten_cell(value: Any, *, formulas: bool) -> Any:
 
 
 def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool) -> int:
-    pyarrow = needed('pyarrow', purpose='to write Parquet files', extra='data')
-    parquet = needed('pyarrow.parquet', purpose='to write Parquet files', extra='data')
+    pyarrow = import_extra('pyarrow', purpose='to write Parquet files', extra='data')
+    parquet = import_extra('pyarrow.parquet', purpose='to write Parquet files', extra='data')
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
     numbers['seconds'] = pyarrow.float64()

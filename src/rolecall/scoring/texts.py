@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 from rolecall.prompts.values import text_of
 
 __all__ = [
@@ -90,7 +90,7 @@ def chinese_words(text: str) -> list[str]:
     >>> chinese_words('我爱北京')
     ['我', '爱', '北京']
     """
-    jieba = needed('jieba', extra='score', purpose='to find Chinese words')
+    jieba = import_extra('jieba', extra='score', purpose='to find Chinese words')
     jieba.setLogLevel(logging.WARNING)
     return [word for word in jieba.lcut(text) if word.strip()]
 

@@ -58,7 +58,7 @@ def _text_fields(value: Any, root: Path_, group: str) -> Iterator[dict[str, Any]
     if not isinstance(value, Mapping):
         return
     for path, role, text in _texts(value):
-        label = _written((group, *path))
+        label = _join_path((group, *path))
         named = f'{role} · {label}' if role else label
         yield {'path': (*root, *path), 'label': named, 'group': group, 'kind': 'text', 'value': text}
 
@@ -79,7 +79,7 @@ def _texts(value: Any, path: Path_ = (), role: str = '') -> Iterator[tuple[Path_
             yield from _texts(inner, (*path, number), role)
 
 
-def _written(path: Sequence[str | int]) -> str:
+def _join_path(path: Sequence[str | int]) -> str:
     """A path as a config has it: template.round[0].prompt."""
     return ''.join(f'[{step}]' if isinstance(step, int) else f'.{step}' for step in path).removeprefix('.')
 
@@ -158,7 +158,7 @@ def _apply(changed: Any, path: Path_, value: Any) -> None:
         else:
             raise KeyError
     except (KeyError, IndexError, TypeError) as error:
-        raise ConfigError(Problem(_written(path), 'this cannot be edited.')) from error
+        raise ConfigError(Problem(_join_path(path), 'this cannot be edited.')) from error
 
 
 def _set_option(entry: Any, path: Path_, value: Any) -> None:
@@ -173,7 +173,7 @@ def _set_option(entry: Any, path: Path_, value: Any) -> None:
         entry[name] = ast.literal_eval(str(value))
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         what = f'expected a Python value such as 5, 0.7, [0, 1] or True, got {value!r:.60}.'
-        raise ConfigError(Problem(_written(path), what)) from error
+        raise ConfigError(Problem(_join_path(path), what)) from error
 
 
 def edited_source(document: ConfigDocument, dataset: str, model: str | None, edits: Sequence[Edit]) -> str:

@@ -88,7 +88,7 @@ class RunDocument:
             'path': str(self.path),
             'created': self._reader.created or self.run.created,
             'live': self._is_live(),
-            'scores': _score_table([*cards, *_unfinished(cards, pairs)]),
+            'scores': _score_table([*cards, *_list_unfinished(cards, pairs)]),
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
             'outcomes': list(OUTCOMES.items()),
@@ -212,7 +212,7 @@ def _is_cut(result: Result) -> bool:
     return isinstance(ended, list | tuple) and 'length' in ended
 
 
-def _unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:
+def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:
     scored = {(card.dataset, card.model) for card in cards}
     return (Scorecard(*pair, 'not finished', None) for pair in pairs if pair not in scored)
 

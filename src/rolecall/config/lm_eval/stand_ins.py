@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 
 __all__ = ['RowTable', 'importable']
 
@@ -131,7 +131,7 @@ class RowTable(Sequence[dict[str, Any]]):
         return self._with(self._rows[count:])
 
     def shuffle(self, seed: int | None = None, **_: Any) -> RowTable:
-        numpy = needed('numpy', extra='retrieve', purpose='to shuffle rows as `datasets` does')
+        numpy = import_extra('numpy', extra='retrieve', purpose='to shuffle rows as `datasets` does')
         return self.select(numpy.random.default_rng(seed).permutation(len(self)).tolist())
 
     def train_test_split(
@@ -142,7 +142,7 @@ class RowTable(Sequence[dict[str, Any]]):
         testing = size if isinstance(size, int) else -int(-count * size // 1)
         if not shuffle:
             return {'train': self.take(count - testing), 'test': self.skip(count - testing)}
-        numpy = needed('numpy', extra='retrieve', purpose='to split rows as `datasets` does')
+        numpy = import_extra('numpy', extra='retrieve', purpose='to split rows as `datasets` does')
         drawn = numpy.random.default_rng(seed).permutation(count).tolist()
         return {'train': self.select(drawn[testing:]), 'test': self.select(drawn[:testing])}
 
@@ -177,7 +177,7 @@ class RowTable(Sequence[dict[str, Any]]):
         return {column: self[column] for column in self.column_names}
 
     def to_pandas(self) -> Any:
-        return needed('pandas', extra='data', purpose='for to_pandas()').DataFrame(self._rows)
+        return import_extra('pandas', extra='data', purpose='for to_pandas()').DataFrame(self._rows)
 
     def _with(self, rows: list[dict[str, Any]]) -> RowTable:
         """The same columns with other rows, even with none."""
@@ -228,7 +228,7 @@ def _datasets_module() -> ModuleType:
 
 
 def _weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> Any:
-    metrics = needed('sklearn.metrics', extra='score', purpose='for weighted F1 scores')
+    metrics = import_extra('sklearn.metrics', extra='score', purpose='for weighted F1 scores')
     golds, predictions = zip(*items, strict=True)
     return metrics.f1_score(golds, predictions, average='weighted')
 

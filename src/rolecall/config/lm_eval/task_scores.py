@@ -14,7 +14,7 @@ from rolecall.config.lm_eval.filters import Pipeline, read_pipelines
 from rolecall.config.lm_eval.functions import call_function, load_function
 from rolecall.config.lm_eval.task import LmTask, Row
 from rolecall.config.lm_eval.task_file import Function
-from rolecall.errors import ConfigError, Problem, did_you_mean, needed
+from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
 from rolecall.scoring.blame import ScoringError
 
 __all__ = ['TaskScores', 'mean_stderr']
@@ -294,7 +294,7 @@ def _brier_score(items: Items) -> float:
 
 def _with_sklearn(name: str) -> Callable[[Items], float]:
     def aggregate(items: Items) -> float:
-        metrics = needed('sklearn.metrics', extra='score', purpose=f'for {name}')
+        metrics = import_extra('sklearn.metrics', extra='score', purpose=f'for {name}')
         golds, predictions = zip(*items, strict=True)
         return float(getattr(metrics, name)(golds, predictions))
 
@@ -303,7 +303,7 @@ def _with_sklearn(name: str) -> Callable[[Items], float]:
 
 def _with_sacrebleu(name: str, **options: Any) -> Callable[[Items], float]:
     def aggregate(items: Items) -> float:
-        sacrebleu = needed('sacrebleu', extra='score', purpose=f'for {name}')
+        sacrebleu = import_extra('sacrebleu', extra='score', purpose=f'for {name}')
         golds, predictions = zip(*items, strict=True)
         references = [list(gold) if isinstance(gold, list | tuple) else [gold] for gold in golds]
         texts = [one[0] if isinstance(one, list | tuple) else one for one in predictions]

@@ -41,7 +41,7 @@ def read_echo(
     tokens = tokens[:size]
     ids = [int(match[1]) if (match := _TOKEN_ID.fullmatch(token)) else UNKNOWN for token in tokens]
     texts = [None if known != UNKNOWN else token for known, token in zip(ids, tokens, strict=True)]
-    return _scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    return _collect_scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
 
 
 def _prompt_size(answer: Mapping[str, Any], prompt: str | Sequence[int], tokens: Sequence[str]) -> int | None:
@@ -81,7 +81,7 @@ def read_prompt_logprobs(
         texts.append(None if key is None else entry[key].get('decoded_token'))
         logprobs.append(None if key is None else entry[key]['logprob'])
     ids = list(told) if told else ids
-    return _scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    return _collect_scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
 
 
 def _own_key(entry: Mapping[str, Any] | None, known: int | None) -> str | None:
@@ -91,7 +91,7 @@ def _own_key(entry: Mapping[str, Any] | None, known: int | None) -> str | None:
     return str(known) if known is not None and str(known) in entry else next(iter(entry))
 
 
-def _scored(
+def _collect_scored(
     answer: Mapping[str, Any],
     ids: Sequence[int],
     texts: Sequence[str | None],

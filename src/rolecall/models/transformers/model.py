@@ -18,7 +18,7 @@ from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from rolecall.models.transformers.engine import Engine
+    from rolecall.models.transformers.torch_engine import TorchEngine
 
 __all__ = ['TransformersModel', 'build']
 
@@ -52,7 +52,7 @@ class TransformersModel:
         self._files = ModelFiles(settings)
         self._shares = shares
         self._worker = WorkerThread(name)
-        self._engine: Engine | None = None
+        self._engine: TorchEngine | None = None
         self._failure: RolecallError | None = None
 
     @property
@@ -95,10 +95,10 @@ class TransformersModel:
     async def close(self) -> None:
         await self._worker.close(self._release)
 
-    async def _in_thread(self, work: Callable[[Engine], T]) -> T:
+    async def _in_thread(self, work: Callable[[TorchEngine], T]) -> T:
         return await self._worker.run(lambda stopped: self._work(work, stopped))
 
-    def _work(self, work: Callable[[Engine], T], stopped: Event) -> T:
+    def _work(self, work: Callable[[TorchEngine], T], stopped: Event) -> T:
         if self._failure is not None:
             raise self._failure
         if self._engine is None:
@@ -115,8 +115,8 @@ class TransformersModel:
         self._engine = None
         release_memory()
 
-    def _build_engine(self, loaded: LoadedModel) -> Engine:
-        from rolecall.models.transformers.engine import build_engine  # not needed to count tokens
+    def _build_engine(self, loaded: LoadedModel) -> TorchEngine:
+        from rolecall.models.transformers.torch_engine import build_engine  # not import_extra to count tokens
 
         return build_engine(
             loaded,

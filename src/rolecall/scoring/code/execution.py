@@ -169,7 +169,7 @@ class _Session:
         while True:
             report = self._next_report()
             if report is not None:
-                return self._checked(report)
+                return self._raise_if_ended(report)
             if time.monotonic() > deadline:
                 raise _EndedError('timeout', f'no result within {seconds:g} s')
             ready = dict(poll.poll(_TICK * 1000))
@@ -211,7 +211,7 @@ class _Session:
             self._noise = (self._noise + b' ' + line)[-500:]
         return None
 
-    def _checked(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _raise_if_ended(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
         if report['step'] == 'raised':
             raise _EndedError(report['outcome'], report['detail'])
         return report

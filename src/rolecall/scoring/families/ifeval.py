@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, row_comparison
@@ -92,7 +92,7 @@ def _letter_frequency(reply: str, letter: str, let_frequency: int, let_relation:
 
 
 def _is_in_language(reply: str, language: str) -> bool:
-    library = needed('langdetect', extra='score', purpose='to tell the language of a reply')
+    library = import_extra('langdetect', extra='score', purpose='to tell the language of a reply')
     library.DetectorFactory.seed = 0
     try:
         return bool(library.detect(reply) == language)

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
@@ -165,4 +165,4 @@ def _align(ours: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
 
 @cache
 def _stemmer() -> Any:
-    return needed('nltk.stem.porter', extra='score', purpose='to compute METEOR').PorterStemmer().stem
+    return import_extra('nltk.stem.porter', extra='score', purpose='to compute METEOR').PorterStemmer().stem

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
 from rolecall.scoring.metrics.overlap import corpus_bleu
+from rolecall.scoring.postprocess.letters import first_option_postprocess
 from rolecall.scoring.postprocess.numbers import last_number, number_of
-from rolecall.scoring.postprocess.options import first_option_postprocess
 from rolecall.scoring.texts import alternatives, strip_text
 
 __all__ = ['best_lines_bleu', 'choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
@@ -58,7 +58,7 @@ def best_lines_bleu() -> Metric:
 
     Characters of Chinese, Japanese, Korean and Thai are words of their own.
     """
-    library = needed('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
+    library = import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
     scorer = library.BLEU(tokenize='13a', effective_order=True)
 
     def mark(answer: Answer) -> Mark:

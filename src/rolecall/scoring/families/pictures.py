@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, comparison
-from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
 from rolecall.scoring.texts import alternatives, bare_words, strip_text
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
-from rolecall.scoring.postprocess.options import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
 from rolecall.scoring.texts import alternatives, bare_words, cut_next_problem, names_whole, strip_text
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem, needed
+from rolecall.errors import ConfigError, Problem, import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.texts import f1_of_words, plain_words, strip_text
@@ -50,5 +50,5 @@ def _rouge(reply: str, answer: str) -> float:
 
 
 def _bleu(reply: str, answer: str) -> float:
-    library = needed('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
+    library = import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
     return float(library.BLEU(effective_order=True).sentence_score(reply, [answer]).score) / 100

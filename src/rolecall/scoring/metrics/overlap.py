@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem, did_you_mean, needed
+from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.texts import alternatives, bare_words, chinese_words, f1_of_words, plain_words, strip_text
@@ -80,7 +80,7 @@ def _references(answer: Answer) -> list[str]:
 
 
 def _rouge_mark(words: Callable[[str], list[str]], kinds: Sequence[str]) -> Callable[[Answer], Mark]:
-    library = needed('rouge_score.rouge_scorer', extra='score', purpose='to compute ROUGE')
+    library = import_extra('rouge_score.rouge_scorer', extra='score', purpose='to compute ROUGE')
     scorer = library.RougeScorer(list(kinds), tokenizer=_Tokenizer(words))
 
     def mark(answer: Answer) -> Mark:
@@ -99,4 +99,4 @@ class _Tokenizer:
 
 @cache
 def _sacrebleu() -> Any:
-    return needed('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
+    return import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU')

@@ -8,7 +8,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from rolecall.errors import needed
+from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
@@ -32,7 +32,7 @@ _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 def same_expression(version: str = 'v2') -> Metric:
     r"""The share of rows whose expression equals the gold one: `\frac12`, `0.5` and `1/2` are the same."""
-    needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
     return Metric(
         'accuracy',
         mark_by(lambda prediction, gold: any(equal_expressions(prediction, one) for one in alternatives(gold))),
@@ -54,7 +54,7 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
         return False
-    library = needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    library = import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
     return bool(library.verify(_read(right), _read(ours), timeout_seconds=_time_limit()))
 
 
@@ -97,7 +97,7 @@ def _bracket_of(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> Any:
-    library = needed('math_verify', extra='score', purpose='to compare mathematical answers')
+    library = import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
     for name in ('math_verify.parser', 'math_verify.grader'):
         logging.getLogger(name).setLevel(logging.ERROR)
     return library.parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=_time_limit())

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from unicodedata import normalize
 
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
-from rolecall.scoring.postprocess.options import first_option_postprocess
+from rolecall.scoring.postprocess.letters import first_option_postprocess
 
 __all__ = ['verdict_in']
 

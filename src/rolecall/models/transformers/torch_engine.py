@@ -17,7 +17,7 @@ from rolecall.models.transformers.slots import find_obstacle
 from rolecall.models.transformers.weights import LoadedModel
 from rolecall.render.spans import Request
 
-__all__ = ['Engine', 'build_engine']
+__all__ = ['TorchEngine', 'build_engine']
 
 _LOGGER = logging.getLogger('rolecall')
 _LONGEST = 4096
@@ -25,7 +25,7 @@ _LONGEST = 4096
 
 
 @dataclass(slots=True, eq=False)
-class Engine:
+class TorchEngine:
     """A loaded model. Scoring drops what generation remembers, and the other way round, to free memory."""
 
     encoder: PromptEncoder
@@ -71,9 +71,9 @@ def build_engine(
     max_seq_len: int | None,
     shares: bool,
     thinks: bool,
-) -> Engine:
+) -> TorchEngine:
     """An engine that takes `rows` prompts at once. `shares`: compute a common beginning of prompts once."""
-    engine = Engine(
+    engine = TorchEngine(
         encoder,
         PromptScorer(loaded, room=rows * min(max_seq_len or _LONGEST, _LONGEST), shares=shares),
         BatchGenerator(loaded, rows=rows, max_seq_len=max_seq_len, shares=shares),
@@ -86,7 +86,7 @@ def build_engine(
     return engine
 
 
-def _use_slots(engine: Engine, loaded: LoadedModel, *, name: str, rows: int) -> None:
+def _use_slots(engine: TorchEngine, loaded: LoadedModel, *, name: str, rows: int) -> None:
     """Decode and score over slots, where the architecture allows it."""
     obstacle = find_obstacle(loaded)
     if obstacle is not None:
