@@ -7,6 +7,7 @@ import functools
 import itertools
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -571,3 +572,73 @@ def test_work_beside_the_loop_may_wait_for_any_number_of_others() -> None:
         return 0 if depth == 0 else 1 + background.result_of(level())
 
     assert within(10, lambda: nested(64)) == 64
+
+
+# -- tools that misbehave ------------------------------------------------------------------------------------------------
+
+
+def wait(seconds: float = 5) -> str:
+    time.sleep(seconds)
+    return 'done'
+
+
+async def await_forever() -> str:
+    await asyncio.Event().wait()
+    return 'never'
+
+
+@pytest.mark.parametrize('function', [wait, await_forever])
+def test_a_tool_that_never_returns_is_given_up_and_both_sides_are_told(
+    function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    toolbox = Toolbox([function], max_rounds=1, timeout=0.05)
+    call = {'id': '1', 'function': {'name': function.__name__, 'arguments': {}}}
+    [message] = asyncio.run(asyncio.wait_for(toolbox.results([call], home=None), 3))
+    assert message['content'] == f'Error: the tool {function.__name__} did not return within 0.05 s.'
+    assert 'did not return within 0.05 s' in caplog.text
+
+
+@pytest.mark.parametrize('timeout', [0, -1, 'long', True, float('nan')])
+def test_a_time_limit_of_tools_is_a_number_of_seconds(timeout: Any) -> None:
+    with pytest.raises(ModuleError, match='timeout must be a number of seconds'):
+        Toolbox([wait], max_rounds=1, timeout=timeout)
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    'arguments', [{'x': nested(200)}, '[' * 300 + ']' * 300, '[' * 100_000], ids=('values', 'text', 'open')
+)
+def test_deep_arguments_are_refused_before_the_tool_runs(arguments: Any) -> None:
+    def take(x: Any = None) -> str:
+        raise AssertionError('it ran')
+
+    call = {'id': '1', 'function': {'name': 'take', 'arguments': arguments}}
+    [message] = asyncio.run(Toolbox([take], max_rounds=1).results([call], home=None))
+    assert message['content'] == 'Error: the arguments are nested too deeply.'
+
+
+def test_deep_arguments_in_a_text_reach_the_tool_as_text_that_it_refuses() -> None:
+    deep = '[' * 200 + ']' * 200
+    _, [call] = calls_in(f'<tool_call>{{"name": "take", "arguments": {{"x": {deep}}}}}</tool_call>', ['take'])
+    assert isinstance(call['function']['arguments'], str)
+    assert calls_in(f'<tool_call>{"[" * 100_000}</tool_call>', ['take'])[1] == ()
+
+
+def test_a_reply_with_countless_calls_runs_a_bounded_number_of_them() -> None:
+    ran: list[int] = []
+
+    def note(x: int) -> str:
+        ran.append(x)
+        return 'ok'
+
+    calls = [{'id': str(i), 'function': {'name': 'note', 'arguments': {'x': i}}} for i in range(300)]
+    told = asyncio.run(Toolbox([note], max_rounds=1).results(calls, home=None))
+    assert len(told) == 300
+    assert len(ran) == 128
+    assert 'too many calls' in told[-1]['content']

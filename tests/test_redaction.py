@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import sqlite3
@@ -17,11 +18,14 @@ from hypothesis import strategies as st
 
 from hostile import Send, as_json, raw_server
 from rolecall.cli.main import main
-from rolecall.redaction import Redactor, environment_secrets, find_secrets, is_secret_name, mask_config
+from rolecall.models.backends import build_model
+from rolecall.models.protocol import Sampling
+from rolecall.redaction import Redactor, StreamRedactor, environment_secrets, find_secrets, is_secret_name, mask_config
 from rolecall.report import StoredRun, report_html, report_markdown
 from rolecall.runs.result_files import result_lines
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
+from servers import serve
 from test_runs import dataset
 
 SECRET = 'zQ9/secret+"K7ä x'[:-2]
@@ -243,3 +247,46 @@ def test_a_config_that_contains_itself_is_masked_to_a_depth() -> None:
     config: dict[str, Any] = {'key': 'sk-123456'}
     config['again'] = config
     assert 'sk-123456' not in str(mask_config(config))[:5000]
+
+
+# -- texts that come in pieces -----------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from('ab-+"/x '), max_size=30).map(''.join),
+    st.lists(st.text('ab-+"/', min_size=4, max_size=8), min_size=1, max_size=3),
+    st.data(),
+)
+def test_pieces_are_redacted_as_the_whole_text_is(text: str, secrets: list[str], data: st.DataObject) -> None:
+    for secret in secrets:
+        at = data.draw(st.integers(0, len(text)))
+        text = text[:at] + secret + text[at:]
+    shown: list[str] = []
+    pieces = StreamRedactor(Redactor(secrets), shown.append)
+    left = text
+    while left:
+        size = data.draw(st.integers(1, 5))
+        pieces.take(left[:size])
+        left = left[size:]
+    pieces.finish()
+    assert ''.join(shown) == Redactor(secrets).redact(text)
+
+
+@pytest.mark.parametrize('make', ['OpenAI', 'Claude'])
+def test_a_streamed_answer_shows_no_secret_even_if_it_is_split(make: str) -> None:
+    secret = 'sk-very secret-4711'  # the server sends word by word
+    with serve(f'Your key is {secret}, is it? sk-very good.') as server:
+        entry = {'type': make, 'path': 'toy', 'base_url': server.url, 'key': 'k'}
+        model = build_model(entry, name='m')
+        model.add_secrets([secret])  # type: ignore[attr-defined]
+        shown: list[str] = []
+        request = [{'role': 'user', 'content': 'hello'}]
+
+        async def ask() -> Any:
+            try:
+                return await model.stream(request, Sampling(max_out_len=9), shown.append)  # type: ignore[attr-defined]
+            finally:
+                await model.close()
+
+        reply = asyncio.run(ask())
+    assert ''.join(shown) == reply.text == 'Your key is [key], is it? sk-very good.'

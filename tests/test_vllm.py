@@ -62,6 +62,14 @@ def answers(model: VLLMModel, requests: list[Any], **sampling: Any) -> list[Repl
     return asyncio.run(model.generate(requests, Sampling(**sampling)))
 
 
+def test_a_local_model_hides_the_secrets_of_its_config(folder: Path) -> None:
+    model, _ = made(folder)
+    [reply] = answers(model, ['a'])
+    model.add_secrets([reply.text])
+    assert [one.text for one in answers(model, ['a'])] == ['[key]']
+    asyncio.run(model.close())
+
+
 def test_vllm_is_started_once_with_the_entrys_arguments(folder: Path) -> None:
     model, stand_in = made(folder, max_seq_len=512, dtype='bfloat16', model_kwargs={'tensor_parallel_size': 2})
     answers(model, ['a'])

@@ -11,12 +11,12 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
-__all__ = ['MASK', 'Redactor', 'environment_secrets', 'find_secrets', 'is_secret_name', 'mask_config']
+__all__ = ['MASK', 'Redactor', 'StreamRedactor', 'environment_secrets', 'find_secrets', 'is_secret_name', 'mask_config']
 
 MASK = '[key]'
 _HIDDEN = '***'
@@ -138,10 +138,33 @@ class Redactor:
         found = {spelling for secret in self.secrets for spelling in _spellings(secret)}
         return tuple(sorted(found, key=len, reverse=True))
 
+    @cached_property
+    def _beginnings(self) -> frozenset[str]:
+        return frozenset(written[:length] for written in self._written for length in range(1, len(written)))
+
     def redact(self, text: str) -> str:
         """The text with every secret replaced by `[key]`."""
+        pattern = self._find_hits(text)
+        return pattern.sub(MASK, text) if pattern is not None else text
+
+    def safe_length(self, text: str) -> int:
+        """How much of a text that goes on can be shown: the rest may turn out to be the beginning of a secret.
+
+        >>> Redactor(['sk-123']).safe_length('The key is sk-1')
+        11
+        """
+        longest = len(self._written[0]) if self._written else 0
+        lengths = range(min(len(text), longest - 1), 0, -1)
+        cut = len(text) - next((length for length in lengths if text[-length:] in self._beginnings), 0)
+        pattern = self._find_hits(text)
+        for hit in pattern.finditer(text) if pattern is not None else ():
+            if hit.start() < cut < hit.end():
+                return hit.start()
+        return cut
+
+    def _find_hits(self, text: str) -> re.Pattern[str] | None:
         hits = [written for written in self._written if written in text]
-        return re.sub('|'.join(map(re.escape, hits)), MASK, text) if hits else text
+        return re.compile('|'.join(map(re.escape, hits))) if hits else None
 
     def redact_value(self, value: Any) -> Any:
         """A JSON value with every secret in its strings and names replaced."""
@@ -152,6 +175,37 @@ class Redactor:
         if isinstance(value, Mapping):
             return {self.redact_value(name): self.redact_value(inner) for name, inner in value.items()}
         return type(value)(map(self.redact_value, value)) if isinstance(value, (list, tuple)) else value
+
+
+class StreamRedactor:
+    """Redacts text that comes in pieces: what may be the beginning of a secret is held back until that is decided.
+
+    >>> shown = []
+    >>> pieces = StreamRedactor(Redactor(['sk-123']), shown.append)
+    >>> for piece in 'Your key: s', 'k-1', '23. Or sk', 'y?':
+    ...     pieces.take(piece)
+    >>> pieces.finish(), ''.join(shown)
+    (None, 'Your key: [key]. Or sky?')
+    """
+
+    def __init__(self, redactor: Redactor, show: Callable[[str], None]) -> None:
+        self._redactor = redactor
+        self._show = show
+        self._held = ''
+
+    def take(self, piece: str) -> None:
+        """The next piece."""
+        self._held += piece
+        self._release(self._redactor.safe_length(self._held))
+
+    def finish(self) -> None:
+        """The text is complete."""
+        self._release(len(self._held))
+
+    def _release(self, length: int) -> None:
+        safe, self._held = self._held[:length], self._held[length:]
+        if safe:
+            self._show(self._redactor.redact(safe))
 
 
 def _spellings(secret: str) -> Iterator[str]:

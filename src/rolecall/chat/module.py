@@ -17,7 +17,7 @@ from rolecall.chat.chat_reply import ChatReply
 from rolecall.chat.conversation import Connection, converse, read_sampling
 from rolecall.chat.module_errors import ModuleError, NoAnswerError
 from rolecall.chat.streaming import AsyncStream, OnText, Stream
-from rolecall.chat.tools import Toolbox, tool_schema
+from rolecall.chat.tools import TOOL_SECONDS, Toolbox, tool_schema
 from rolecall.models.protocol import Reply
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
@@ -63,9 +63,18 @@ class ChatModule:
             raise ModuleError(f'expected a prompter, a string or a mapping, got {prompter!r:.60}.')
         return self._with(_prompter=prompter)
 
-    def with_tools(self: M, functions: Sequence[Callable[..., Any]], *, max_rounds: int = 8) -> M:
-        """A copy with Python functions as tools. They run when the model calls them, until it answers."""
-        return self._with(_toolbox=Toolbox(functions, max_rounds=max_rounds))
+    def with_tools(
+        self: M,
+        functions: Sequence[Callable[..., Any]],
+        *,
+        max_rounds: int = 8,
+        timeout: float | None = TOOL_SECONDS,
+    ) -> M:
+        """A copy with Python functions as tools. They run when the model calls them, until it answers.
+
+        `timeout`: seconds that one call of a tool may take; None sets no limit.
+        """
+        return self._with(_toolbox=Toolbox(functions, max_rounds=max_rounds, timeout=timeout))
 
     def __call__(
         self,

@@ -7,6 +7,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from rolecall.models.http.body import check_depth
+from rolecall.models.openai.wire import parse_arguments
+
 __all__ = ['calls_in']
 
 Call = Mapping[str, Any]
@@ -49,9 +52,9 @@ def _calls(written: str) -> tuple[Call, ...]:
     """The calls in a piece of JSON; empty unless every item is a call."""
     try:
         found = json.loads(written)
+        calls = [_call(one) for one in (found if isinstance(found, list) else [found])]
     except _UNREADABLE:
         return ()
-    calls = [_call(one) for one in (found if isinstance(found, list) else [found])]
     read = tuple(call for call in calls if call is not None)
     return read if len(read) == len(calls) else ()
 
@@ -67,9 +70,10 @@ def _call(written: Any) -> Call | None:
 
 
 def _decode_arguments(arguments: Any) -> Any:
-    if not isinstance(arguments, str):
-        return arguments
+    """The arguments as values; as they are written where they cannot be read, so that the tool can refuse them."""
+    if isinstance(arguments, str):
+        return parse_arguments(arguments)
     try:
-        return json.loads(arguments) if arguments.strip() else {}
-    except _UNREADABLE:
-        return arguments
+        return check_depth(arguments)
+    except ValueError:
+        return json.dumps(arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +20,18 @@ from rolecall.chat.background import run_in_thread
 from rolecall.chat.chat_reply import Message
 from rolecall.chat.hints import BadValueError, hints_of, schema_of, value_of
 from rolecall.chat.module_errors import ModuleError, describe_error
+from rolecall.checking import is_number
 from rolecall.errors import did_you_mean
+from rolecall.models.http.body import check_depth, parse_json
 from rolecall.prompts.values import text_of
 
-__all__ = ['Tool', 'Toolbox', 'tool_schema']
+__all__ = ['TOOL_SECONDS', 'Tool', 'Toolbox', 'tool_schema']
 
+TOOL_SECONDS = 120.0
+"""Seconds that one call of a tool may take, unless `with_tools` is given others."""
+_AT_ONCE, _MOST_CALLS = 16, 128
+"""Calls of one reply that run at the same time, and at all."""
+_LOGGER = logging.getLogger('rolecall')
 _NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
 _SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
 _OTHER_SECTION = re.compile(r'(?:Returns?|Raises|Yields?|Examples?|Notes?)\s*:?\s*', re.IGNORECASE)
@@ -140,12 +148,17 @@ class Tool:
 class Toolbox:
     """The functions a module can run for its model."""
 
-    def __init__(self, functions: Sequence[Callable[..., Any]], *, max_rounds: int) -> None:
+    def __init__(
+        self, functions: Sequence[Callable[..., Any]], *, max_rounds: int, timeout: float | None = TOOL_SECONDS
+    ) -> None:
         if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
             raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
         if not isinstance(max_rounds, int) or max_rounds < 1:
             raise ModuleError(f'max_rounds must be a whole number of at least 1, got {max_rounds!r:.60}.')
+        if timeout is not None and not (is_number(timeout) and timeout > 0):
+            raise ModuleError(f'timeout must be a number of seconds above 0, or None, got {timeout!r:.60}.')
         self.max_rounds = max_rounds
+        self._timeout = timeout
         self._tools = {tool.name: tool for tool in map(Tool, functions)}
         if len(self._tools) != len(functions):
             raise ModuleError('two tools have the same name.')
@@ -159,11 +172,27 @@ class Toolbox:
         self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
     ) -> list[Message]:
         """Run the calls and return tool messages. Async functions run on the loop `home`, others in threads."""
-        texts = await asyncio.gather(*(self._result(call['function'], home) for call in calls))
+        places = asyncio.Semaphore(_AT_ONCE)
+        texts = await asyncio.gather(
+            *(self._result_in_time(call['function'], home, places) for call in calls[:_MOST_CALLS])
+        )
+        texts += [f'Error: too many calls in one reply; at most {_MOST_CALLS} are run.'] * (len(calls) - len(texts))
         return [
             {'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}
             for call, text in zip(calls, texts, strict=True)
         ]
+
+    async def _result_in_time(
+        self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None, places: asyncio.Semaphore
+    ) -> str:
+        """The text of a result. A tool that takes too long goes on in its thread, but is waited for no longer."""
+        async with places:
+            try:
+                return await asyncio.wait_for(self._result(called, home), self._timeout)
+            except asyncio.TimeoutError:
+                why = f'the tool {called.get("name")!s:.64} did not return within {self._timeout:g} s'
+                _LOGGER.warning('%s; the model is told so. `with_tools(…, timeout=…)` sets the limit.', why)
+                return f'Error: {why}.'
 
     async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> str:
         name = str(called.get('name'))
@@ -171,12 +200,22 @@ class Toolbox:
         if tool is None:
             return f'Error: unknown tool {name!r}. {did_you_mean(name, self._tools)}'
         given, function = called.get('arguments'), tool.function
+        if _is_too_deep(given):
+            return 'Error: the arguments are nested too deeply.'
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
             work = _await_tool(tool, given)
             if home is None or home is asyncio.get_running_loop():
                 return await work
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
         return await run_in_thread(lambda: _call_tool(tool, given))
+
+
+def _is_too_deep(arguments: Any) -> bool:
+    try:
+        check_depth(parse_json(arguments) if isinstance(arguments, str) else arguments)
+    except ValueError as error:
+        return 'nested' in str(error)
+    return False
 
 
 def _call_tool(tool: Tool, given: Any) -> str:

@@ -20,6 +20,7 @@ from rolecall.models.local_engine import (
     too_long_reply,
 )
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
 from rolecall.render.spans import Request
 from rolecall.tokenizers.huggingface import TransformersTokenizer
@@ -69,12 +70,13 @@ def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
     return VLLMModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class VLLMModel:
+class VLLMModel(RedactingModel):
     """A model run by vLLM as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
     def __init__(self, settings: TransformersSettings, *, name: str, start: Start | None = None) -> None:
+        super().__init__()
         self.name = name
         self._settings = settings
         self._files = ModelFiles(settings)
@@ -96,7 +98,7 @@ class VLLMModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         decoding = self._settings.decoding(sampling)
-        return await self._in_thread(lambda engine: self._generate(engine, requests, decoding))
+        return self._redact(await self._in_thread(lambda engine: self._generate(engine, requests, decoding)))
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda engine: self._score(engine, requests))

@@ -21,15 +21,16 @@ from rolecall.models.anthropic.wire import (
 )
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
-from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, redact_reply, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES, MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.openai.entry import read_headers, read_server_address
 from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
+from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
-from rolecall.redaction import find_secrets
+from rolecall.redaction import StreamRedactor, find_secrets
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 
@@ -170,7 +171,10 @@ class AnthropicModel:
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; `on_text` is called with each piece of text as it arrives."""
-        return await self._request_reply(request, sampling, on_text)
+        pieces = StreamRedactor(self._client.redactor, on_text)
+        reply = await self._request_reply(request, sampling, pieces.take)
+        pieces.finish()
+        return reply
 
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Anthropic's API does not offer it."""

@@ -13,7 +13,6 @@ import json
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
@@ -35,14 +34,14 @@ from rolecall.models.http.body import (
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
-from rolecall.models.protocol import ModelError, OnText, Reply
+from rolecall.models.protocol import ModelError, OnText
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.redaction import Redactor, environment_secrets
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'redact_reply', 'run_together']
+__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
@@ -274,20 +273,6 @@ class _RateLimiter:
         self._next = start + self._gap
         if start > now:
             await asyncio.sleep(start - now)
-
-
-def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
-    """The reply with every secret that a server echoed replaced."""
-    if not redactor.secrets:
-        return reply
-    return replace(
-        reply,
-        text=redactor.redact(reply.text),
-        reason=redactor.redact(reply.reason),
-        reasoning=redactor.redact(reply.reasoning),
-        tool_calls=redactor.redact_value(reply.tool_calls),
-        others=tuple(redact_reply(other, redactor) for other in reply.others),
-    )
 
 
 async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:

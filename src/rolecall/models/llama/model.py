@@ -15,6 +15,8 @@ from rolecall.errors import DataError, did_you_mean
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.reply_redaction import RedactingModel
+from rolecall.redaction import StreamRedactor
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 from rolecall.tokenizers.gguf import read_metadata
@@ -127,13 +129,14 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     return LlamaModel(settings, name=name)
 
 
-class LlamaModel:
+class LlamaModel(RedactingModel):
     """A GGUF file as a `rolecall.models.protocol.Model`. It can be used again after `close`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
     def __init__(self, settings: LlamaSettings, *, name: str, share: bool = True) -> None:
         """`share=False` computes every prompt from its first token, for comparison."""
+        super().__init__()
         self.name = name
         self._settings = settings
         self._share = share
@@ -187,13 +190,16 @@ class LlamaModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         decoding = self._settings.decoding(sampling)
-        return await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
+        replies = await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
+        return self._redact(replies)
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; `on_text` is called in the model's thread with each piece of text."""
         decoding = self._settings.decoding(sampling)
-        [reply] = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, on_text))
-        return reply
+        pieces = StreamRedactor(self._redactor, on_text)
+        replies = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, pieces.take))
+        pieces.finish()
+        return self._redact(replies)[0]
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda streams: self._score(streams, requests))

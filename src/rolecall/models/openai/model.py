@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
-from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, redact_reply, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
@@ -31,8 +31,9 @@ from rolecall.models.protocol import (
     Usage,
     is_messages,
 )
+from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
-from rolecall.redaction import find_secrets
+from rolecall.redaction import StreamRedactor, find_secrets
 from rolecall.render.spans import Request
 from rolecall.strings import count_noun
 
@@ -96,7 +97,10 @@ class OpenAIModel:
 
     async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         """The reply to one request; `on_text` is called with each piece of text as it arrives."""
-        return await self._request_reply(request, sampling, on_text)
+        pieces = StreamRedactor(self._client.redactor, on_text)
+        reply = await self._request_reply(request, sampling, pieces.take)
+        pieces.finish()
+        return reply
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rolecall.errors import RolecallError
 from rolecall.models.local_engine import WorkerThread
 from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
+from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
 from rolecall.models.transformers.weights import LoadedModel, release_memory
 from rolecall.render.spans import Request
@@ -40,13 +41,14 @@ def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
     return TransformersModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class TransformersModel:
+class TransformersModel(RedactingModel):
     """A causal language model as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
     def __init__(self, settings: TransformersSettings, *, name: str, shares: bool = True) -> None:
         """`shares=False` computes every prompt from its first token, for comparison."""
+        super().__init__()
         self.name = name
         self._settings = settings
         self._files = ModelFiles(settings)
@@ -74,7 +76,7 @@ class TransformersModel:
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         decoding = self._settings.decoding(sampling)
-        return await self._in_thread(lambda engine: engine.generate(requests, decoding))
+        return self._redact(await self._in_thread(lambda engine: engine.generate(requests, decoding)))
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda engine: engine.score(requests))

@@ -1,0 +1,39 @@
+"""Replies without secrets: whatever a model echoes is replaced before it is shown, stored or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rolecall.models.protocol import Reply
+from rolecall.redaction import Redactor, environment_secrets
+
+__all__ = ['RedactingModel', 'redact_reply']
+
+
+class RedactingModel:
+    """What models in this process share: they hide the secrets of the environment, and of the config they are in."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor(environment_secrets())
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the model repeats them."""
+        self._redactor = Redactor({*self._redactor.secrets, *secrets})
+
+    def _redact(self, replies: Sequence[Reply]) -> list[Reply]:
+        return [redact_reply(reply, self._redactor) for reply in replies]
+
+
+def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
+    """The reply with every secret that a server echoed replaced."""
+    if not redactor.secrets:
+        return reply
+    return replace(
+        reply,
+        text=redactor.redact(reply.text),
+        reason=redactor.redact(reply.reason),
+        reasoning=redactor.redact(reply.reasoning),
+        tool_calls=redactor.redact_value(reply.tool_calls),
+        others=tuple(redact_reply(other, redactor) for other in reply.others),
+    )
