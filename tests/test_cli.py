@@ -355,7 +355,8 @@ def test_a_reader_that_leaves_is_no_error(config):
     ('arguments', 'reason'),
     [
         (['view', 'CONFIG', '--api'], '--api applies to a file of rows'),
-        (['view', 'CONFIG', '--output-column', 'a'], '--output-column applies to a file of rows'),
+        (['view', 'CONFIG', '--output-column', 'a'], '--answer applies to a file of rows'),
+        (['run', 'CONFIG', '--choices', 'A,B'], '--choices applies to a file of rows'),
         (['view', '/dev/null', '--template', '{q}'], 'Files of rows end in .csv'),
         (['view', 'CONFIG', '--diff', 'a', 'b', '--tokens'], 'cannot be combined with --diff'),
         (['lint', '--silence', 'bos', 'CONFIG'], 'put CONFIG before --silence'),

@@ -397,5 +397,5 @@ def test_a_generation_task_runs(files: tuple[str, str], tmp_path: Path, capsys: 
 
 def test_options_for_tasks_are_refused_for_other_configs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, 'datasets = []', 'config.py')
-    assert main(['view', str(path), '--shots', '2']) == 2
-    assert 'applies to task files' in capsys.readouterr().err
+    assert main(['view', str(path), '--fewshot-seed', '2']) == 2
+    assert '--fewshot-seed applies to task files' in capsys.readouterr().err

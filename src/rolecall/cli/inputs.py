@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolecall.config.files import load_config
+from rolecall.assemble.source import Assembled, SourceOptions, assemble
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.trouble import syntax_problem, user_problem
-from rolecall.datasets.formats import FORMATS, is_data_file
+from rolecall.datasets.formats import is_data_file
 from rolecall.errors import ConfigError, DataError, Problem, PrompterError, did_you_mean
-from rolecall.pairs.entries import Entries, build_entries
+from rolecall.pairs.entries import Entries
 from rolecall.usercode import neighbours_of, printing_to_stderr
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     'OpenedConfig',
-    'config_for_rows',
+    'assemble_source',
     'load_prompter',
-    'open_config',
-    'open_tasks',
     'read_json_or_text',
     'read_replies',
 ]
@@ -33,69 +31,25 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OpenedConfig:
-    """A config, the plan read from it, and the folder its relative paths start from."""
+    """A config, the plan read from it, what is selected in it, and the folder its relative paths start from."""
 
     config: Mapping[str, Any]
     plan: Entries
     base: Path | None = None
+    model: tuple[str, ...] | None = None
+    data: Mapping[str, str] | None = None
 
 
-def open_config(
-    path: str,
-    *,
-    template: str | None = None,
-    output_column: str | None = None,
-    meta_template: str | None = None,
-    api: bool = False,
-    models: str | None = None,
-    task: Mapping[str, Any] | None = None,
-) -> OpenedConfig:
-    """Open a config file, a file of rows with a template for them, or a task file of lm-evaluation-harness."""
-    file = Path(path)
-    if is_task_source(path):
-        config = open_tasks(path, task or {}, models=models, meta_template=meta_template, api=api)
-        return OpenedConfig(config, build_entries(config), file.parent)
-    _refuse_task_options(path, models, task or {})
-    if is_data_file(file) and file.suffix != '.py':
-        if template is None:
-            what = 'this is a file of rows, not a config.'
-            raise ConfigError(Problem(path, what, "Give a template for the rows: --template 'Q: {question}\\nA:'"))
-        config = config_for_rows(file, template, output_column=output_column, meta_template=meta_template, api=api)
-        return OpenedConfig(config, build_entries(config))
-    options = {
-        '--template': template is not None,
-        '--output-column': output_column is not None,
-        '--meta-template': meta_template is not None,
-        '--api': api,
-    }
-    if given := [name for name, is_given in options.items() if is_given]:
-        what, remedy = f'{given[0]} applies to a file of rows; a config defines its own.', ''
-        if file.suffix != '.py':
-            remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
-        raise ConfigError(Problem(path, what, remedy))
-    loaded = load_config(file)
-    return OpenedConfig(loaded, build_entries(loaded), file.parent)
-
-
-def open_tasks(
-    path: str,
-    options: Mapping[str, Any],
-    *,
-    models: str | None = None,
-    meta_template: str | None = None,
-    api: bool = False,
-) -> dict[str, Any]:
-    """A config for task files, with the models of another config, or one to show prompts for."""
-    found: dict[str, Any] = {**load_config(path, **options)}
-    asked = list(load_config(models).get('models', ())) if models is not None else []
-    return {**found, 'models': [*asked, *_models_to_show(meta_template, api=api)]}
-
-
-def _refuse_task_options(path: str, models: str | None, task: Mapping[str, Any]) -> None:
-    given = [name for name, value in {'models': models, **task}.items() if value is not None and value is not False]
-    if given:
-        what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
-        raise ConfigError(Problem(path, what))
+def assemble_source(
+    path: str, options: SourceOptions, *, meta_template: str | None = None, api: bool = False
+) -> Assembled:
+    """The config of a config file, a file of rows, or a task file of lm-evaluation-harness."""
+    for_prompts_only = {'--meta-template': meta_template is not None, '--api': api}
+    given = [name for name, is_given in for_prompts_only.items() if is_given]
+    if given and not is_task_source(path) and not is_data_file(Path(path)):
+        raise ConfigError(Problem(path, f'{given[0]} applies to a file of rows; a config defines its own.'))
+    made = assemble(path, replace(options, shown=tuple(_models_to_show(meta_template, api=api))))
+    return replace(made, base=Path(path).parent) if is_task_source(path) else made
 
 
 def _models_to_show(meta_template: str | None, *, api: bool) -> list[dict[str, Any]]:
@@ -106,44 +60,6 @@ def _models_to_show(meta_template: str | None, *, api: bool) -> list[dict[str, A
     if api:
         models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
     return models
-
-
-def config_for_rows(
-    file: Path,
-    template: str,
-    *,
-    output_column: str | None = None,
-    meta_template: str | None = None,
-    api: bool = False,
-) -> dict[str, Any]:
-    """A config for a file of rows and a template. For a chat model, the human asks and the bot answers.
-
-    >>> config = config_for_rows(Path('qa.jsonl'), 'Q: {q}\\\\nA: {a}')
-    >>> config['datasets'][0]['infer_cfg']['prompt_template']['template']
-    'Q: {q}\\nA: {a}'
-    """
-    text = template.replace('\\n', '\n').replace('\\t', '\t')
-    models = _models_to_show(meta_template, api=api)
-    dataset = {
-        'abbr': file.name.split('.')[0],
-        'type': 'File',
-        'path': str(file.absolute()),
-        'reader_cfg': {'input_columns': [], 'output_column': output_column},
-        'infer_cfg': {
-            'prompt_template': {
-                'type': 'PromptTemplate',
-                'template': _as_dialogue(text, output_column) if models else text,
-            }
-        },
-    }
-    return {'models': models, 'datasets': [dataset]}
-
-
-def _as_dialogue(text: str, output_column: str | None) -> dict[str, Any]:
-    answer = f'{{{output_column}}}' if output_column else ''
-    question = text.removesuffix(answer).rstrip() if answer else text
-    bot = [{'role': 'BOT', 'prompt': answer}] if answer else []
-    return {'round': [{'role': 'HUMAN', 'prompt': question}, *bot]}
 
 
 def read_replies(path: str) -> list[str]:

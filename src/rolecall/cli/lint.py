@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
-    add_rows_options,
     add_selection_options,
+    add_source_options,
+    assemble_given,
     declare_command,
     fail,
-    open_given,
     whole_number,
 )
 
@@ -31,7 +31,7 @@ def add_lint(commands: Any) -> None:
         'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
         '  rolecall lint config.py --strict\n'
         '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
-        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer\n"
+        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer\n"
         '  rolecall lint --rules',
     )
     parser.set_defaults(run=_lint)
@@ -44,7 +44,7 @@ def add_lint(commands: Any) -> None:
     )
     parser.add_argument('--json', action='store_true', help='print one JSON object per finding')
     parser.add_argument('--rules', action='store_true', help='list the rules and exit')
-    add_rows_options(parser)
+    add_source_options(parser)
 
 
 def _lint(arguments: argparse.Namespace) -> int:
@@ -53,20 +53,16 @@ def _lint(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.config is None:
         return fail(_describe_missing_config(arguments.silence))
-    from pathlib import Path
-
-    from rolecall.config.lm_eval import is_task_source
-    from rolecall.datasets.formats import is_data_file
     from rolecall.lint.linter import lint_config
 
-    rows = is_data_file(Path(arguments.config)) or arguments.template is not None or is_task_source(arguments.config)
+    opened = assemble_given(arguments, arguments.config)
     findings = lint_config(
-        open_given(arguments, arguments.config).config if rows else arguments.config,
+        opened.config,
         dataset=arguments.dataset,
-        model=arguments.model,
+        model=opened.model,
         silence=arguments.silence,
         limit=arguments.limit,
-        data={'*': dict(arguments.data)} if arguments.data else None,
+        data={'*': opened.data} if opened.data else None,
     )
     for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
         print(line)

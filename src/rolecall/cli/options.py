@@ -7,19 +7,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rolecall.assemble.source import Assembled
     from rolecall.cli.inputs import OpenedConfig
 
 __all__ = [
     'add_pattern_options',
-    'add_rows_options',
     'add_selection_options',
-    'add_task_options',
+    'add_source_options',
+    'assemble_given',
     'declare_command',
     'declare_group',
     'fail',
     'open_given',
     'print_note',
-    'task_options',
     'whole_number',
 ]
 
@@ -62,8 +62,17 @@ def add_pattern_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
-    """The options that select datasets and models, and supply rows."""
-    add_pattern_options(parser)
+    """The options that select datasets, name models, and supply rows."""
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+    parser.add_argument(
+        '--model',
+        metavar='NAME',
+        action='append',
+        default=[],
+        help='a model by name (smollm2, FILE.gguf, hf:FOLDER, openai/NAME, ollama/NAME, a URL, module:function), '
+        'or one of the config by abbr or pattern; may be repeated',
+    )
+    parser.add_argument('--model-name', metavar='NAME', help='what the server at the URL calls its model')
     parser.add_argument(
         '--data',
         metavar='SPLIT=FILE',
@@ -74,55 +83,144 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_rows_options(parser: argparse.ArgumentParser) -> None:
-    """The options that turn a file of rows into a config."""
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """The options for files of rows, overrides of a config, and task files."""
+    _add_rows_options(parser)
+    _add_override_options(parser)
+    _add_task_options(parser)
+
+
+def _add_rows_options(parser: argparse.ArgumentParser) -> None:
     rows = parser.add_argument_group('a file of rows instead of a config')
-    rows.add_argument('--template', metavar='TEXT', help=r'prompt template for each row; \n is a line break')
-    rows.add_argument('--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt')
+    rows.add_argument(
+        '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
+    )
+    rows.add_argument(
+        '--answer', '--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt'
+    )
+    rows.add_argument('--choices', metavar='A,B,…', type=_choices, default=(), help='the answers to choose from')
+    rows.add_argument(
+        '--metric', metavar='NAME', help='exact, contains, number, math, f1, rouge, bleu, … (default: exact)'
+    )
+    rows.add_argument(
+        '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall list postprocessors)'
+    )
+    rows.add_argument(
+        '--ask',
+        choices=('generate', 'perplexity'),
+        help='read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)',
+    )
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
-    add_task_options(parser)
 
 
-def add_task_options(parser: argparse.ArgumentParser) -> None:
-    """The options for task files of lm-evaluation-harness."""
+def _add_override_options(parser: argparse.ArgumentParser) -> None:
+    overrides = parser.add_argument_group('changes to every dataset, without editing the config')
+    overrides.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
+    overrides.add_argument('--retriever', metavar='NAME', help='how they are chosen: fixk, random, bm25, topk, …')
+    overrides.add_argument('--system', metavar='TEXT', help='a system message')
+    overrides.add_argument('--temperature', metavar='T', type=_temperature, help='sampling temperature')
+    overrides.add_argument('--max-out-len', metavar='N', type=_positive_number, help='longest answer, in tokens')
+    overrides.add_argument('--seed', metavar='N', type=whole_number, help='seed of sampling and of random examples')
+    overrides.add_argument('--n', metavar='N', type=_positive_number, help='answers for each row')
+    overrides.add_argument(
+        '--set',
+        metavar='PATH=VALUE',
+        action='append',
+        default=[],
+        help='any value, by its place: datasets.*.infer_cfg.inferencer.max_out_len=64; may be repeated',
+    )
+
+
+def _add_task_options(parser: argparse.ArgumentParser) -> None:
     tasks = parser.add_argument_group('a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)')
     tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
-    tasks.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
     tasks.add_argument('--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing them (default: 1234)')
     tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
-    tasks.add_argument('--system', metavar='TEXT', help='a system instruction')
     tasks.add_argument(
         '--as', dest='emulate', choices=['lm-eval'], help='draw examples as lm-eval does, defects included'
     )
     tasks.add_argument('--hub', action='store_true', help='let rows be downloaded from the hub')
 
 
-def task_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of `load_config` for task files."""
-    return {
-        'num_fewshot': arguments.shots,
-        'fewshot_seed': arguments.fewshot_seed,
-        'fewshot_as_multiturn': arguments.fewshot_as_multiturn,
-        'system_instruction': arguments.system,
-        'emulate': arguments.emulate,
-        'hub': arguments.hub,
-    }
-
-
 def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
-    """Open the config, the file of rows, or the task file that a command was given."""
-    from rolecall.cli.inputs import open_config
+    """Open the config, the file of rows, or the task file that a command was given, and read the plan in it."""
+    from rolecall.cli.inputs import OpenedConfig
+    from rolecall.pairs.entries import build_entries
 
-    return open_config(
-        path,
-        models=arguments.models,
-        task=task_options(arguments),
-        template=arguments.template,
-        output_column=arguments.output_column,
-        meta_template=arguments.meta_template,
-        api=arguments.api,
+    made = assemble_given(arguments, path)
+    return OpenedConfig(made.config, build_entries(made.config), made.base, made.model, made.data)
+
+
+def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: bool = False) -> Assembled:
+    """The config that a command was given, as a file or as rows, with models and overrides."""
+    from rolecall.assemble.overrides import Overrides
+    from rolecall.assemble.rows_config import RowsOptions
+    from rolecall.assemble.source import SourceOptions
+    from rolecall.cli.inputs import assemble_source
+
+    options = SourceOptions(
+        models=tuple(arguments.model),
+        model_name=arguments.model_name,
+        rows=RowsOptions(
+            template=arguments.template,
+            answer=arguments.answer,
+            choices=arguments.choices,
+            metric=arguments.metric,
+            extract=arguments.extract,
+            ask=arguments.ask,
+        ),
+        overrides=Overrides(
+            shots=arguments.shots,
+            retriever=arguments.retriever,
+            system=arguments.system,
+            temperature=arguments.temperature,
+            max_out_len=arguments.max_out_len,
+            seed=arguments.seed,
+            n=arguments.n,
+            settings=tuple(arguments.set),
+        ),
+        data=dict(arguments.data),
+        task={
+            'fewshot_seed': arguments.fewshot_seed,
+            'fewshot_as_multiturn': arguments.fewshot_as_multiturn,
+            'emulate': arguments.emulate,
+            'hub': arguments.hub,
+        },
+        models_file=arguments.models,
+        default_model=default_model,
     )
+    made = assemble_source(path, options, meta_template=arguments.meta_template, api=arguments.api)
+    for note in made.notes:
+        print_note(note)
+    return made
+
+
+def _choices(text: str) -> tuple[str, ...]:
+    from rolecall.assemble.rows_config import read_choices
+    from rolecall.errors import ConfigError
+
+    try:
+        return read_choices(text)
+    except ConfigError as error:
+        [problem] = error.problems
+        raise argparse.ArgumentTypeError(f'{problem.what} {problem.remedy}'.rstrip()) from error
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float('inf'):
+        raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
+    return value
+
+
+def _positive_number(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'expected a whole number of at least 1, got {text!r}')
+    return int(text)
 
 
 def whole_number(text: str) -> int:

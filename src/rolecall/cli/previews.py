@@ -29,7 +29,7 @@ class PreviewQuery:
     """Which requests to show."""
 
     dataset: str | None = None
-    model: str | None = None
+    model: str | Sequence[str] | None = None
     rows: tuple[int, ...] = ()
     count: int | None = None
     label: str | None = None

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rolecall.cli.options import add_selection_options, add_task_options, declare_command, task_options, whole_number
+from rolecall.cli.options import (
+    add_selection_options,
+    add_source_options,
+    assemble_given,
+    declare_command,
+    whole_number,
+)
 from rolecall.cli.report import show_report
 
 if TYPE_CHECKING:
@@ -21,6 +28,7 @@ __all__ = ['add_run', 'run_command']
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _BETWEEN_COLLECTIONS = 20_000
+_SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization)=).*', re.IGNORECASE | re.DOTALL)
 
 
 def add_run(commands: Any) -> None:
@@ -33,13 +41,17 @@ def add_run(commands: Any) -> None:
         '  rolecall run config.py --out runs/first\n'
         '  rolecall run config.py --out runs/first --dry-run     plan only: rows, tokens, price\n'
         '  rolecall run config.py --out runs/first --rerun failed\n'
-        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20",
+        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20\n"
+        '  rolecall run config.py --model http://localhost:8000/v1 --model-name qwen --set models.*.max_out_len=64\n'
+        "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
+        '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
     )
     parser.set_defaults(run=_run)
-    parser.add_argument('config', metavar='CONFIG', help='a config file')
+    parser.add_argument(
+        'config', metavar='CONFIG', help='a config file, or a file of rows with --template or --choices'
+    )
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
     add_selection_options(parser)
-    add_task_options(parser)
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument('--rerun', nargs='+', choices=_OUTCOMES, default=[], help='resend rows with these outcomes')
     parser.add_argument(
@@ -47,61 +59,78 @@ def add_run(commands: Any) -> None:
     )
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    add_source_options(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.config.lm_eval import CATALOGUE, is_task_source
+    from rolecall.config.lm_eval import CATALOGUE
 
-    out = Path(arguments.out or Path('runs') / Path(arguments.config.removeprefix(CATALOGUE)).stem)
-    given: str | Mapping[str, Any] = arguments.config
-    if is_task_source(arguments.config):
-        from rolecall.cli.inputs import open_tasks
-
-        given = open_tasks(arguments.config, task_options(arguments), models=arguments.models)
+    name = Path(arguments.config.removeprefix(CATALOGUE)).name.split('.')[0]
+    out = Path(arguments.out or Path('runs') / name)
+    opened = assemble_given(arguments, arguments.config, default_model=True)
     code = run_command(
-        given,
-        shown=arguments.config,
+        opened.config,
+        again=_repeat_command(out),
         out=out,
         limit=arguments.limit,
         dataset=arguments.dataset,
-        model=arguments.model,
+        model=opened.model,
         rerun=arguments.rerun,
         dry_run=arguments.dry_run,
         quiet=arguments.quiet,
-        data=dict(arguments.data) or None,
+        data=opened.data,
         keep_going=arguments.keep_going,
+        overrides=opened.overrides,
     )
     if not arguments.dry_run and code in (0, 1):
         show_report(out)
-        print(f'Every row: rolecall report {out} --html report.html --config {arguments.config}', file=sys.stderr)
+        config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
+        print(f'Every row: rolecall report {out} --html report.html{config}', file=sys.stderr)
     return code
+
+
+def _repeat_command(out: Path) -> str:
+    """The command that was typed, with its directory and without what is asked for once, or is secret."""
+    import shlex
+
+    words, kept = list(sys.argv[1:]), []
+    while words:
+        word = words.pop(0)
+        if word == '--rerun':
+            while words and words[0] in _OUTCOMES:
+                words.pop(0)
+        elif word == '--out':
+            words[:1] = []
+        elif word not in ('-q', '--quiet') and not word.startswith('--out='):
+            kept.append(_SECRET.sub(r'\1***', word))
+    return f'rolecall {shlex.join(kept)} --out {shlex.quote(str(out))}'
 
 
 def run_command(
     config: str | Path | Mapping[str, Any],
     *,
-    shown: str = '',
+    again: str = '',
     out: str | Path | None = None,
     limit: int | None = None,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     rerun: Collection[str] = (),
     dry_run: bool = False,
     quiet: bool = False,
     data: Mapping[str, str] | None = None,
     keep_going: bool = False,
+    overrides: Mapping[str, Any] | None = None,
 ) -> int:
-    """Run a config, `shown` by the name of its file. The exit code: 0, 1 if rows failed, 130 if interrupted."""
+    """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from pathlib import Path
 
     from rolecall.runs import run_config
     from rolecall.strings import printable
     from rolecall.views.run_progress import progress_for
 
-    name = shown or str(config)
-    directory = Path(out) if out is not None else Path('runs') / Path(name).stem
+    directory = Path(out) if out is not None else Path('runs') / Path(str(config)).stem
     with _rare_collections():
         summary = run_config(
             config,
@@ -114,8 +143,9 @@ def run_command(
             progress=progress_for(quiet=quiet),
             data=data,
             keep_going=keep_going,
+            overrides=overrides,
         )
-    for line in _next_steps(summary, name):
+    for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
         print(printable(line), file=sys.stderr)
     return summary.exit_code
 
@@ -133,10 +163,9 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _next_steps(summary: RunSummary, config: str | Path) -> list[str]:
+def _next_steps(summary: RunSummary, again: str) -> list[str]:
     from rolecall.strings import count_noun
 
-    again = f'rolecall run {config} --out {summary.out}'
     left_out = [f'left out: {problem}' for problem in summary.skipped]
     if summary.dry:
         return [*left_out, 'Nothing was sent (dry run).']

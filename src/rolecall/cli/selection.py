@@ -41,7 +41,7 @@ class Selection:
         return len(self.tasks) * len(self.model_entries)
 
 
-def select(plan: Entries, *, dataset: str | None = None, model: str | None = None) -> Selection:
+def select(plan: Entries, *, dataset: str | None = None, model: str | Sequence[str] | None = None) -> Selection:
     """The datasets and models whose abbr matches. Without models, prompts are shown as the dataset words them."""
     tasks = match_abbr(plan.tasks, dataset, 'dataset')
     model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model')

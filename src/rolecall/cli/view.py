@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
-    add_rows_options,
     add_selection_options,
+    add_source_options,
     declare_command,
     fail,
     open_given,
@@ -35,7 +35,7 @@ def add_view(commands: Any) -> None:
         '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
         '  rolecall view config.py --diff qwen llama\n'
         '  rolecall view config.py --judge --replies answers.txt\n'
-        "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer --api\n"
+        "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer --api\n"
         '  rolecall view config.py --all --json | jq -r .fingerprint',
     )
     parser.set_defaults(run=_view)
@@ -58,17 +58,18 @@ def add_view(commands: Any) -> None:
     shape.add_argument('--json', action='store_true', help='print one JSON object per line')
     shape.add_argument('--plain', action='store_true', help='print lines without colour (the default in a pipe)')
     shape.add_argument('--color', action='store_true', help='use colour even in a pipe')
-    add_rows_options(parser)
+    add_source_options(parser)
 
 
 def _view(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from rolecall.cli.inputs import read_replies
     from rolecall.cli.previews import PreviewQuery, show_previews
     from rolecall.cli.selection import Quit, select, select_by_menu
 
     query = PreviewQuery(
         dataset=arguments.dataset,
-        model=arguments.model,
         rows=tuple(arguments.row),
         count=arguments.count,
         label=arguments.label,
@@ -82,6 +83,7 @@ def _view(arguments: argparse.Namespace) -> int:
     if arguments.config is None:
         return fail('view needs a CONFIG (see rolecall view --help).')
     opened = open_given(arguments, arguments.config)
+    query = replace(query, model=opened.model, data=opened.data or {})
     selection = select(opened.plan, dataset=query.dataset, model=query.model)
     if selection.pairs > 1 and not arguments.all and _is_interactive(arguments):
         try:
@@ -103,6 +105,8 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace, query: PreviewQuery) -> int:
+    from dataclasses import replace
+
     from rolecall.cli.previews import show_differences, split_selection
     from rolecall.cli.selection import select
 
@@ -111,12 +115,13 @@ def _diff(arguments: argparse.Namespace, query: PreviewQuery) -> int:
     one, other = arguments.diff
     if os.path.isfile(one) and os.path.isfile(other):
         configs = [open_given(arguments, path) for path in (one, other)]
-        left, right = ((each, select(each.plan, dataset=query.dataset, model=query.model)) for each in configs)
+        left, right = ((each, select(each.plan, dataset=query.dataset, model=each.model)) for each in configs)
         both = (left, right)
     elif arguments.config is None:
         return fail('--diff needs a CONFIG, or two config files.')
     else:
-        both = split_selection(open_given(arguments, arguments.config), (one, other), query)
+        opened = open_given(arguments, arguments.config)
+        both = split_selection(opened, (one, other), replace(query, model=opened.model))
     return 0 if show_differences(both, query, _choose_shape(arguments)) else 1
 
 

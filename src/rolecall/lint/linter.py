@@ -46,7 +46,7 @@ def lint_config(
     config: Mapping[str, Any] | str | Path,
     *,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     limit: int | None = 200,
     silence: Collection[str] = (),
     data: Data | None = None,

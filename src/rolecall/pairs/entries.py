@@ -15,7 +15,7 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
-__all__ = ['Entries', 'add_line', 'build_entries', 'media_folders']
+__all__ = ['Entries', 'add_line', 'build_entries', 'dataset_keys', 'media_folders']
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     problems = Problems()
     problems.found += misspelt_lists(config)
     tasks: list[Task] = []
-    for key in _dataset_keys(config):
+    for key in dataset_keys(config):
         tasks += collect(config[key], key, problems, build_task)
     model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
     if not tasks and not problems.found:
@@ -64,7 +64,7 @@ def add_line(problem: Problem, config: Mapping[str, Any]) -> Problem:
     return replace(problem, where=f'{config.locate_nearest(place)}: {problem.where}')
 
 
-def _dataset_keys(config: Mapping[str, Any]) -> list[str]:
+def dataset_keys(config: Mapping[str, Any]) -> list[str]:
     """`datasets`, or else every list whose name ends in _datasets."""
     if config.get('datasets') is not None:
         return ['datasets']

@@ -25,7 +25,7 @@ from rolecall.render.spans import Request
 from rolecall.tokenizers.chat_files import find_chat_settings
 from rolecall.tokenizers.tokenizer import model_folder
 
-__all__ = ['ModelEntry', 'build_model_entry']
+__all__ = ['ModelEntry', 'build_model_entry', 'model_abbr']
 
 _OTHERS = ('fastchat_template',)
 """Keys of other systems that look like a slip of one of ours."""
@@ -107,7 +107,7 @@ _NOT_BUILT = (ConfigError, MissingExtraError, DataError)
 def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
-    abbr, entry = _abbr(entry), with_default_path(entry)
+    abbr, entry = model_abbr(entry), with_default_path(entry)
     problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
     meta = None
     written = entry.get('meta_template')
@@ -138,7 +138,8 @@ def _is_local(entry: Mapping[str, Any]) -> bool:
     return bare_name(entry.get('type')) in CHAT_BY_DEFAULT
 
 
-def _abbr(entry: Mapping[str, Any]) -> str:
+def model_abbr(entry: Mapping[str, Any]) -> str:
+    """What a model is called: its `abbr`, or its type and path."""
     if entry.get('abbr'):
         return str(entry['abbr'])
     path = entry.get('path')

@@ -67,7 +67,7 @@ def preview(
     config: Mapping[str, Any] | str | Path,
     *,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     limit: int | None = None,
     replies: Sequence[str] | None = None,
     data: Mapping[str, str] | None = None,
@@ -308,10 +308,21 @@ def _load(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     return load_config(config) if isinstance(config, (str, Path)) else config
 
 
-def match_abbr(named: Sequence[_Named], pattern: str | None, what: str) -> list[_Named]:
-    """Those whose abbr fits the pattern; a pattern that fits none is an error."""
-    fits = [one for one in named if pattern is None or fnmatch.fnmatchcase(one.abbr, pattern)]
-    if pattern is not None and not fits:
-        names = [one.abbr for one in named]
-        raise ConfigError(Problem(f'{what}s', f'no {what} matches {pattern!r}.', did_you_mean(pattern, names)))
-    return fits
+def match_abbr(named: Sequence[_Named], pattern: str | Sequence[str] | None, what: str) -> list[_Named]:
+    """Those whose abbr is, or fits, one of the patterns; a pattern that fits none is an error."""
+    if pattern is None:
+        return list(named)
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    names = [one.abbr for one in named]
+    problems = [
+        Problem(f'{what}s', f'no {what} matches {one!r}.', did_you_mean(one, names))
+        for one in patterns
+        if not any(_fits(name, one) for name in names)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return [one for one in named if any(_fits(one.abbr, pattern) for pattern in patterns)]
+
+
+def _fits(abbr: str, pattern: str) -> bool:
+    return abbr == pattern or fnmatch.fnmatchcase(abbr, pattern)

@@ -19,7 +19,7 @@ from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
 from rolecall.retrievers import Retriever, ZeroRetriever, build_retriever
 
-__all__ = ['MISPLACED_OPTIONS', 'Task', 'build_task', 'collect', 'locate_problems']
+__all__ = ['MISPLACED_OPTIONS', 'Task', 'build_task', 'collect', 'dataset_abbr', 'locate_problems']
 
 _INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
 MISPLACED_OPTIONS = tuple(option for option in INFERENCER_OPTIONS if option != 'type')
@@ -104,12 +104,13 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
         return None
     joints = Joints(retriever.ice_separator, retriever.ice_eos_token)
     wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
-    task = Task(_abbr(entry), entry, where, reader, wording, retriever, inferencer)
+    task = Task(dataset_abbr(entry), entry, where, reader, wording, retriever, inferencer)
     _check_task(task, at, problems)
     return task if len(problems.found) == before else None
 
 
-def _abbr(entry: Mapping[str, Any]) -> str:
+def dataset_abbr(entry: Mapping[str, Any]) -> str:
+    """What a dataset is called: its `abbr`, or its path and name."""
     if entry.get('abbr'):
         return str(entry['abbr'])
     name = '_'.join(str(entry[key]) for key in ('path', 'name') if isinstance(entry.get(key), str))

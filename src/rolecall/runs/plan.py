@@ -138,7 +138,7 @@ def plan_run(
     out: str | Path | None = None,
     limit: int | None = None,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     rerun: Collection[str] = (),
     data: Mapping[str, str] | None = None,
 ) -> RunPlan:

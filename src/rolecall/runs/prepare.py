@@ -90,7 +90,7 @@ def prepare(
     config: Mapping[str, Any] | str | Path,
     *,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     limit: int | None = None,
     data: Mapping[str, str] | None = None,
     keep_going: bool = False,

@@ -86,13 +86,14 @@ def run_config(
     out: str | Path,
     limit: int | None = None,
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     rerun: Collection[str] = (),
     dry_run: bool = False,
     progress: RunListener | None = None,
     data: Mapping[str, str] | None = None,
     lint: bool = True,
     keep_going: bool = False,
+    overrides: Mapping[str, Any] | None = None,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -102,7 +103,7 @@ def run_config(
     `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows of each dataset, `rerun` names outcomes
     whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Requests that
     were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
-    reported, and the others run.
+    reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
@@ -120,7 +121,9 @@ def run_config(
     with closing(Store(out)) as store:
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, findings)
-        store.record_start(_describe(prepared), format_config(hide_secrets(prepared.config), style='json'))
+        store.record_start(
+            _describe(prepared, overrides or {}), format_config(hide_secrets(prepared.config), style='json')
+        )
         run = _Run(prepared, store, listener, rerun)
         began = time.monotonic()
         try:
@@ -249,7 +252,7 @@ def _connect(model: Model, entry: Mapping[str, Any]) -> ModelClient:
     return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
 
 
-def _describe(prepared: Prepared) -> dict[str, Any]:
+def _describe(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any]:
     models = {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()}
     pairs = [
         {
@@ -259,7 +262,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         }
         for one in prepared.pairs
     ]
-    return describe_run(models, pairs)
+    return describe_run(models, pairs, overrides)
 
 
 def _lint(prepared: Prepared) -> Iterator[Finding]:

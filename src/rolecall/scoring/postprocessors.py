@@ -23,6 +23,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
     {
         'first_option_postprocess': 'rolecall.scoring.postprocess.letters:first_option_postprocess',
         'last_option_postprocess': 'rolecall.scoring.postprocess.letters:last_option_postprocess',
+        'choice_postprocess': 'rolecall.scoring.postprocess.letters:choice_postprocess',
         'first_capital_postprocess': 'rolecall.scoring.postprocess.letters:first_capital_postprocess',
         'last_capital_postprocess': 'rolecall.scoring.postprocess.letters:last_capital_postprocess',
         'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.letters:first_capital_postprocess_multi',

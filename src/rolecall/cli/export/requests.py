@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
-    add_rows_options,
     add_selection_options,
+    add_source_options,
     declare_command,
     open_given,
     print_note,
@@ -41,7 +41,7 @@ def add_requests(exports: Any) -> None:
     parser.add_argument(
         '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
     )
-    add_rows_options(parser)
+    add_source_options(parser)
 
 
 def _requests(arguments: argparse.Namespace) -> int:
@@ -49,10 +49,10 @@ def _requests(arguments: argparse.Namespace) -> int:
     from rolecall.cli.selection import select
 
     opened = open_given(arguments, arguments.config)
-    selection = select(opened.plan, dataset=arguments.dataset, model=arguments.model)
+    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
     _refuse_without_models(selection)
     _refuse_repeated_names(selection)
-    entries = _entries(opened, selection, arguments.limit, dict(arguments.data))
+    entries = _entries(opened, selection, arguments.limit, opened.data or {})
     write_with_progress(entries, arguments.output, 'request')
     return 0
 

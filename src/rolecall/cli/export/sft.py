@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
-    add_rows_options,
     add_selection_options,
+    add_source_options,
     declare_command,
     fail,
     open_given,
@@ -17,8 +17,7 @@ from rolecall.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rolecall.cli.inputs import OpenedConfig
     from rolecall.cli.selection import Selection
     from rolecall.models.local_engine import PromptEncoder
     from rolecall.pairs.model_entries import ModelEntry
@@ -40,7 +39,7 @@ def add_sft(exports: Any) -> None:
         'the answer.',
         '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer -o sft.jsonl\n'
         '  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz\n'
-        "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --output-column answer "
+        "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer "
         '--meta-template chatml --form text',
     )
     parser.set_defaults(run=_sft)
@@ -76,7 +75,7 @@ def add_sft(exports: Any) -> None:
     prompter.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
     prompter.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
     prompter.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
-    add_rows_options(parser)
+    add_source_options(parser)
 
 
 def _sft(arguments: argparse.Namespace) -> int:
@@ -106,7 +105,7 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
             '--data': arguments.data,
             '--split': arguments.split,
             '--template': arguments.template,
-            '--output-column': arguments.output_column,
+            '--answer': arguments.answer,
             '--api': arguments.api,
         }
     else:
@@ -139,16 +138,16 @@ def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEn
     from rolecall.sft.training_file import entry_encoder
 
     opened = open_given(arguments, arguments.source)
-    selection = select(opened.plan, dataset=arguments.dataset, model=arguments.model)
+    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
     model_entry = _only_model_entry(selection)
-    given = _examples(arguments, selection.tasks, model_entry, opened.base)
+    given = _examples(arguments, selection.tasks, model_entry, opened)
     return given, entry_encoder(
         model_entry, _tokenizer(arguments, model_entry.entry)
     ) if arguments.form == 'tokens' else None
 
 
 def _examples(
-    arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, base: Path | None
+    arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, opened: OpenedConfig
 ) -> Iterator[Given]:
     from dataclasses import replace
 
@@ -156,7 +155,7 @@ def _examples(
     from rolecall.sft.training_file import pair_examples
 
     for task in tasks:
-        rows = task.open(base=base, data=dict(arguments.data) or None)
+        rows = task.open(base=opened.base, data=opened.data)
         if arguments.split == 'train':
             rows = replace(rows, test=rows.train)
         yield from pair_examples(

@@ -38,12 +38,15 @@ def _count_rows(name: object, value: Any) -> Any:
     return without_rows(value)
 
 
-def describe_run(models: Mapping[str, Mapping[str, Any]], pairs: list[dict[str, Any]]) -> dict[str, Any]:
-    """With what a run was made: versions, models, and each dataset × model with the identity of its wording."""
+def describe_run(
+    models: Mapping[str, Mapping[str, Any]], pairs: list[dict[str, Any]], overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """With what a run was made: versions, models, each dataset × model with the identity of its wording, overrides."""
     return {
         'rolecall': __version__,
         'python': platform.python_version(),
         'platform': platform.platform(),
         'models': models,
         'pairs': pairs,
+        **({'overrides': hide_secrets(dict(overrides))} if overrides else {}),
     }

@@ -18,6 +18,7 @@ from rolecall.scoring.texts import cut_next_problem
 
 __all__ = [
     'bbh_mcq_postprocess',
+    'choice_postprocess',
     'first_capital_postprocess',
     'first_capital_postprocess_multi',
     'first_option_postprocess',
@@ -49,6 +50,33 @@ def last_option_postprocess(text: str, options: str | Sequence[str]) -> str:
     return _pick_letter(
         text, ways, (decided, ways.alone, ways.leading, (*ways.marked, *ways.called), ways.plain), place=-1
     )
+
+
+def choice_postprocess(text: str, choices: Sequence[str]) -> str:
+    """The choice that the reply begins with, states (`the answer is positive`) or names alone, in any case.
+
+    >>> choice_postprocess('I would say: Positive!', ['positive', 'negative'])
+    'positive'
+    >>> choice_postprocess('It could be positive or negative.', ['positive', 'negative'])
+    ''
+    >>> choice_postprocess('The answer is (C).', 'ABCD')
+    'C'
+    """
+    if all(len(choice) == 1 and choice.isascii() and choice.isupper() for choice in choices):
+        return first_option_postprocess(text, options=''.join(choices))
+    spellings = {_fold(choice): choice for choice in choices}
+    longest_first = '|'.join(re.escape(one) for one in sorted(spellings, key=len, reverse=True))
+    one = rf'(?<!\w)(?P<x>{longest_first})(?!\w)'
+    folded = _fold(text)
+    for pattern in (rf'\A\W*{one}', rf'\b(?:answer|label|choice|class|category)(?:\s+is|\s*:)\W*{one}'):
+        if found := re.search(pattern, folded):
+            return spellings[found['x']]
+    named = {found['x'] for found in re.finditer(one, folded)}
+    return spellings[named.pop()] if len(named) == 1 else ''
+
+
+def _fold(text: str) -> str:
+    return ' '.join(normalize('NFKC', text).casefold().split())
 
 
 def bbh_mcq_postprocess(text: str) -> str:

@@ -1,0 +1,221 @@
+"""A file of rows as a dataset: its columns, a template for them, and how answers are read and scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rolecall.assemble.templates import as_dialogue, unescape
+from rolecall.checking import Problems
+from rolecall.datasets.formats import open_file
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.strings import count_noun
+
+__all__ = ['METRIC_NAMES', 'RowsOptions', 'columns_of', 'dataset_for_rows', 'find_question', 'read_choices']
+
+METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
+    'exact': ('EMEvaluator', None),
+    'accuracy': ('AccEvaluator', None),
+    'contains': ('TriviaQAEvaluator', None),
+    'number': ('Gsm8kEvaluator', 'gsm8k_postprocess'),
+    'math': ('MATHVerifyEvaluator', 'math_postprocess_v2'),
+    'f1': ('SquadEvaluator', None),
+    'rouge': ('RougeEvaluator', None),
+    'bleu': ('BleuEvaluator', None),
+}
+"""Short names of metrics: the evaluator, and how the answer is read from a reply."""
+
+_QUESTIONS = (
+    *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
+    *('content', 'utterance', '问题', '题目'),
+)
+_LISTS = ('choices', 'options')
+_FIELD = re.compile(r'\{([^{}]+)\}')
+_LOOKED_AT = 100
+Ask = str
+"""`generate` or `perplexity`"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOptions:
+    """How rows become prompts and scores."""
+
+    template: str | None = None
+    answer: str | None = None
+    """The column of the answer."""
+    choices: tuple[str, ...] = ()
+    metric: str | Mapping[str, Any] | Callable[..., Any] | None = None
+    extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
+    """A postprocessor: how the answer is read from a reply."""
+    ask: Ask | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The options that are given, as they are typed."""
+        named = {
+            '--template': self.template,
+            '--answer': self.answer,
+            '--choices': self.choices or None,
+            '--metric': self.metric,
+            '--extract': self.extract,
+            '--ask': self.ask,
+        }
+        return [name for name, value in named.items() if value is not None]
+
+
+def read_choices(text: str) -> tuple[str, ...]:
+    """Choices separated by commas.
+
+    >>> read_choices('A,B, C')
+    ('A', 'B', 'C')
+    """
+    found = tuple(one.strip() for one in text.split(','))
+    if len(found) < 2 or not all(found):
+        raise ConfigError(Problem('--choices', f'{text!r} is not a list of choices.', 'Write it like A,B,C,D.'))
+    if len(set(found)) < len(found):
+        raise ConfigError(Problem('--choices', f'{text!r} names a choice twice.'))
+    return found
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of the first rows, each with its first value that is not empty."""
+    found: dict[str, Any] = {}
+    for row in islice(rows, _LOOKED_AT):
+        for name, value in row.items():
+            if found.get(name) in (None, ''):
+                found[name] = value
+    return found
+
+
+def find_question(columns: Iterable[str]) -> str | None:
+    """The column that holds the question, by its name."""
+    lowered = {name.lower(): name for name in columns}
+    return next((lowered[name] for name in _QUESTIONS if name in lowered), None)
+
+
+def dataset_for_rows(
+    rows: Path | Sequence[Mapping[str, Any]],
+    options: RowsOptions,
+    *,
+    dialogue: bool,
+    perplexity: bool,
+    name: str = 'rows',
+) -> dict[str, Any]:
+    """The dataset entry of a file of rows, or of rows themselves.
+
+    `dialogue` writes the prompt in turns (for chat models), `perplexity` weighs the choices by log-probabilities.
+
+    >>> rows = [{'question': '1+1=?', 'answer': '2'}]
+    >>> entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False)
+    >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']
+    ('{question}\\n{answer}', {'evaluator': {'type': 'EMEvaluator'}})
+    """
+    known = list(islice(open_file(rows) if isinstance(rows, Path) else rows, _LOOKED_AT))
+    columns = columns_of(known)
+    where = str(rows) if isinstance(rows, Path) else name
+    problems = Problems()
+    if options.answer is not None and columns and options.answer not in columns:
+        what = f'no row has the column {options.answer!r}.'
+        problems.add('--answer', what, did_you_mean(options.answer, columns))
+    if not problems.found:
+        _check_choices(known, options, problems)
+    text = _template(options, columns, problems, where)
+    evaluation = _evaluation(options, perplexity, problems)
+    problems.raise_all()
+    fields = [column for column in columns if column in _FIELD.findall(text) and column != options.answer]
+    source = (
+        {'type': 'File', 'path': str(rows.absolute())} if isinstance(rows, Path) else {'type': 'Rows', 'test': rows}
+    )
+    inferencer: dict[str, Any] = {'type': 'GenInferencer'}
+    if perplexity:
+        inferencer = {'type': 'PPLInferencer', 'labels': list(options.choices)}
+    return {
+        'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
+        **source,
+        'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
+        'infer_cfg': {
+            'prompt_template': {
+                'type': 'PromptTemplate',
+                'template': as_dialogue(text, options.answer) if dialogue else text,
+            },
+            'inferencer': inferencer,
+        },
+        **({'eval_cfg': evaluation} if evaluation else {}),
+    }
+
+
+def _template(options: RowsOptions, columns: Mapping[str, Any], problems: Problems, where: str) -> str:
+    """The template that was given, or the usual one for these columns. The answer comes last."""
+    answer = f'{{{options.answer}}}' if options.answer else ''
+    if options.template is not None:
+        text = unescape(options.template)
+        if answer and answer not in text and (options.choices or text.rstrip().endswith(':')):
+            text = f'{text.rstrip()} {answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
+        return text
+    question = find_question(name for name in columns if name != options.answer)
+    if question is None:
+        what = 'this is a file of rows, not a config, and none of its columns is called question.'
+        fields = ' '.join(f'{{{name}}}' for name in columns if name != options.answer)
+        example = '\\n'.join(filter(None, (fields or 'Q: {question}', answer)))
+        remedy = f"Give a template for the rows: --template '{example}'."
+        problems.add(where, what, remedy)
+        return ''
+    parts = [f'{{{question}}}']
+    if options.choices and all(choice in columns for choice in options.choices):
+        parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
+    elif listed := next((name for name in _LISTS if options.choices and name in columns), None):
+        parts.append(f'{{{listed}}}')
+    if options.choices:
+        parts.append(f'Answer with one of: {", ".join(options.choices)}.\nAnswer: {answer}'.rstrip())
+    elif answer:
+        parts.append(answer)
+    return '\n'.join(parts)
+
+
+def _check_choices(rows: Sequence[Mapping[str, Any]], options: RowsOptions, problems: Problems) -> None:
+    """Answers that are none of the choices would all be wrong."""
+    if not options.choices:
+        if options.ask == 'perplexity':
+            problems.add('--ask', 'perplexity compares choices, and none are given.', 'Give them: --choices A,B,C,D.')
+        return
+    if options.answer is None:
+        problems.add('--choices', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
+        return
+    golds = [row[options.answer] for row in rows if row.get(options.answer) not in (None, '')]
+    strange = list(dict.fromkeys(str(gold) for gold in golds if str(gold) not in options.choices))
+    if strange:
+        listed = ', '.join(map(repr, strange[:5]))
+        share = f'{count_noun(sum(str(gold) in strange for gold in golds), "row")} of the first {len(rows)}'
+        what = f'the column {options.answer!r} has answers that are not among the choices: {listed} ({share}).'
+        distinct = sorted({str(gold) for gold in golds})
+        remedy = f'Did you mean --choices {",".join(distinct)}?' if len(distinct) <= len(options.choices) + 2 else ''
+        problems.add('--choices', what, remedy)
+
+
+def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> dict[str, Any]:
+    if options.answer is None:
+        if options.metric is not None:
+            problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
+        return {}
+    from rolecall.scoring.evaluators import METRICS  # only here: it brings every metric
+
+    metric = options.metric or ('accuracy' if options.choices else 'exact')
+    evaluator: Any = metric
+    extract: Any = options.extract
+    if isinstance(metric, str) and metric in METRIC_NAMES:
+        evaluator, usual = METRIC_NAMES[metric]
+        extract = extract or usual
+    elif isinstance(metric, str) and METRICS.builtin_name(metric) is None and '.' not in metric and ':' not in metric:
+        known = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
+        if metric not in known:
+            close = did_you_mean(metric, known)
+            remedy = close if close.startswith('Did') else f'Known: {", ".join(METRIC_NAMES)}; `rolecall list metrics`.'
+            problems.add('--metric', f'unknown metric {metric!r}.', remedy)
+    if options.choices and not perplexity and extract is None:
+        extract = {'type': 'choice_postprocess', 'choices': list(options.choices)}
+    found = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
+    return found if extract is None else {**found, 'pred_postprocessor': extract}
