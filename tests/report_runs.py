@@ -28,6 +28,7 @@ class MemoryRun:
     requests: dict[str, Request] = field(default_factory=dict)
     title: str = 'a run'
     created: str = '2026-11-15 12:00'
+    damage: str = ''
 
     def scorecards(self):
         return self.cards

@@ -155,6 +155,37 @@ def test_cells_of_the_wrong_kind_are_counted_and_named(tmp_path: Path, statement
     assert main(['doctor', str(tmp_path)]) == (0 if kind == 'start' else 1)
 
 
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['report'],
+        ['report', '--markdown'],
+        ['report', '--csv'],
+        ['report', '--html', 'page.html'],
+        ['export', 'results'],
+        ['export', 'results', '--format', 'csv'],
+        ['export', 'results', '--format', 'every-eval-ever', '-o', 'shared'],
+        ['compare', '--models', 'm', 'm'],
+    ],
+    ids=' '.join,
+)
+def test_commands_say_in_one_line_what_a_damaged_run_has_lost(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fill(tmp_path / 'run', rows=10)
+    with closing(sqlite3.connect(tmp_path / 'run' / FILE)) as db:
+        db.execute("UPDATE rows SET outcome = 'failed' WHERE row in (3, 4)")
+        db.commit()
+    words = 1 if command[0] == 'report' else 2 if command[0] == 'export' else 1
+    assert main([*command[:words], 'run', *command[words:]]) == 0
+    out, err = capsys.readouterr()
+    [line] = [line for line in err.splitlines() if 'damaged' in line]
+    assert 'damaged and left out: 2 rows' in line
+    page = Path('page.html').read_text() if '--html' in command else out
+    assert ('2 rows' in ' '.join(page.split())) == (command[0] == 'report' and '--csv' not in command)
+
+
 def test_a_bomb_in_a_cell_is_not_inflated(tmp_path: Path) -> None:
     fill(tmp_path, rows=2)
     bomb = zlib.compress(bytes(500 << 20), 9)

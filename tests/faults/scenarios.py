@@ -211,6 +211,8 @@ def damaged_store(folder: Path) -> Verdict:
     (out / 'run.sqlite').write_bytes(data)
     looked = [rolecall(*command, str(out)) for command in (('report',), ('export', 'results'), ('doctor',))]
     complaint = next((one.stderr[-300:] for one in looked if 'Traceback' in one.stderr), '')
+    if not complaint and not all('damaged' in one.stdout + one.stderr for one in looked):
+        complaint = 'the damage was not reported'
     kept = len(looked[1].stdout.splitlines())
     return Verdict(300, kept, 0, 0 if kept > 200 or looked[1].stderr else 300 - kept, complaint)
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.cli.options import declare_command, whole_number
+from rolecall.cli.report import note_damage
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
 __all__ = ['add_compare']
@@ -55,6 +56,8 @@ def _compare(arguments: argparse.Namespace) -> int:
             print(json_line(comparison_as_json(comparison, left=left, right=right)))
         else:
             print_comparison(comparison, make_console(sys.stdout), left=left, right=right, flips=arguments.flips)
+        for run in (left, right) if arguments.right else (left,):
+            note_damage(run)
     return 0
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.report.prices import Price
+    from rolecall.report.run_source import Run
 
-__all__ = ['add_report', 'show_report']
+__all__ = ['add_report', 'note_damage', 'show_report']
 
 
 def add_report(commands: Any) -> None:
@@ -51,7 +52,14 @@ def _report(arguments: argparse.Namespace) -> int:
         run = StoredRun(archive)
         prices = run.prices(_read_overrides(arguments.prices))
         print(report_markdown(run, prices=prices) if arguments.markdown else report_csv(run), end='')
+        note_damage(run)
     return 0
+
+
+def note_damage(run: Run) -> None:
+    """Say on stderr what of a run could not be read, if anything."""
+    if run.damage:
+        print_note(f'{run.title}: {run.damage}')
 
 
 def _read_overrides(path: str | None) -> dict[str, Price]:
@@ -70,6 +78,7 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
         run = StoredRun(archive)
         known = run.prices(_read_overrides(prices))
         report_terminal(run, make_console(sys.stdout), everything=everything, prices=known)
+        note_damage(run)
 
 
 def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:
@@ -81,6 +90,7 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
         run = StoredRun(archive)
         page.writelines(page_parts(run, previews=previews, prices=run.prices(_read_overrides(prices))))
+    note_damage(run)
     if previews is not None:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')

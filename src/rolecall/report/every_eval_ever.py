@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,8 +31,13 @@ _UNSAFE = re.compile(r'[^\w.-]+')
 _SPACE = uuid.UUID('6f0f3a0e-7a53-4c3a-9a44-6d5f6d0a9d11')
 
 
-def export_every_eval_ever(run: str | Path, folder: str | Path, *, prompts: bool = False) -> list[Path]:
-    """Write a run below a folder; the paths of the records. With `prompts`, samples hold the request that was sent."""
+def export_every_eval_ever(
+    run: str | Path, folder: str | Path, *, prompts: bool = False, on_damage: Callable[[str], None] | None = None
+) -> list[Path]:
+    """Write a run below a folder; the paths of the records. With `prompts`, samples hold the request that was sent.
+
+    `on_damage` is called once, with a sentence, if rows of the run could not be read.
+    """
     written = []
     with RunReader(run) as reader:
         for model in dict.fromkeys(model for _, model in reader.pairs()):
@@ -44,6 +49,8 @@ def export_every_eval_ever(run: str | Path, folder: str | Path, *, prompts: bool
             with write_atomically(record_file) as part:
                 part.write_text(_dump(record.summary(count, checksum), indent=2) + '\n', encoding='utf-8')
             written.append(record_file)
+        if reader.damage and on_damage is not None:
+            on_damage(str(reader.damage))
     return written
 
 

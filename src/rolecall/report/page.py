@@ -97,7 +97,7 @@ def page_parts(
         .generate(
             **_head(run, packer),
             **_summary(cards, run_counts, models),
-            **_scores(cards, models),
+            **_scores(cards, models, run.damage),
             **_outcomes(cards, run_counts),
             standing=find_standing(run_counts),
             **_usage(run_counts, prices or {}),
@@ -192,7 +192,7 @@ def _summary(cards: Sequence[Scorecard], run_counts: RunCounts, models: Sequence
     return {'facts': [count_noun(*count) for count in counts], 'models': models}
 
 
-def _scores(cards: Sequence[Scorecard], models: Sequence[str]) -> dict[str, Any]:
+def _scores(cards: Sequence[Scorecard], models: Sequence[str], damage: str) -> dict[str, Any]:
     digits, grid = digits_of(cards), grid_of(cards)
     few = len(grid.groups) < FOLD_FROM
     plotted = [card for card in cards if few or (card.dataset, card.metric) not in grid.groups]
@@ -200,7 +200,7 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str]) -> dict[str, Any]
         'grid': grid,
         'digits': digits,
         'score_plots': list(score_plots(plotted, models, digits)),
-        'warnings': warnings_of(cards),
+        'warnings': [*filter(None, [damage]), *warnings_of(cards)],
     }
 
 

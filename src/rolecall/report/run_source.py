@@ -54,6 +54,10 @@ class Run(Protocol):
     def created(self) -> str:
         """When it began, as text."""
 
+    @property
+    def damage(self) -> str:
+        """What could not be read so far, in a sentence; empty if nothing is damaged."""
+
     def scorecards(self) -> Sequence[Scorecard]:
         """The score of every dataset × model."""
 
@@ -135,6 +139,11 @@ class StoredRun:
         written = (self._archive.directory / FILE).stat().st_mtime
         return datetime.fromtimestamp(written).isoformat(' ', 'minutes')
 
+    @property
+    def damage(self) -> str:
+        """What could not be read so far, in a sentence; empty if nothing is damaged."""
+        return str(self._archive.damage or '')
+
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, as far as it is known."""
         entries = self._archive.config().get('models') or []
@@ -209,6 +218,10 @@ class OneModelRun:
     @property
     def created(self) -> str:
         return self._reader.created
+
+    @property
+    def damage(self) -> str:
+        return str(self._reader.damage or '')
 
     def scorecards(self) -> list[Scorecard]:
         return [card for card in self._reader.scorecards() if card.model == self._model]

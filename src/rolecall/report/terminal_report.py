@@ -61,7 +61,7 @@ def report_terminal(
         to.print(_make_tall_table(grid, digits_of(cards)))
     if hidden := len(whole.lines) - len(grid.lines):
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
-    for warning in warnings_of(cards):
+    for warning in (*filter(None, [run.damage]), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
     if standing is not None and len(standing.ranking.places) > 2:
         rows = count_noun(standing.ranking.rows, 'row')

@@ -38,6 +38,9 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     run_counts = count_results(run.results())
     cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
+    if run.damage:
+        yield f'**{_words(run.damage)}**'
+        yield ''
     if standing := find_standing(run_counts):
         yield _words(standing.headline)
         yield ''

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -35,18 +35,23 @@ def export_results(
     model: str | None = None,
     prompts: bool = False,
     formulas: bool = False,
+    on_damage: Callable[[str], None] | None = None,
 ) -> int:
     """Write the rows of a run one at a time, and return how many there were.
 
     `dataset` and `model` select by abbr; patterns work. With `prompts`, each row has the `requests` that were sent. In
     CSV, text that a spreadsheet would run as a formula gets an apostrophe in front; `formulas=True` writes it as it is.
+    `on_damage` is called once, with a sentence, if rows of the run could not be read.
     """
     if format == 'parquet':
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
         with write_atomically(to) as part:
-            return _write_parquet(result_objects(run, dataset=dataset, model=model, prompts=prompts), part, prompts)
-    lines = result_lines(run, format=format, dataset=dataset, model=model, prompts=prompts, formulas=formulas)
+            objects = result_objects(run, dataset=dataset, model=model, prompts=prompts, on_damage=on_damage)
+            return _write_parquet(objects, part, prompts)
+    lines = result_lines(
+        run, format=format, dataset=dataset, model=model, prompts=prompts, formulas=formulas, on_damage=on_damage
+    )
     if isinstance(to, (str, Path)):
         with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             written = _write(lines, stream)
@@ -63,14 +68,20 @@ def result_lines(
     model: str | None = None,
     prompts: bool = False,
     formulas: bool = False,
+    on_damage: Callable[[str], None] | None = None,
 ) -> Iterator[str]:
     """The rows of a run as lines: one JSON object each, or CSV with a header."""
-    objects = result_objects(run, dataset=dataset, model=model, prompts=prompts)
+    objects = result_objects(run, dataset=dataset, model=model, prompts=prompts, on_damage=on_damage)
     return _csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
 
 
 def result_objects(
-    run: str | Path, *, dataset: str | None = None, model: str | None = None, prompts: bool = False
+    run: str | Path,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    prompts: bool = False,
+    on_damage: Callable[[str], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run as plain objects, the most used keys first."""
     with RunReader(run) as archive:
@@ -85,6 +96,8 @@ def result_objects(
                 for result in archive.results(*pair):
                     values = _order_keys(result, archive)
                     yield values | {'requests': _requests_of(result, archive)} if prompts else values
+        if archive.damage and on_damage is not None:
+            on_damage(str(archive.damage))
 
 
 def _requests_of(result: Result, archive: RunReader) -> list[Any]:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.cli.options import add_pattern_options, declare_command, fail
+from rolecall.cli.options import add_pattern_options, declare_command, fail, print_note
 
 __all__ = ['add_results']
 
@@ -48,6 +48,7 @@ def _results(arguments: argparse.Namespace) -> int:
         dataset=arguments.dataset,
         model=arguments.model,
         prompts=arguments.prompts,
+        on_damage=print_note,
     )
     return 0
 
@@ -59,6 +60,9 @@ def _write_records(arguments: argparse.Namespace) -> int:
         return fail('--format every-eval-ever writes a folder: name it with -o.')
     if arguments.dataset or arguments.model:
         return fail('--format every-eval-ever writes the whole run; --dataset and --model do not apply.')
-    for path in export_every_eval_ever(arguments.directory, arguments.output, prompts=arguments.prompts):
+    written = export_every_eval_ever(
+        arguments.directory, arguments.output, prompts=arguments.prompts, on_damage=print_note
+    )
+    for path in written:
         print(path)
     return 0
