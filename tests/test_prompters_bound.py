@@ -139,7 +139,7 @@ def test_a_chat_template_words_the_conversation() -> None:
     assert text_of(bound, 'q', [['a', 'b']]) == expected
     assert text_of(bound, 'q', [['a', 'b']], label='4') == f'{expected}4<|im_end|>\n'
     assert '### Function-call Tools. ' in text_of(bound, 'q', tools=[TOOL])
-    with pytest.raises(PrompterError, match='cannot take in a prompt'):
+    with pytest.raises(PrompterError, match='history has a tool call, and this model has no form'):
         bound.generate_prompt('q', TALK)
 
 
@@ -326,7 +326,7 @@ def test_an_answer_with_a_tool_call_is_worded_as_the_model_words_calls() -> None
 @pytest.mark.parametrize(
     ('label', 'said'),
     [
-        (ANSWER, 'the answer has a tool call, which this model cannot take'),
+        (ANSWER, 'the answer has a tool call, and this model has no form for one'),
         ({'role': 'user', 'content': 'x'}, "must be an assistant message, got one of role 'user'"),
         ({'role': 'assistant'}, 'answer: a message needs content or tool_calls'),
         ({'role': 'assistant', 'tool_calls': [{'name': 'add'}]}, 'answer: a tool call must name its function'),

@@ -22,7 +22,7 @@ from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.sft.examples import UntrainableError
-from rolecall.sft.training_file import pair_examples
+from rolecall.sft.pair_examples import pair_examples
 from servers import Server, serve
 
 tokenizers = pytest.importorskip('tokenizers')

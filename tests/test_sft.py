@@ -31,7 +31,9 @@ from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview, preview
 from rolecall.render.families import META_TEMPLATES, meta_template
 from rolecall.sft.examples import MessagesExample, TextExample, UntrainableError
-from rolecall.sft.training_file import Form, SftReport, entries, pair_examples
+from rolecall.sft.forms import Form
+from rolecall.sft.pair_examples import pair_examples
+from rolecall.sft.training_file import SftReport, entries
 from rolecall.sft.training_programs import Aim, TrainingProgram
 
 ROWS = [
@@ -304,7 +306,7 @@ def test_answers_in_raw_messages_are_trained_on_if_asked_for() -> None:
 def test_messages_that_are_not_trained_on_have_no_weight() -> None:
     prompt = template(dict(begin=['</E>'], round=[human('{question}'), bot('{answer}')]), ice_token='</E>')
     written = config([{'question': 'Q', 'answer': 'A'}], prompt, template(ASKED), SHOTS[:1], api=True)
-    [entry] = entries(pair_examples(pair_of(written), form='messages'), SftReport())
+    [entry] = entries(pair_examples(pair_of(written), form='messages'), SftReport(), form='messages')
     assert entry == {
         'messages': [
             {'role': 'user', 'content': 'Q: 0+1=?'},
@@ -313,7 +315,9 @@ def test_messages_that_are_not_trained_on_have_no_weight() -> None:
             {'role': 'assistant', 'content': 'A'},
         ]
     }
-    [entry] = entries(pair_examples(pair_of(written), form='messages', aim=Aim(all_answers=True)), SftReport())
+    [entry] = entries(
+        pair_examples(pair_of(written), form='messages', aim=Aim(all_answers=True)), SftReport(), form='messages'
+    )
     assert not any('weight' in message for message in entry['messages'])
 
 
@@ -410,7 +414,7 @@ def test_thoughts_can_be_trained_on_where_the_chat_template_keeps_them() -> None
 def test_words_that_a_chat_template_puts_before_the_answer_are_reported() -> None:
     report = SftReport()
     written = config(ROWS[:1], template(ASKED), model=chat_model(DROPS_THOUGHTS))
-    [entry] = entries(pair_examples(pair_of(written), form='text'), report)
+    [entry] = entries(pair_examples(pair_of(written), form='text'), report, form='text')
     assert entry['text'].endswith('[assistant]<think></think>2\n')
     assert "1 row: the model side puts '<think></think>' between request and answer" in next(report.remarks())
 
@@ -472,9 +476,9 @@ def test_rows_that_give_no_example_are_an_error_or_counted() -> None:
     rows = [{'question': 'q', 'answer': answer} for answer in ('a', '', 'b', None)]
     pair = pair_of(config(rows, template(ASKED), meta=LM))
     with pytest.raises(RenderError, match=r"demo, row 1: the answer is missing: column 'answer' is empty\."):
-        list(entries(pair_examples(pair, form='text'), SftReport()))
+        list(entries(pair_examples(pair, form='text'), SftReport(), form='text'))
     report = SftReport()
-    assert len(list(entries(pair_examples(pair, form='text'), report, skip=True))) == report.examples == 2
+    assert len(list(entries(pair_examples(pair, form='text'), report, form='text', skip=True))) == report.examples == 2
     assert list(report.remarks()) == [
         "2 rows left out: the answer is missing. The first: demo, row 1: the answer is missing: column 'answer' is empty."
     ]

@@ -113,7 +113,8 @@ def test_rows_and_a_prompter_give_messages_or_texts(run: Run, rows: Path, app: s
     assert 'no end marker' in said
     lines, said = run(*given, '--form', 'text', '--limit', 1, '--end', r'</s>\n')
     assert lines[0]['text'].endswith('3</s>\n')
-    assert said == '1 example\n'
+    assert said.endswith('\n1 example\n')
+    assert 'the default markers are used: name one with --model' in said
 
 
 def test_a_file_of_rows_and_a_template_need_no_config(run: Run, rows: Path) -> None:

@@ -16,7 +16,9 @@ from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.families import META_TEMPLATES, meta_template
 from rolecall.sft.examples import TextExample, UntrainableError
-from rolecall.sft.training_file import Columns, Form, SftReport, entries, prompter_examples
+from rolecall.sft.forms import Form
+from rolecall.sft.prompter_examples import Columns, prompter_examples
+from rolecall.sft.training_file import SftReport, entries
 from rolecall.sft.training_programs import Aim
 
 
@@ -117,7 +119,9 @@ def test_the_messages_before_the_answer_are_the_request(name: str) -> None:
     sent = prompter.generate_prompt(asked(name), return_dict=True)
     assert list(example.messages) == [*sent['messages'], {'role': 'assistant', 'content': ROW['label']}]
     assert list(example.tools) == list(sent.get('tools', []))
-    [entry] = entries(prompter_examples(prompter, [ROW], Columns('label'), form='messages'), SftReport())
+    [entry] = entries(
+        prompter_examples(prompter, [ROW], Columns('label'), form='messages'), SftReport(), form='messages'
+    )
     assert entry.get('tools') == sent.get('tools')
 
 
@@ -149,7 +153,7 @@ def test_the_history_in_messages_has_weight_only_if_asked_for() -> None:
     prompter = ChatPrompter('Add.')
     for all_answers, weights in ((False, [0, None]), (True, [None, None])):
         given_rows = prompter_examples(prompter, [row], columns, form='messages', aim=Aim(all_answers=all_answers))
-        [entry] = entries(given_rows, SftReport())
+        [entry] = entries(given_rows, SftReport(), form='messages')
         assert [one.get('weight') for one in entry['messages'] if one['role'] == 'assistant'] == weights
         assert entry['tools'] == [TOOL]
 

@@ -16,15 +16,9 @@ from rolecall import ChatPrompter
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, preview
-from rolecall.sft.training_file import (
-    Columns,
-    SftReport,
-    entries,
-    entry_encoder,
-    pair_examples,
-    prompter_encoder,
-    prompter_examples,
-)
+from rolecall.sft.pair_examples import entry_encoder, pair_examples
+from rolecall.sft.prompter_examples import Columns, PrompterSide, prompter_examples
+from rolecall.sft.training_file import SftReport, entries
 from rolecall.sft.training_programs import Aim
 
 tokenizers = pytest.importorskip('tokenizers')
@@ -60,7 +54,9 @@ def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple
     pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
     report = SftReport()
     given_rows = pair_examples(pair, form='tokens', aim=Aim(**aim))
-    return list(entries(given_rows, report, encoder=entry_encoder(plan.model_entries[0], tokenizer))), report
+    return list(
+        entries(given_rows, report, form='tokens', encoder=entry_encoder(plan.model_entries[0], tokenizer))
+    ), report
 
 
 def labelled(entry: dict[str, Any], tokenizer: Tokenizer) -> str:
@@ -144,7 +140,7 @@ def test_every_token_of_any_answer_is_labelled_or_counted(tokenizer: Tokenizer, 
 def test_a_prompters_tokens_follow_the_same_rules(tokenizer: Tokenizer) -> None:
     prompter = ChatPrompter('Add.', system='').bind({'soa': '<B>', 'eoa': '</B>'}, system='')
     given_rows = prompter_examples(prompter, [{'input': '1+1', 'sum': 2}], Columns('sum'), form='tokens')
-    [entry] = entries(given_rows, SftReport(), encoder=prompter_encoder(prompter, tokenizer))
+    [entry] = entries(given_rows, SftReport(), form='tokens', encoder=PrompterSide(prompter).encoder(tokenizer))
     sent = prompter.generate_prompt('1+1')
     assert tokenizer.decode(entry['input_ids']) == f'<s>{sent}2</B>'
     assert labelled(entry, tokenizer) == '2</B>'

@@ -119,7 +119,7 @@ class TextAdapter:
         self._bound = lru_cache(maxsize=32)(self._bind)
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
-        bound, given = self._address(prompter, asked, said)
+        bound, given = self.address(prompter, asked, said)
         text: str = bound.generate_prompt(*given)
         tokenizer = self._tokenizer()
         tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
@@ -128,7 +128,7 @@ class TextAdapter:
         if holds((asked.input, asked.history, said), tokens):
             placeholders = Placeholders.for_tokens(tokens, unused_in=text)
             hidden = replace(asked, input=placeholders.insert(asked.input), history=placeholders.insert(asked.history))
-            other, called = self._address(prompter, hidden, placeholders.insert(said))
+            other, called = self.address(prompter, hidden, placeholders.insert(said))
             trace = other.trace(*called)
             signed = str(trace.request)
             if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
@@ -139,7 +139,7 @@ class TextAdapter:
         ids = encode_trace(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
         return AdaptedRequest(list(ids), {}, text)
 
-    def _address(
+    def address(
         self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
     ) -> tuple[Prompter, tuple[Any, Any, Any]]:
         """The prompter bound to this model, and its arguments."""

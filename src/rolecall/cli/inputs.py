@@ -18,12 +18,14 @@ from rolecall.pairs.entries import Entries
 from rolecall.usercode import neighbours_of, printing_to_stderr
 
 if TYPE_CHECKING:
+    from rolecall.pairs.model_entries import ModelEntry
     from rolecall.prompters import Prompter
 
 __all__ = [
     'OpenedConfig',
     'assemble_source',
     'load_prompter',
+    'named_model_entry',
     'read_json_or_text',
     'read_replies',
 ]
@@ -90,6 +92,31 @@ def read_json_or_text(text: str) -> Any:
     except ValueError:
         return text
     return given if isinstance(given, (dict, list)) else text
+
+
+def named_model_entry(name: str) -> ModelEntry:
+    """The entry of a model by name (`smollm2`, a folder, a GGUF file, …), or of a config's model: 'CONFIG.py:ABBR'."""
+    from rolecall.checking import Problems
+    from rolecall.config.files import load_config
+    from rolecall.models.model_names import resolve_model
+    from rolecall.pairs.model_entries import build_model_entry
+    from rolecall.pairs.tasks import collect
+
+    path, _, abbr = name.rpartition(':')
+    problems = Problems()
+    if path.endswith('.py'):
+        found = collect(load_config(path).get('models'), 'models', problems, build_model_entry)
+        problems.raise_all()
+        entry = next((one for one in found if one.abbr == abbr), None)
+        if entry is None:
+            hint = did_you_mean(abbr, [one.abbr for one in found]) if found else ''
+            raise ConfigError(Problem('model', f'{path} has no model {abbr!r}.', hint))
+        return entry
+    entry = build_model_entry(resolve_model(name), 'model', problems)
+    problems.raise_all()
+    if entry is None:
+        raise ConfigError(Problem('model', f'unknown model {name!r}.'))
+    return entry
 
 
 def load_prompter(spec: str) -> Prompter:

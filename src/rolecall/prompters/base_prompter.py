@@ -245,10 +245,15 @@ class Prompter:
         """
         if isinstance(input, str) and input and output.startswith(input):
             output = output[len(input) :]
-        closing = self._renderer.closing if self._renderer else self._tokens.eoa
+        closing = self.closing
         if closing and output.endswith(closing):
             return output.removesuffix(closing)
         return output.removesuffix(closing.strip()) if closing.strip() else output
+
+    @property
+    def closing(self) -> str:
+        """The text that ends an answer."""
+        return self._renderer.closing if self._renderer else self._tokens.eoa
 
     def __reduce__(self) -> Any:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}

@@ -120,7 +120,7 @@ class FrameRenderer:
 
     def _turn(self, message: Message, origin: Origin, what: str = 'history') -> Turn:
         if message.get('tool_calls') and not self._takes_tools:
-            raise PrompterError(f'{what} has a tool call, which this model cannot take in a prompt.')
+            raise PrompterError(f'{what} has a tool call, and this model has no form for one.')
         return read_turn(message, origin)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import (
@@ -22,11 +24,15 @@ if TYPE_CHECKING:
     from rolecall.models.local_engine import PromptEncoder
     from rolecall.pairs.model_entries import ModelEntry
     from rolecall.pairs.tasks import Task
+    from rolecall.sft.forms import Form
     from rolecall.sft.training_file import Given
     from rolecall.sft.training_programs import Aim
     from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['add_sft']
+
+_TEXT_FORMS = ('text', 'tokens', 'alpaca')
+_LLAMA_FACTORY = ('sharegpt', 'alpaca')
 
 
 def add_sft(exports: Any) -> None:
@@ -37,7 +43,7 @@ def add_sft(exports: Any) -> None:
         'write rows as fine-tuning data',
         'Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by '
         'the answer.',
-        '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer -o sft.jsonl\n'
+        '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer --model smollm2\n'
         '  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz\n'
         "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer "
         '--meta-template chatml --form text',
@@ -51,9 +57,9 @@ def add_sft(exports: Any) -> None:
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument(
         '--form',
-        choices=('messages', 'text', 'tokens'),
+        choices=('messages', 'prompt-completion', 'text', 'tokens', 'sharegpt', 'alpaca'),
         default='messages',
-        help='contents of a line (default: messages)',
+        help='contents of a line (default: messages); docs/fine-tuning.md says which trainer reads which',
     )
     parser.add_argument(
         '--train-on',
@@ -87,10 +93,16 @@ def _sft(arguments: argparse.Namespace) -> int:
     if ignored := _find_ignored_option(arguments):
         other = 'a config or --template' if arguments.prompter else '--prompter'
         return fail(f'{ignored} only applies to {other}.')
+    if arguments.prompter and len(arguments.model) > 1:
+        return fail('training data is written for one model: give --model once.')
+    if arguments.form in _LLAMA_FACTORY and arguments.output.endswith('.gz'):
+        return fail(f'LLaMA-Factory reads no .gz files: write --form {arguments.form} to a .jsonl file.')
     given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
     report = SftReport()
-    lines = entries(given, report, encoder=encoder, skip=arguments.skip)
+    lines = entries(given, report, form=arguments.form, encoder=encoder, skip=arguments.skip)
     write_with_progress(lines, arguments.output, 'example')
+    if arguments.form in _LLAMA_FACTORY and arguments.output != '-':
+        _write_dataset_info(Path(arguments.output), arguments.form)
     for remark in report.remarks():
         print_note(remark)
     return 0
@@ -101,7 +113,6 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
     if arguments.prompter:
         given = {
             '--dataset': arguments.dataset,
-            '--model': arguments.model,
             '--data': arguments.data,
             '--split': arguments.split,
             '--template': arguments.template,
@@ -119,31 +130,42 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
 
 
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
-    from rolecall.cli.inputs import load_prompter
+    from rolecall.cli.inputs import load_prompter, named_model_entry
     from rolecall.datasets import open_file
     from rolecall.render.families import meta_template
-    from rolecall.sft.training_file import Columns, prompter_encoder, prompter_examples
+    from rolecall.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 
     prompter = load_prompter(arguments.prompter)
     if arguments.meta_template:
         prompter = prompter.bind(meta_template(arguments.meta_template))
+    entry = named_model_entry(arguments.model[0]) if arguments.model else None
+    side = PrompterSide(prompter) if entry is None else PrompterSide.for_model(prompter, entry)
+    encoder = None
+    if arguments.form == 'tokens':
+        encoder = side.encoder(_tokenizer(arguments, {} if entry is None else entry.entry))
+    elif arguments.form in _TEXT_FORMS and (arguments.tokenizer or entry is not None):
+        found = _find_tokenizer(arguments, {} if entry is None else entry.entry)
+        encoder = None if found is None else side.encoder(found)
+    if side.words_by_default and arguments.form in _TEXT_FORMS:
+        print_note('the prompter is not bound to a model, so the default markers are used: name one with --model.')
     columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
     rows = open_file(arguments.source)
-    given = prompter_examples(prompter, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
-    return given, prompter_encoder(prompter, _tokenizer(arguments, {})) if arguments.form == 'tokens' else None
+    given = prompter_examples(side, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    return given, encoder
 
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
     from rolecall.cli.selection import select
-    from rolecall.sft.training_file import entry_encoder
+    from rolecall.sft.pair_examples import entry_encoder
 
     opened = open_given(arguments, arguments.source)
     selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
     model_entry = _only_model_entry(selection)
     given = _examples(arguments, selection.tasks, model_entry, opened)
-    return given, entry_encoder(
-        model_entry, _tokenizer(arguments, model_entry.entry)
-    ) if arguments.form == 'tokens' else None
+    if arguments.form not in ('tokens', 'alpaca'):
+        return given, None
+    tokenizer = (_tokenizer if arguments.form == 'tokens' else _find_tokenizer)(arguments, model_entry.entry)
+    return given, None if tokenizer is None else entry_encoder(model_entry, tokenizer)
 
 
 def _examples(
@@ -152,7 +174,7 @@ def _examples(
     from dataclasses import replace
 
     from rolecall.pairs.pair import Pair
-    from rolecall.sft.training_file import pair_examples
+    from rolecall.sft.pair_examples import pair_examples
 
     for task in tasks:
         rows = task.open(base=opened.base, data=opened.data)
@@ -180,13 +202,34 @@ def _only_model_entry(selection: Selection) -> ModelEntry:
 
 def _tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Tokenizer:
     from rolecall.errors import ConfigError, Problem
-    from rolecall.tokenizers.tokenizer import find_tokenizer, load_tokenizer
 
-    found = load_tokenizer(arguments.tokenizer) if arguments.tokenizer else find_tokenizer(entry)
+    found = _find_tokenizer(arguments, entry)
     if found is None:
         what = "--form tokens needs the model's tokenizer, which is not on this machine."
         raise ConfigError(Problem('tokenizer', what, 'Name one: --tokenizer FOLDER, FILE.gguf or tiktoken:NAME'))
     return found
+
+
+def _find_tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Tokenizer | None:
+    """The tokenizer that is named, or the model entry's own if it is on this machine."""
+    from rolecall.tokenizers.tokenizer import find_tokenizer, load_tokenizer
+
+    return load_tokenizer(arguments.tokenizer) if arguments.tokenizer else find_tokenizer(entry)
+
+
+def _write_dataset_info(output: Path, form: Form) -> None:
+    """Add the file to the dataset_info.json beside it, which LLaMA-Factory reads."""
+    from rolecall.errors import RolecallError
+    from rolecall.sft.forms import dataset_info
+
+    place = output.with_name('dataset_info.json')
+    try:
+        known = json.loads(place.read_text(encoding='utf-8')) if place.exists() else {}
+        name = output.name.partition('.')[0]
+        place.write_text(json.dumps({**known, name: dataset_info(form, output.name)}, indent=2), encoding='utf-8')
+    except (OSError, ValueError, TypeError) as error:
+        raise RolecallError(f'{place}: cannot be updated: {error}.') from error
+    print_note(f'{place}: dataset {name} for LLaMA-Factory.')
 
 
 def _aim(arguments: argparse.Namespace) -> Aim:
