@@ -13,13 +13,16 @@ from rolecall.errors import import_extra
 from rolecall.prompts.values import text_of
 
 __all__ = [
+    'after_reasoning',
     'alternatives',
     'bare_words',
     'chinese_words',
     'cut_next_problem',
     'f1_of_words',
+    'last_boxed',
     'longest_common',
     'names_whole',
+    'narrow_digits',
     'plain_words',
     'strip_text',
 ]
@@ -28,6 +31,8 @@ _NEXT_PROBLEM = re.compile(
     r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'
     r'[*\s]{0,6}[:：]'
 )
+_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed\s+(?P<bare>[^\s${}]+)')
+_FULLWIDTH = {0xFF10 + digit: str(digit) for digit in range(10)} | str.maketrans('．－', '.-')
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
 
@@ -45,6 +50,16 @@ def alternatives(gold: Any) -> list[Any]:
     return list(gold) if isinstance(gold, (list, tuple)) else [gold]
 
 
+def after_reasoning(text: str) -> str:
+    """The reply after its reasoning; all of it where the reasoning has no end, or nothing follows it.
+
+    >>> after_reasoning('<think>A? No.</think>B'), after_reasoning('<think>A?'), after_reasoning('A</think>')
+    ('B', '<think>A?', 'A</think>')
+    """
+    said = text.rpartition('</think>')[2]
+    return said if said.strip() else text
+
+
 def cut_next_problem(text: str) -> str:
     """The reply up to the point where it runs on to a next problem of its own.
 
@@ -53,6 +68,42 @@ def cut_next_problem(text: str) -> str:
     """
     found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip()))
     return text[: found.start()].rstrip() if found else text
+
+
+def last_boxed(text: str) -> str:
+    r"""The content of the last complete box, the innermost one if boxes are nested.
+
+    >>> last_boxed(r'\boxed{1} or \boxed{\boxed{x^{2}}}, \boxed{cut')
+    'x^{2}'
+    """
+    closings = _closings(text)
+    for box in reversed(list(_BOX.finditer(text))):
+        if box['bare']:
+            return box['bare']
+        if box.end() in closings:
+            return text[box.end() + 1 : closings[box.end()]].strip()
+    return ''
+
+
+def _closings(text: str) -> dict[int, int]:
+    """The position of the closing brace of each opening one."""
+    opened: list[int] = []
+    closed = {}
+    for brace in re.finditer(r'(?<!\\)[{}]', text):
+        if brace[0] == '{':
+            opened.append(brace.start())
+        elif opened:
+            closed[opened.pop()] = brace.start()
+    return closed
+
+
+def narrow_digits(text: str) -> str:
+    """The text with fullwidth digits as ASCII ones.
+
+    >>> narrow_digits('１，２００．５，共３')
+    '1,200.5，共3'
+    """
+    return re.sub('(?<=[０-９])，(?=[０-９]{3})', ',', text).translate(_FULLWIDTH)
 
 
 def names_whole(text: str, wanted: str) -> bool:

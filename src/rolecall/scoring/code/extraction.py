@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from textwrap import dedent
+
+from rolecall.scoring.texts import after_reasoning
 
 __all__ = [
     'body_of_function',
@@ -68,10 +71,13 @@ def mbpp_program(text: str) -> str:
     >>> mbpp_program("[BEGIN]\\n 'def f():\\n    return 1'\\n[DONE]\\nMore"), mbpp_program('```python\\nx\\n```')
     ('def f():\\n    return 1', 'x')
     """
+    text = after_reasoning(text)
     begun = _BEGUN.search(text)
     code = begun[1] if begun else text
     code = fenced_block(code) if '```' in code else code
-    return _DONE.split(code)[0].replace('\\_', '_').strip('\n').rstrip()
+    code = _DONE.split(code)[0].replace('\\_', '_').strip('\n').rstrip()
+    program = code if _compiles(code) else longest_program(code)
+    return program if 'def ' in program else code
 
 
 def humaneval_postprocess(text: str) -> str:
@@ -115,11 +121,14 @@ def fit_completion(prompt: str, reply: str) -> str:
     >>> fit_completion('def f(x):\\n', 'return x'), fit_completion('def f(x):\\n', '    return x\\nThis is it.')
     ('    return x', '    return x')
     """
-    indented = '\n'.join(f'    {line}' for line in reply.split('\n'))
-    for candidate in (reply, indented, f'    {reply}', '\n'.join(_until_dedent(reply.split('\n')))):
+    plain = reply.partition('\n```')[0].expandtabs(4)
+    indented = '\n'.join(f'    {line}' for line in plain.split('\n'))
+    body = '\n'.join(_until_dedent(plain.split('\n')))
+    for candidate in (reply, plain, indented, f'    {plain}', body, dedent(plain)):
         if candidate.strip() and _compiles(f'{prompt}{candidate}'):
             return candidate
-    return reply
+    program = longest_program(plain)
+    return program if 'def ' in program and _compiles(f'{prompt}{program}') else reply
 
 
 def body_of_function(text: str, prompt: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mark, row_comparison
 from rolecall.scoring.metrics.symbolic import equal_expressions, value_of
-from rolecall.scoring.postprocess.expressions import last_boxed, math_postprocess, math_postprocess_v2
+from rolecall.scoring.postprocess.expressions import math_postprocess, math_postprocess_v2
 from rolecall.scoring.postprocess.numbers import last_number, number_of
-from rolecall.scoring.texts import alternatives, strip_text
+from rolecall.scoring.texts import alternatives, last_boxed, strip_text
 
 __all__ = [
     'final_answer',

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from rolecall.scoring.metrics.metric import Mark, comparison
-from rolecall.scoring.postprocess.expressions import last_boxed
-from rolecall.scoring.texts import strip_text
+from rolecall.scoring.texts import last_boxed, strip_text
 
 __all__ = ['ancestor', 'find_needle', 'find_needle_words', 'find_needles', 'keep_reply', 'read_ancestor']
 

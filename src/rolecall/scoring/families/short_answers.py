@@ -11,7 +11,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
 from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
-from rolecall.scoring.texts import alternatives, bare_words, cut_next_problem, names_whole, strip_text
+from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, cut_next_problem, names_whole, strip_text
 
 __all__ = [
     'accuracy_by_contamination',
@@ -188,13 +188,16 @@ def read_span(text: str) -> str:
 
 
 def read_yes_or_no(text: str) -> str:
-    """`yes` or `no` after the last `answer is` of the first paragraph; nothing if it says neither.
+    """`yes` or `no` after the last `answer is` of the first paragraph, or else of the whole reply.
 
-    >>> read_yes_or_no('So the answer is Yes.\\n\\nNo.'), read_yes_or_no('Maybe')
-    ('yes', '')
+    >>> read_yes_or_no('So the answer is Yes.\\n\\nNo.'), read_yes_or_no('Hm.\\n\\nNo.'), read_yes_or_no('Maybe')
+    ('yes', 'no', '')
     """
-    found = re.search(r'\b(yes|no)\b', text.partition('\n\n')[0].rpartition('answer is ')[2].lower())
-    return found[1] if found else ''
+    own = after_reasoning(text).strip().lower()
+    for part in (own.partition('\n\n')[0], own):
+        if found := re.search(r'\b(yes|no)\b', part.rpartition('answer is ')[2]):
+            return found[1]
+    return ''
 
 
 def read_truth(text: str) -> str:

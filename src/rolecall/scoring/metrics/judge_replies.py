@@ -18,16 +18,24 @@ from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.naming import find_entry, option_problems
+from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.postprocess.numbers import first_number_postprocess, number_of
 
 __all__ = ['READINGS', 'Reading', 'read_dict_postprocessor']
 
 Reads = Callable[[str, Answer], Mark]
 
-_RATING = re.compile(
-    r'\[\[\s*(-?\d+(?:\.\d+)?)\s*\]\]|\b(?:rating|score|评分|得分)[^\w.-]{0,8}(-?(?:\d+(?:\.\d+)?|\.\d+))',
-    re.IGNORECASE,
+_POINTS = r'(-?(?:\d+(?:\.\d+)?|\.\d+))'
+_RATINGS = (
+    re.compile(rf'\[\[\s*{_POINTS}\s*\]\]'),
+    re.compile(
+        rf'(?:\b(?:rating|score)|评分|得分)(?:\s+(?:is|of|as|would\s+be)\b|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d-])'
+        rf'|\b(?:rate|give|score)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])',
+        re.IGNORECASE,
+    ),
+    re.compile(rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}\s*(?:分|points?)?[\W_]*\Z'),
 )
+"""Ways to state a rating, the clearest first."""
 _TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+)\s*(?:</NUMBER>|\})')
 _DIMENSION = re.compile(r'[\'"](?P<name>[^\'"\n]{1,20})[\'"]\s*[:：]\s*(?P<score>\d+(?:\.\d+)?)')
 _OVERALL = ('综合得分', 'Overall Score')
@@ -64,13 +72,15 @@ def read_named_verdict(reply: str, answer: Answer, metric_name: str = 'accuracy'
 
 
 def read_rating(reply: str, answer: Answer) -> float | None:
-    """The last rating in a judge's reply.
+    """The last of the most clearly stated ratings in a judge's reply.
 
-    >>> [read_rating(reply, Answer('')) for reply in ('Fair. Rating: [[7.5]]', 'Score: 3', 'good')]
-    [7.5, 3.0, None]
+    >>> [read_rating(reply, Answer('')) for reply in ('Fair, 8/10. Rating: [[7.5]]', 'Score: 3', '8/10', 'good')]
+    [7.5, 3.0, 8.0, None]
     """
-    found = _RATING.findall(reply)
-    return float(''.join(found[-1])) if found else None
+    for pattern in _RATINGS:
+        if found := list(pattern.finditer(extract_non_reasoning_content(reply))):
+            return float(next(filter(None, found[-1].groups())))
+    return None
 
 
 def read_attempt(reply: str, answer: Answer) -> Mark | None:
@@ -80,7 +90,7 @@ def read_attempt(reply: str, answer: Answer) -> Mark | None:
     {'correct': 0.0, 'attempted': 0.0}
     """
     declined = re.match(r'\W*C\b(?!\s+[a-z])', reply) or (
-        re.search(r'\bC\b|NOT[ _]ATTEMPTED', reply) and not re.search(r'\b[AB]\b', reply)
+        re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)', reply) and not re.search(r'\b[AB]\b', reply)
     )
     attempted = not declined
     right = verdict_in(reply, 'A', 'B') if attempted else False

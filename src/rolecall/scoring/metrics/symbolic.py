@@ -10,6 +10,7 @@ from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Metric, mark_by
+from rolecall.scoring.postprocess.expressions import final_expression
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
@@ -17,9 +18,19 @@ __all__ = ['equal_expressions', 'same_expression', 'value_of']
 
 _SECONDS = 3
 _LONGEST = 2000
-_EXPLOSIVE = re.compile(r'\^\s*\{?[^{}^]*\^|\*\*[^*]*\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d\s*!|\d{300,}')
+_EXPLOSIVE = re.compile(
+    r'\^\s*\{?[^{}^]*\^|(?<=[\w)}])\*\*[^*]*(?<=[\w)}])\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d\s*!|\d{300,}'
+)
 """Towers of powers, huge exponents, factorials: too expensive to evaluate, so they are compared as text."""
-_MIXED = re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])')
+_TYPED = (
+    (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
+    (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
+    (re.compile(r'(?<![a-zA-Z\\])pi(?![a-zA-Z])'), r'\\pi'),
+    (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
+)
+"""What people type, and how TeX writes it."""
+_REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
+_COMMA = re.compile(r'-?\d+,\d{1,2}')
 _UNIT = re.compile(
     r'(?P<number>-?[\d.,/]*\d)\s+'
     r'(?!(?:hundred|thousand|[mb]illion|trillion|dozen|percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta'
@@ -45,9 +56,10 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     >>> equal_expressions('0.5', r'\frac{1}{2}')
     True
     """
-    ours, right = _plain(prediction), _plain(gold)
+    ours, right = _plain(final_expression(strip_text(prediction))), _plain(gold)
     if number_of(right) is not None:
         ours = _drop_unit(ours)
+        ours = ours.replace(',', '.') if _COMMA.fullmatch(ours) else ours
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
@@ -75,8 +87,17 @@ def value_of(text: str) -> float | None:
 
 
 def _plain(value: Any) -> str:
-    """Without signs of currency, and with mixed numbers (`3 1/2`) as TeX writes them."""
-    return _MIXED.sub(r'\1\\frac{\2}{\3}', strip_text(value).replace(r'\$', ''))
+    """Without signs of currency; mixed numbers (`3 1/2`), roots and repeating decimals as TeX writes them."""
+    text = strip_text(value).replace(r'\$', '').replace('−', '-')
+    for pattern, tex in _TYPED:
+        text = pattern.sub(tex, text)
+    return _REPEATING.sub(_write_fraction, text)
+
+
+def _write_fraction(decimal: re.Match[str]) -> str:
+    whole, fixed, repeated = decimal.groups()
+    below = (10 ** len(repeated) - 1) * 10 ** len(fixed)
+    return rf'\frac{{{int(whole + fixed + repeated) - int(whole + fixed)}}}{{{below}}}'
 
 
 def _drop_unit(text: str) -> str:

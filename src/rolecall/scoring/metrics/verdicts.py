@@ -47,6 +47,11 @@ _PARTLY = re.compile(
 )
 _OR = re.compile(r'\s+or\s+(?:not\b|incorrect\b|correct\b|wrong\b|right\b)', re.IGNORECASE)
 """Phrases that leave the verdict open."""
+_ASSIGNS = '(?:评为|判为|判定为|判断为|评级为?|等级为?|结论[是为]?|判断(?:结果)?[是为]?|评判结果[是为]?)'
+_CHINESE = re.compile(
+    '(?P<wrong>(?:不|并不|未能?|没有?)(?:完全)?(?:正确|对|一致|符合|相符|等价)|错误|错了|有误|答错)'
+    '|(?:正确|一致|相符|等价|答对|对的)(?!的?(?:答案|选项|结果|值|做法))'
+)
 _CONCLUDING = re.compile(
     r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short)\b', re.IGNORECASE
 )
@@ -62,9 +67,11 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     [False, False, None]
     """
     plainly = normalize('NFKC', extract_non_reasoning_content(text))
+    plainly = re.sub(r'</?[a-z_]{1,20}>', ' ', plainly)
     for found in (
         _find_standalone(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _CAPITALS)),
+        _find_chinese(plainly, true_tag, false_tag),
         _find_last_tag(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _WORD)),
     ):
@@ -100,6 +107,17 @@ def _trim_to_word(text: str) -> str:
 def _capitalise_lone_tag(text: str) -> str:
     """A reply that is nothing but a letter or a word, in capitals."""
     return text.upper() if re.fullmatch(r'[\W_]*(?:[a-z]|(?:in)?correct)[\W_]*', text, re.IGNORECASE) else text
+
+
+def _find_chinese(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The tag that a Chinese reply assigns, or else what it calls the answer; None if it says both."""
+    assigned = re.findall(
+        rf'{_ASSIGNS}[^\w\n]{{0,4}}({re.escape(true_tag)}|{re.escape(false_tag)}|C)(?![A-Za-z])', text
+    )
+    if assigned:
+        return bool(assigned[-1] == true_tag)
+    said = {found['wrong'] is None for found in _CHINESE.finditer(text)}
+    return said.pop() if len(said) == 1 else None
 
 
 def _find_last_tag(text: str, true_tag: str, false_tag: str) -> bool | None:

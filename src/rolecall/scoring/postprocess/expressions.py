@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from rolecall.scoring.postprocess.numbers import last_number
-from rolecall.scoring.texts import cut_next_problem
+from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
-__all__ = ['last_boxed', 'math_postprocess', 'math_postprocess_v2']
+__all__ = ['final_expression', 'math_postprocess', 'math_postprocess_v2']
 
-_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed\s+(?P<bare>[^\s${}]+)')
 _STATED = re.compile(
     r'(?:\banswer\s*(?:is|was|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:\s*]*'
     r'(?:not\b[^.\n]{1,40}?\bbut\s+(?:rather\s+)?|(?:approximately|about|around|roughly|exactly|simply|therefore)\s+|大?约为?)?',
@@ -24,7 +23,8 @@ _LONGEST_LINE = 200
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _NAME = r'\\[a-zA-Z]+'
 _ATOM = rf'(?:\d|{_NAME}|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
-_BARE = re.compile(rf'(?:{_ATOM}|\s)+')
+_BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
+_WORD = re.compile(r'[*_\s]{0,8}([A-Za-z]{2,30})[*_\s.]{0,8}')
 _TEXT = re.compile(r'\\text\{[^{}]*\}')
 _TOKEN = re.compile(
     rf'(?<![\w\\])(?:[(\[{{](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]}}]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})'
@@ -39,7 +39,7 @@ def math_postprocess(text: str) -> str:
     >>> math_postprocess('Final Answer: The final answer is $x+1$. I hope it is correct.')
     'x+1'
     """
-    own = _cut_own(text)
+    own = _cut_own(narrow_digits(after_reasoning(text)))
     return _find_stated(own) or last_boxed(own) or _find_last(own)
 
 
@@ -49,35 +49,18 @@ def math_postprocess_v2(text: str) -> str:
     >>> math_postprocess_v2(r'The answer is 3, that is, \boxed{\frac{6}{2}}.')
     '\\frac{6}{2}'
     """
-    own = _cut_own(text)
+    own = _cut_own(narrow_digits(after_reasoning(text)))
     return last_boxed(own) or _find_stated(own) or _find_last(own)
 
 
-def last_boxed(text: str) -> str:
-    r"""The content of the last complete box, the innermost one if boxes are nested.
+def final_expression(text: str) -> str:
+    r"""The answer of a worked solution, as `math_postprocess_v2` finds it; an expression alone is itself.
 
-    >>> last_boxed(r'\boxed{1} or \boxed{\boxed{x^{2}}}, \boxed{cut')
-    'x^{2}'
+    >>> final_expression(r'First \boxed{3}, no: **\boxed{4}**'), final_expression('2 million')
+    ('4', '2 million')
     """
-    closings = _closings(text)
-    for box in reversed(list(_BOX.finditer(text))):
-        if box['bare']:
-            return box['bare']
-        if box.end() in closings:
-            return text[box.end() + 1 : closings[box.end()]].strip()
-    return ''
-
-
-def _closings(text: str) -> dict[int, int]:
-    """The position of the closing brace of each opening one."""
-    opened: list[int] = []
-    closed = {}
-    for brace in re.finditer(r'(?<!\\)[{}]', text):
-        if brace[0] == '{':
-            opened.append(brace.start())
-        elif opened:
-            closed[opened.pop()] = brace.start()
-    return closed
+    worked = '\n' in text or '**' in text or _STATED.search(text) or last_boxed(text) not in ('', text)
+    return math_postprocess_v2(text) or text if worked else text
 
 
 def _find_stated(text: str) -> str:
@@ -104,13 +87,15 @@ def _find_last(text: str) -> str:
     line = text.strip().rpartition('\n')[2].strip()
     if len(line) <= _LONGEST_LINE and re.search(r'\w', line) and _BARE.fullmatch(_TEXT.sub('', line)):
         return _right_side(_tidy(line))
+    if word := _WORD.fullmatch(text):
+        return word[1]
     tokens = [_tidy(token).rstrip('!') for token in _TOKEN.findall(_UNIT.sub('', text[-_TAIL:]))]
     return _right_side(tokens[-1]) if tokens and not _is_number(tokens[-1]) else last_number(_UNIT.sub('', text))
 
 
 def _right_side(expression: str) -> str:
-    """`x = 5` is the number 5; any other expression is itself."""
-    assigned = _ASSIGNED.fullmatch(expression)
+    """`x = 5` is the number 5; any other expression (`x = 5 or x = -5`) is itself."""
+    assigned = None if re.search(r'\s(?:or|and)\s', expression) else _ASSIGNED.fullmatch(expression)
     return last_number(assigned['value']) if assigned else expression
 
 

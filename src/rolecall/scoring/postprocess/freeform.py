@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rolecall.scoring.texts import chinese_words
+from rolecall.scoring.texts import after_reasoning, chinese_words, last_boxed
 
 __all__ = [
     'bbh_freeform_postprocess',
@@ -19,17 +19,24 @@ __all__ = [
     'xml_tag_postprocessor',
 ]
 
-_FENCE = re.compile(r'^[ \t]*```[^\n`]*\n(?P<code>.*?)(?:^[ \t]*```|\Z)', re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r'^[ \t]*(?P<fence>```|~~~)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P<end>(?P=fence))|\Z)', re.DOTALL | re.MULTILINE
+)
+_TITLE = re.compile(
+    r'(\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev)|(?<=[a-z]\s)[A-Z])\.(?=\s[A-Z])'  # also `John F. Kennedy`
+)
+_INITIALS = re.compile(r'(?:\b[A-Z]\.\s?){2,9}(?=[A-Z][a-z])')
 _STATED = re.compile(r'\banswer[\s*]*(?:is|:)[\s*:]*', re.IGNORECASE)
 
 
 def general_postprocess(text: str) -> str:
     """The first phrase of the reply, without articles and punctuation; what stands in numbers stays.
 
-    >>> [general_postprocess(text) for text in ('The Eiffel Tower, in Paris.', 'U.S.A.', '-3.14')]
-    ['Eiffel Tower', 'USA', '-3.14']
+    >>> [general_postprocess(text) for text in ('The Eiffel Tower, in Paris.', 'U.S.A.', '-3.14', 'Dr. J. K. Who.')]
+    ['Eiffel Tower', 'USA', '-3.14', 'Dr JK Who']
     """
-    phrase = re.split(r'[\n。！？，]|[.,!?](?=\s|$)', text.strip(), maxsplit=1)[0]
+    named = _INITIALS.sub(lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', _TITLE.sub(r'\1', text.strip()))
+    phrase = re.split(r'[\n。！？，]|[.,!?](?=\s|$)', named, maxsplit=1)[0]
     bare = re.sub(r'(?<=\d),(?=\d)|(?<!\d)\.|\.(?!\d)|(?!(?<!\w)-\d|(?<=\d)[-/:]\d)[^\w\s.]', '', phrase)
     return ' '.join(re.sub(r'\b(?:a|an|the)\b(?=\s+\w)', ' ', bare, flags=re.IGNORECASE).split())
 
@@ -49,11 +56,15 @@ def bbh_freeform_postprocess(text: str) -> str:
     >>> bbh_freeform_postprocess("Let's see. So the answer is **valid**. Because …"), bbh_freeform_postprocess('no')
     ('valid', 'No')
     """
+    text = after_reasoning(text)
     said = list(_STATED.finditer(text))
     rest = text[said[-1].end() :] if said else text.strip()
+    if boxed := last_boxed(rest):
+        return boxed
     phrase = re.split(r'\n|(?<!\b[A-Z])\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip()
-    phrase = phrase.strip('"“”').strip().removesuffix('.')
-    lead = re.match(r'(yes|no)(?=$|\s*[,;:–—-])', phrase, re.IGNORECASE)
+    phrase = phrase.strip('"“”$').strip().removesuffix('.')
+    phrase = phrase[1:-1] if re.fullmatch(r"'[^']*'|‘[^’]*’|`[^`]*`", phrase) else phrase
+    lead = re.match(r'(yes|no)(?=$|\s*[,;:!–—-]|\s+(?:because|since|as)\b)', phrase, re.IGNORECASE)
     return lead[0].capitalize() if lead else phrase
 
 
@@ -126,8 +137,11 @@ def humaneval_postprocess_v2(text: str) -> str:
     >>> humaneval_postprocess_v2('Here:\\n```python\\nreturn 1\\n```\\nDone.')
     'return 1\\n'
     """
-    found = _FENCE.search(text)
-    return found['code'] if found else text.strip('\n')
+    own = after_reasoning(text)
+    found = _FENCE.search(own)
+    if found and not found['end'] and own[: found.start()].strip() and own.startswith((' ', '\t')):
+        return own[: found.start()]  # the fence closes a block that the prompt opened
+    return found['code'] if found else own.strip('\n')
 
 
 def humaneval_postprocess_v3(text: str) -> str:
@@ -136,8 +150,9 @@ def humaneval_postprocess_v3(text: str) -> str:
     >>> humaneval_postprocess_v3('```\\nx\\n```\\nor\\n```\\ny\\n```')
     'y\\n'
     """
-    found = [match['code'] for match in _FENCE.finditer(text)]
-    return found[-1] if found else text.strip('\n')
+    own = after_reasoning(text)
+    found = [match['code'] for match in _FENCE.finditer(own)]
+    return found[-1] if found else own.strip('\n')
 
 
 def _after_stripped(text: str, begin: str) -> str:

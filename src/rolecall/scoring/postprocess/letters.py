@@ -3,7 +3,7 @@
 Letters are ranked by how clearly they are chosen, not by position: stated (`the answer is C`, `选C`, `\\boxed{C}`),
 a conclusion (`so C`), a leading letter, a letter on its own line, a marked letter (`(C)`, `**C**`), any other single
 letter. Letters inside words, the article in `A dog`, the pronoun in `I think` and options that the reply rules out
-(`not A`, `B is wrong`) do not count.
+(`not A`, `B is wrong`) do not count. Options that a reply leaves open (`A or B?`) count only if it names no other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import normalize
 
-from rolecall.scoring.texts import cut_next_problem
+from rolecall.scoring.texts import after_reasoning, cut_next_problem
 
 __all__ = [
     'bbh_mcq_postprocess',
@@ -138,6 +138,10 @@ class _Ways:
     plain: tuple[re.Pattern[str], ...]
     ruled_out: tuple[re.Pattern[str], ...]
     """Here `x` may capture a list of letters."""
+    left_open: tuple[re.Pattern[str], ...]
+    """As `ruled_out`: alternatives between which the reply has not decided yet."""
+    checked: tuple[re.Pattern[str], ...]
+    """An option with a verdict of its own, `good` or not, in a list of all options."""
 
 
 _SAID_OF_A_LETTER = 'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to'
@@ -153,14 +157,17 @@ def _ways(options: str) -> _Ways:
     word_like = rf"[A-Za-z0-9_]|['’][A-Za-z]|-[A-Za-z0-9]|(?<=[AI])[ \t]+(?!(?:{_SAID_OF_A_LETTER})\b)[a-z]"
     bare = rf'(?-i:(?<![A-Za-z0-9_]){one}(?!{word_like}))'
     x = f'(?P<x>{bare})'
-    several = rf'(?P<x>{bare}(?:{_CLOSE}(?:,|/|、|和|或|\band\b|\bor\b){_OPEN}{bare}){{0,9}})'
+    several = rf'(?P<x>{bare}(?:{_CLOSE}(?:,\s*and\b|,\s*or\b|,|/|、|和|或|\band\b|\bor\b){_OPEN}{bare}){{0,9}})'
+    comma = rf'{_CLOSE},{_OPEN}{bare}'
+    either = rf'(?P<x>{bare}(?:{comma}){{0,8}}{_CLOSE},?\s*(?:\bor\b|还是|或者?)\s*(?:option\s+)?{_OPEN}{bare})'
     return _Ways(
         stated=_patterns(
             rf'\\boxed\s*\{{(?:\\\w+\{{|[^{{}}]){{0,40}}?{x}',
             rf'\banswer(?:\s+(?:to|for)\b[^.\n]{{0,60}}?)?{_BE}{_GAP}{x}',
             rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
             rf'\bbest{_BE}{_GAP}{x}',
-            rf'\b(?:i\s+(?:would\s+|will\s+)?)(?:choose|chose|pick|select|go\s+with|opt\s+for)\b{_GAP}{x}',
+            rf'\bi(?:\s+(?:would|will|am|have\s+to)|[\'’](?:d|ll|m))?\s+(?:choose|chose|pick|select|go(?:ing)?\s+with|opt\s+for|say'
+            rf'|lean(?:ing)?\s+towards?)\b{_GAP}{x}',
             rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
             r'(?:correct|right|best|answer)\b)',
             rf'(?:答案|正确选项|正确的选项|正确的是|最佳选项|选(?!项))[^A-Za-z。\n]{{0,12}}?{x}',
@@ -182,8 +189,18 @@ def _ways(options: str) -> _Ways:
         ruled_out=_patterns(
             r'(?:\bnot|n[\'’]t|\bneither|\bnor|\bexcept|\bunlike|\brul(?:e|es|ed|ing)\s+out|\beliminat\w+|\brather\s+than'
             rf'|\binstead\s+of|不是|不选|并非|排除|而非)\s*(?:be\s+)?(?:options?|choices?|选项)?{_OPEN}{several}',
-            rf'{several}{_CLOSE}(?:is|are|was|were|does|do|can|could|must)?\s*(?:all\s+|both\s+|clearly\s+|also\s+)?'
+            rf'{several}{_CLOSE}(?:选?项|均|都|is|are|was|were|does|do|can|could|must)?\s*(?:all\s+|both\s+|clearly\s+|also\s+)?'
             r'(?:not\b|n[\'’]t\b|wrong\b|incorrect\b|false\b|不对|不正确|错|不符合|不是)',
+            r'\b(?:(?:first|initially|originally)\b[^.;\n]{0,20}\b(?:thought|chose|picked|guessed|assumed|said)'
+            rf'|(?:might|may|could)\s+(?:be\s+tempted\s+to\s+)?(?:think|choose|assume|pick|guess))\b{_GAP}{several}',
+        ),
+        left_open=_patterns(
+            either,
+            rf'\b(?:between|none\s+of|neither\s+of|both){_OPEN}(?:options?\s+)?{several}',
+        ),
+        checked=_patterns(
+            rf'(?:^|(?<=[.;]\s)|(?<=[；。]))[\s*#>+•-]{{0,8}}(?:(?:option|choice)\s+)?{_OPEN}{x}{_CLOSE}(?:[:.、：-]|is\b){{0,2}}{_CLOSE}'
+            r'(?:(?P<good>correct|true|right|yes|正确|对|[✅✓✔☑])|incorrect|false|wrong|no|错误?|不正确|不对|[❌✗✘✖])(?![a-z])'
         ),
     )
 
@@ -193,14 +210,12 @@ def _patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
-    """The most clearly chosen letter; ruled-out options are considered only if nothing else is found."""
-    plainly = normalize('NFKC', text)
+    """The most clearly chosen letter; open and ruled-out options are considered only if nothing else is found."""
+    plainly = normalize('NFKC', after_reasoning(text))
     own = cut_next_problem(plainly)
-    readings = dict.fromkeys(
-        reading
-        for part in (own, plainly)
-        for reading in (_remove_ruled_out(part, ways.ruled_out), part, _capitalise_marked(part))
-    )
+    if not any(pattern.search(own) for pattern in ways.stated):
+        own += _approve_one(own, ways.checked)
+    readings = dict.fromkeys(reading for part in (own, plainly) for reading in _read_ways(part, ways))
     ranks = tuple(ranks)
     for reading in readings:
         for patterns in ranks:
@@ -210,15 +225,31 @@ def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], 
     return ''
 
 
-def _remove_ruled_out(text: str, ruled_out: Iterable[re.Pattern[str]]) -> str:
-    for pattern in ruled_out:
+def _read_ways(text: str, ways: _Ways) -> Iterable[str]:
+    """The text without options that do not count, then with ever more of them."""
+    decided = _hide_letters(text, ways.ruled_out)
+    yield _hide_letters(decided, ways.left_open)
+    yield decided
+    yield text
+    yield _capitalise_marked(text)
+
+
+def _approve_one(text: str, checked: Iterable[re.Pattern[str]]) -> str:
+    """`Answer: B` to append to a list of options in which only B has the verdict `correct`; else nothing."""
+    verdicts = {found['x']: found['good'] is not None for pattern in checked for found in pattern.finditer(text)}
+    approved = [letter for letter, good in verdicts.items() if good]
+    return f'\n\nAnswer: {approved[0]}' if len(verdicts) > 1 and len(approved) == 1 else ''
+
+
+def _hide_letters(text: str, patterns: Iterable[re.Pattern[str]]) -> str:
+    for pattern in patterns:
         text = pattern.sub(lambda found: found[0].replace(found['x'], '·' * len(found['x'])), text)
     return text
 
 
 _SMALL = re.compile(
     r'\([a-z]\)|\A[\W_]*[a-z](?:[).:]|[\W_]*\Z)'
-    r'|\b(?:answer|option|choice)(?:\s+is)?[\s:*("]{1,8}(?:[b-hj-z]|[ai](?!\s+[a-z]))(?![\w\'’-])',
+    r'|\b(?:answer|option|choice|choose|pick|select)(?:\s+is)?[\s:*("]{1,8}(?:[b-hj-z]|[ai](?!\s+[a-z]))(?![\w\'’-])',
     re.IGNORECASE,
 )
 
