@@ -300,9 +300,9 @@ def test_a_long_conversation_stays_far_below_the_bounds(name: str) -> None:
     assert len(template.render(messages)) > 950_000
 
 
-def outcomes(steps: int, chars: int, *, seconds: int, mebibytes: int) -> dict[str, str]:
-    """What comes of each hostile template in a process that the system ends past these limits."""
-    limits = map(str, (steps, chars, seconds, mebibytes))
+def outcomes(steps: int, chars: int, *, seconds: int, mebibytes: int, stride: int = 1) -> dict[str, str]:
+    """What comes of each hostile template (or each third, …) in a process that the system ends past these limits."""
+    limits = map(str, (steps, chars, seconds, mebibytes, stride))
     script = Path(__file__).with_name('hostile_templates.py')
     source = str(Path(metering.__file__).parents[2])
     done = subprocess.run(
@@ -321,15 +321,17 @@ def over_budget(found: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='limits of processes as Linux has them')
 def test_a_part_of_the_budget_is_a_part_of_the_time_and_memory() -> None:
-    found = outcomes(MAX_STEPS // 20, MAX_CHARS // 20, seconds=2, mebibytes=128)
-    assert len(found) > 120
+    found = outcomes(MAX_STEPS // 20, MAX_CHARS // 20, seconds=2, mebibytes=128, stride=3)
+    assert len(found) > 40
     assert over_budget(found) == {}
 
 
 @pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != 'linux', reason='limits of processes as Linux has them')
 def test_the_default_budget_is_ten_seconds_and_half_a_gigabyte() -> None:
-    assert over_budget(outcomes(MAX_STEPS, MAX_CHARS, seconds=10, mebibytes=512)) == {}
+    found = outcomes(MAX_STEPS, MAX_CHARS, seconds=10, mebibytes=512)
+    assert len(found) > 120
+    assert over_budget(found) == {}
 
 
 ADDRESSED = [

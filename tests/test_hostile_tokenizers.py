@@ -178,53 +178,62 @@ def test_control_characters_in_a_file_do_not_reach_an_error(tmp_path: Path) -> N
     assert str(raised.value).isprintable()
 
 
-@settings(max_examples=12)
+@settings(max_examples=3)
 @given(
-    changes=st.dictionaries(
-        st.sampled_from(
-            [
-                'model',
-                'pre',
-                'tokens',
-                'token_type',
-                'scores',
-                'merges',
-                'bos_token_id',
-                'eos_token_id',
-                'add_bos_token',
-            ]
+    vocabularies=st.lists(
+        st.tuples(
+            st.dictionaries(
+                st.sampled_from(
+                    [
+                        'model',
+                        'pre',
+                        'tokens',
+                        'token_type',
+                        'scores',
+                        'merges',
+                        'bos_token_id',
+                        'eos_token_id',
+                        'add_bos_token',
+                    ]
+                ),
+                st.sampled_from(
+                    [
+                        5,
+                        -1.5,
+                        'x',
+                        True,
+                        [],
+                        [1, 2],
+                        ['a', 'b'],
+                        ['a', 'a'],
+                        ['\0'],
+                        [''],
+                        ['a'] * 300,
+                        signed([1] * 300),
+                        2**31,
+                    ]
+                ),
+                min_size=1,
+                max_size=3,
+            ),
+            st.sampled_from([byte_level, sentencepiece]),
         ),
-        st.sampled_from(
-            [
-                5,
-                -1.5,
-                'x',
-                True,
-                [],
-                [1, 2],
-                ['a', 'b'],
-                ['a', 'a'],
-                ['\0'],
-                [''],
-                ['a'] * 300,
-                signed([1] * 300),
-                2**31,
-            ]
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    kind=st.sampled_from([byte_level, sentencepiece]),
+        min_size=8,
+        max_size=8,
+    )
 )
-def test_no_vocabulary_ends_the_process(tmp_path_factory: Any, changes: dict[str, Any], kind: Any) -> None:
-    path = tmp_path_factory.getbasetemp() / 'changed.gguf'
-    path.write_bytes(gguf_bytes({**kind(), **{f'tokenizer.ggml.{name}': value for name, value in changes.items()}}))
+def test_no_vocabulary_ends_the_process(tmp_path_factory: Any, vocabularies: list[tuple[dict[str, Any], Any]]) -> None:
+    paths = [tmp_path_factory.getbasetemp() / f'changed{number}.gguf' for number in range(len(vocabularies))]
+    for path, (changes, kind) in zip(paths, vocabularies, strict=True):
+        changed = {f'tokenizer.ggml.{name}': value for name, value in changes.items()}
+        path.write_bytes(gguf_bytes({**kind(), **changed}))
     code = (
         'import sys; from rolecall.tokenizers.tokenizer import load_tokenizer; from rolecall.errors import DataError\n'
-        'try:\n'
-        '    found = load_tokenizer(sys.argv[1]); text = "hello 你 <s> 12\\n\\0"\n'
-        '    found.decode(found.encode(text)); found.offsets(text); found.special_tokens\n'
-        'except DataError: pass\n'
+        'for path in sys.argv[1:]:\n'
+        '    try:\n'
+        '        found = load_tokenizer(path); text = "hello 你 <s> 12\\n\\0"\n'
+        '        found.decode(found.encode(text)); found.offsets(text); found.special_tokens\n'
+        '    except DataError: pass\n'
     )
-    ended = subprocess.run([sys.executable, '-c', code, str(path)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, '-c', code, *map(str, paths)], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr[-500:]

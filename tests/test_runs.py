@@ -35,7 +35,7 @@ from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Store
 from servers import Server, by_share, in_order, serve
 
-KILLS = int(os.environ.get('ROLECALL_KILLS', '4'))
+KILLS = int(os.environ.get('ROLECALL_KILLS', '3'))
 API = {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]}
 ASKED = {'round': [human('{question}'), bot('{answer}')]}
 

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer as Inner
 
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.llama import native
+from rolecall.tokenizers import gguf
 from rolecall.tokenizers.gguf import SkippedArray, chat_settings, chat_template, read_metadata
 from rolecall.tokenizers.tokenizer import TiktokenTokenizer, Tokenizer, find_tokenizer, load_tokenizer
 
@@ -231,6 +232,21 @@ def test_long_arrays_are_passed_over_unless_asked_for(tmp_path: Path) -> None:
     assert read['numbers'] == [1] * 100
     assert isinstance(read['nested'], SkippedArray)
     assert read['after'] == 'x'
+
+
+@pytest.mark.parametrize('chunk', [1, 8, 16, 31, 1 << 18])
+def test_strings_cross_the_borders_of_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    texts = ['', 'a', '你好', 'x' * 40] * 20
+    path = put(tmp_path, 'x.gguf', gguf_bytes({'texts': texts, 'after': 'x'}))
+    monkeypatch.setattr(gguf, '_CHUNK', chunk)
+    assert read_metadata(path, arrays=('texts',)) == {'texts': texts, 'after': 'x'}
+    assert read_metadata(path)['after'] == 'x'
+
+
+def test_a_string_of_an_array_that_is_not_utf_8_is_named_by_its_place(tmp_path: Path) -> None:
+    data = gguf_bytes({'texts': ['ab', 'cd']}).replace(b'cd', b'c\xff')
+    with pytest.raises(DataError, match=f'offset {len(data) - 1}: a string is not UTF-8'):
+        read_metadata(put(tmp_path, 'x.gguf', data))
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {

@@ -25,6 +25,7 @@ SMALL_ARRAY = 64
 LONGEST_STRING = 1 << 26
 LONGEST_ARRAY = 1 << 24
 DEEPEST_ARRAY = 4
+_CHUNK = 1 << 18
 
 _NUMBERS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: 'B', 10: 'Q', 11: 'q', 12: 'd'}
 _NAMES: dict[int, str] = {0: 'uint8', 1: 'int8', 2: 'uint16', 3: 'int16', 4: 'uint32', 5: 'int32', 6: 'float32'}
@@ -146,18 +147,40 @@ class _MetadataReader:
             if keep:
                 return self.numbers(kind, count)
             self.skip(count * struct.calcsize(_NUMBERS[kind]))
-        elif keep:
-            return [self.value(kind, whole=whole, depth=depth) for _ in range(count)]
         else:
-            for _ in range(count):
-                self.pass_over(kind, depth)
+            found = self.strings(count, keep=keep) if kind == _STRING else self.arrays(count, whole=whole, depth=depth)
+            if keep:
+                return found
         return SkippedArray(_NAMES[kind], count, start)
 
-    def pass_over(self, kind: int, depth: int) -> None:
-        if kind == _STRING:
-            self.skip(self.string_length())
-        else:
-            self.value(kind, whole=False, depth=depth)
+    def arrays(self, count: int, *, whole: bool, depth: int) -> list[Value]:
+        return [self.array(whole=whole, depth=depth + 1) for _ in range(count)]
+
+    def strings(self, count: int, *, keep: bool) -> list[Value]:
+        """The strings of an array, taken from large chunks; one that crosses a border, or is bad, is read by itself."""
+        found: list[Value] = []
+        length_at = struct.Struct(f'{self.order}Q').unpack_from
+        while count:
+            chunk, at = self.file.read(_CHUNK), 0
+            while count and at + 8 <= len(chunk):
+                end = at + 8 + length_at(chunk, at)[0]
+                if end > len(chunk):
+                    break
+                if keep:
+                    try:
+                        found.append(chunk[at + 8 : end].decode())
+                    except UnicodeDecodeError:
+                        break
+                at = end
+                count -= 1
+            self.offset += at
+            self.file.seek(self.offset)
+            if count and keep:
+                found.append(self.string())
+            elif count:
+                self.skip(self.string_length())
+            count = max(0, count - 1)
+        return found
 
     def numbers(self, kind: int, count: int) -> list[Value]:
         if kind not in _NUMBERS:
