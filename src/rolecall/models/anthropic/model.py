@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
 
 from rolecall.checking import OptionReader
 from rolecall.models.anthropic.wire import (
@@ -21,16 +19,14 @@ from rolecall.models.anthropic.wire import (
 )
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
-from rolecall.models.http.connection import MALFORMED, HttpClient, TextListener, run_together
-from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.keys import Keys
-from rolecall.models.http.media import MAX_MEDIA_BYTES, MediaReader
-from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.http.media import MAX_MEDIA_BYTES
+from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.openai.entry import read_headers, read_server_address
-from rolecall.models.protocol import Capabilities, Model, ModelError, OnText, Reply, Sampling, Usage, is_messages
-from rolecall.models.reply_redaction import redact_reply
+from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
-from rolecall.redaction import StreamRedactor, find_secrets
+from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
 from rolecall.render.spans import Request
 
@@ -57,6 +53,7 @@ _OPTIONS = (
 )
 _LENGTH = 4096
 _VERSION = '2023-06-01'
+_STREAMING = Streaming(StreamedMessage, read_text_delta)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -116,6 +113,7 @@ class AnthropicSettings:
     stream: bool
     max_seq_len: int | None
     max_media_bytes: int = MAX_MEDIA_BYTES
+    capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the messages."""
@@ -132,75 +130,17 @@ class AnthropicSettings:
         return body | self.extra_body
 
 
-class AnthropicModel:
+class AnthropicModel(ServedModel[AnthropicSettings]):
     """One model of one server."""
 
-    batch = 1
-    capabilities = Capabilities(chat=True, media=True, tools=True, prefill=True)
-
-    def __init__(
-        self,
-        settings: AnthropicSettings,
-        *,
-        name: str,
-        client: HttpClient,
-        counter: TokenCounter,
-    ) -> None:
-        self.name = name
-        self.max_seq_len = settings.max_seq_len
-        self._settings = settings
-        self._client = client
-        self._counter = counter
-        self._media = MediaReader(limit=settings.max_media_bytes)
-
-    @property
-    def rate_limits(self) -> Mapping[Unit, RateLimit]:
-        """What the server announced about its limits with its last answer."""
-        return self._client.rate_limits
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Server, model, and what the entry adds to every request."""
-        sent = {'server': self._client.address.root, 'endpoint': 'messages', **self._settings.body(Sampling())}
-        hidden: dict[str, Any] = self._client.entry_redactor.redact_value(sent)
-        return hidden
-
-    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply per request."""
-        return await run_together([self._request_reply(request, sampling) for request in requests])
-
-    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; `on_text` is called with each piece of text as it arrives."""
-        pieces = StreamRedactor(self._client.redactor, on_text)
-        reply = await self._request_reply(request, sampling, pieces.take)
-        pieces.finish()
-        return reply
+    def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+        super().__init__(settings, name=name, client=client, counter=counter, endpoint='messages', streaming=_STREAMING)
 
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Anthropic's API does not offer it."""
         raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
 
-    async def is_reachable(self) -> bool:
-        """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
-        return await self._client.is_reachable()
-
-    def count(self, request: Request) -> int | None:
-        """The number of input tokens, if a tokenizer is named and on this machine."""
-        return self._counter.count(request)
-
-    def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Hide these as well, wherever the server echoes them."""
-        self._client.add_secrets(secrets)
-
-    def restrict_media(self, folders: Sequence[Path]) -> None:
-        """Read the local files that requests name only inside these folders."""
-        self._media = replace(self._media, folders=tuple(folders))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-    async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
+    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
         if not is_messages(request):
             raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
@@ -209,26 +149,7 @@ class AnthropicModel:
             if with_parts
             else write_anthropic_messages(request)
         )
-        body = {**self._settings.body(sampling), **written}
-        if self._settings.stream or on_text is not None:
-            body['stream'] = True
-        started = time.perf_counter()
-        try:
-            answer = await self._exchange(body, on_text)
-            reply = read_message(answer, seconds=time.perf_counter() - started)
-            return redact_reply(reply, self._client.redactor)
-        except HttpStatusError as error:
-            outcome = row_outcome(error)
-            if outcome is None:
-                raise
-            return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
-        except MALFORMED as error:
-            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+        return {**self._settings.body(sampling), **written, **({'stream': True} if stream else {})}
 
-    async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
-        if not body.get('stream'):
-            return await self._client.post('messages', body)
-        collector = StreamedMessage()
-        listening = collector if on_text is None else TextListener(collector, on_text, read_text_delta)
-        answer = await self._client.stream('messages', body, listening)
-        return collector.join() if answer is None else answer
+    def _read_reply(self, answer: Any, seconds: float) -> Reply:
+        return read_message(answer, seconds=seconds)

@@ -1,0 +1,151 @@
+"""What models behind a server have in common, whatever the shape of their requests."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, TextListener, run_together
+from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.media import MediaReader
+from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.protocol import Capabilities, OnText, Reply, Sampling, Usage
+from rolecall.models.reply_redaction import redact_reply
+from rolecall.models.token_counter import TokenCounter
+from rolecall.redaction import StreamRedactor
+from rolecall.render.spans import Request
+
+__all__ = ['ServedModel', 'Streaming']
+
+
+class _Settings(Protocol):
+    """What every entry of a served model says."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def max_seq_len(self) -> int | None: ...
+
+    @property
+    def max_media_bytes(self) -> int: ...
+
+    @property
+    def stream(self) -> bool: ...
+
+    def body(self, sampling: Sampling) -> dict[str, Any]:
+        """The request body without the prompt."""
+        ...
+
+
+class _Joining(Collector, Protocol):
+    def join(self) -> Any:
+        """The answer as it would have come in one piece."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """How a server's streams are read: what joins their events, and the text that one event adds."""
+
+    collector: Callable[[], _Joining]
+    read_delta: Callable[[Any], str]
+
+
+S = TypeVar('S', bound=_Settings)
+
+
+class ServedModel(ABC, Generic[S]):
+    """One model of one server."""
+
+    batch = 1
+
+    def __init__(
+        self, settings: S, *, name: str, client: HttpClient, counter: TokenCounter, endpoint: str, streaming: Streaming
+    ) -> None:
+        self.name = name
+        self.capabilities = settings.capabilities
+        self.max_seq_len = settings.max_seq_len
+        self._settings = settings
+        self._client = client
+        self._counter = counter
+        self._endpoint = endpoint
+        self._streaming = streaming
+        self._media = MediaReader(limit=settings.max_media_bytes)
+
+    @property
+    def rate_limits(self) -> Mapping[Unit, RateLimit]:
+        """What the server announced about its limits with its last answer."""
+        return self._client.rate_limits
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Server, endpoint, model, and what the entry adds to every request."""
+        sent = {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
+        hidden: dict[str, Any] = self._client.entry_redactor.redact_value(sent)
+        return hidden
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        """One reply per request."""
+        return await run_together([self._request_reply(request, sampling) for request in requests])
+
+    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
+        """The reply to one request; `on_text` is called with each piece of text as it arrives."""
+        pieces = StreamRedactor(self._client.redactor, on_text)
+        reply = await self._request_reply(request, sampling, pieces.take)
+        pieces.finish()
+        return reply
+
+    async def is_reachable(self) -> bool:
+        """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
+        return await self._client.is_reachable()
+
+    def count(self, request: Request) -> int | None:
+        """The number of input tokens, if the model's tokenizer is on this machine."""
+        return self._counter.count(request)
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the server echoes them."""
+        self._client.add_secrets(secrets)
+
+    def restrict_media(self, folders: Sequence[Path]) -> None:
+        """Read the local files that requests name only inside these folders."""
+        self._media = replace(self._media, folders=tuple(folders))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
+        body = await self._write_body(request, sampling, stream=self._settings.stream or on_text is not None)
+        started = time.perf_counter()
+        try:
+            answer = await self._exchange(body, on_text)
+            return redact_reply(self._read_reply(answer, time.perf_counter() - started), self._client.redactor)
+        except HttpStatusError as error:
+            outcome = row_outcome(error)
+            if outcome is None:
+                raise
+            return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
+        except MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+
+    async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
+        if not body.get('stream'):
+            return await self._client.post(self._endpoint, body)
+        collector = self._streaming.collector()
+        listening = collector if on_text is None else TextListener(collector, on_text, self._streaming.read_delta)
+        answer = await self._client.stream(self._endpoint, body, listening)
+        return collector.join() if answer is None else answer
+
+    @abstractmethod
+    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
+        """The body to send."""
+
+    @abstractmethod
+    def _read_reply(self, answer: Any, seconds: float) -> Reply:
+        """The reply in a whole answer, or in one that a collector joined."""
