@@ -94,6 +94,11 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ('row-fails', config('</E>{q}', **{**SHOTS, 'train': [{'q': [b'PNG'], 'a': 'x'}]})),
     ('lines-left-out', config(test=ListRows([ROW], skipped=1))),
     ('lines-left-out', config('</E>{q}', **{**SHOTS, 'train': ListRows(TRAIN, skipped=2)})),
+    ('unknown-key', config(model={**API, 'max_concurrency': 64})),
+    ('unknown-key', config(colour='red')),
+    ('foreign-key', config(model={**API, 'attr': 'service', 'run_cfg': {'num_gpus': 0}})),
+    ('input-column-missing', config(reader={'input_columns': ['q', 'hint'], 'output_column': 'a'})),
+    ('same-prompt', config('About {topic}:', {'topic': 'x', 'a': '1'}, {'topic': 'x', 'a': '2'})),
     ('output-column-missing', config(reader={'input_columns': ['q'], 'output_column': 'gold'})),
     ('output-column-missing', config('{q} {a}', reader={'input_columns': ['q'], 'output_column': 'A'})),
     ('answer-visible', config('{q} {hint}', {'q': 'Where is it?', 'hint': f'In {GOLD}.', 'a': GOLD})),
@@ -177,6 +182,12 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('retriever-fails', config('</E>{q}', **SHOTS)),
     ('lines-left-out', config(test=ListRows([ROW]))),
     ('lines-left-out', config(train=ListRows(TRAIN, skipped=2))),
+    ('unknown-key', config(model={**API, 'concurrency': 64, 'temperature': 0, 'price': {'input': 1}}, n=2)),
+    ('unknown-key', config(model={**API, 'type': 'acme.Own', 'anything': 1})),
+    ('foreign-key', config(model=API)),
+    ('input-column-missing', config('{q}', ROW, {'q': 'x', 'hint': 'y'}, reader={'input_columns': ['q', 'hint']})),
+    ('same-prompt', config('About {topic}:', {'topic': 'x', 'a': '1'}, {'topic': 'y', 'a': '1'})),
+    ('same-prompt', config('{q}', ROW, ROW)),
     ('output-column-missing', config()),
     ('output-column-missing', config(reader={'input_columns': ['q']})),
     ('output-column-missing', config('{q}', {'q': 'How many?'}, ROW)),
@@ -238,7 +249,7 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('postprocessor-mismatch', scored('somebody_elses', '{q}')),
 ]  # fmt: skip
 
-NEED_A_TOKENIZER = {'bos', 'context-overflow'}
+NEED_A_TOKENIZER = {'bos', 'context-overflow', 'own-template-unused'}
 
 
 def _named(cases: list[tuple[str, dict[str, Any]]]) -> list[Any]:
@@ -420,3 +431,28 @@ def test_special_tokens_of_the_tokenizer_are_recognised_in_data(tokenizer: Path)
 
 def test_with_a_tokenizer_nothing_is_skipped(tokenizer: Path) -> None:
     assert found('tokens-not-checked', config(model={**BASE, 'path': str(tokenizer)})) == []
+
+
+def test_an_instruct_model_that_is_sent_bare_text_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / 'tokenizer_config.json').write_text(json.dumps({'chat_template': '{{ messages[0].content }}'}))
+    bare = {**BASE, 'path': str(tmp_path)}
+    (finding,) = found('own-template-unused', config(model=bare))
+    assert (finding.severity, finding.where) == ('warning', 'base')
+    for used in (
+        {**bare, 'type': 'HuggingFaceCausalLM'},
+        {**bare, 'chat_template': False},
+        {**bare, 'type': 'HuggingFaceCausalLM', 'meta_template': CHATML},
+    ):
+        assert found('own-template-unused', config(model=used)) == []
+
+
+def test_an_unknown_key_comes_with_what_was_probably_meant() -> None:
+    (finding,) = found('unknown-key', config(model={**API, 'max_concurrency': 64}))
+    assert finding.message == "the key 'max_concurrency' has no effect."
+    assert finding.remedy == "Did you mean 'concurrency'? Correct it, or take it out."
+
+
+def test_a_missing_input_column_comes_with_what_was_probably_meant() -> None:
+    (finding,) = found('input-column-missing', config('{q}', reader={'input_columns': ['Q'], 'output_column': 'a'}))
+    assert (finding.severity, finding.message) == ('warning', "no row has the input column 'Q'.")
+    assert finding.remedy == 'The rows have: q, a. Correct input_columns.'

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rolecall.assemble.set_values import parse_setting, set_value
-from rolecall.assemble.templates import add_examples, add_system
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.pairs.entries import dataset_keys
@@ -42,8 +40,17 @@ class Overrides:
     settings: tuple[str, ...] = ()
     """PATH=VALUE"""
 
+    @property
+    def given(self) -> bool:
+        """Whether anything is changed."""
+        return any(getattr(self, field.name) not in (None, ()) for field in fields(self))
+
     def as_dict(self) -> dict[str, Any]:
         """What is changed, for the manifest; secrets are hidden."""
+        if not self.given:
+            return {}
+        from rolecall.assemble.set_values import parse_setting
+
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
         found = {name: value for name, value in given.items() if value is not None}
         for path, value in map(parse_setting, self.settings):
@@ -53,6 +60,8 @@ class Overrides:
 
     def apply(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with all changes. All problems are raised together."""
+        from rolecall.assemble.set_values import parse_setting, set_value
+
         changed = dict(config)
         problems = Problems()
         steps = list(self._steps())
@@ -82,6 +91,8 @@ class Overrides:
             yield lambda entry, where: {**entry, 'n': self.n}
 
     def _with_shots(self, entry: Entry, where: str) -> Entry:
+        from rolecall.assemble.templates import add_examples
+
         infer = _infer_cfg(entry, where)
         if self.shots == 0:
             return {**entry, 'infer_cfg': {**infer, 'retriever': {'type': 'ZeroRetriever'}}}
@@ -103,6 +114,8 @@ class Overrides:
         return {**entry, 'infer_cfg': {**add_examples(infer, column, where), 'retriever': retriever}}
 
     def _with_system(self, entry: Entry, where: str) -> Entry:
+        from rolecall.assemble.templates import add_system
+
         column = (entry.get('reader_cfg') or {}).get('output_column')
         return {**entry, 'infer_cfg': add_system(_infer_cfg(entry, where), self.system or '', column, where)}
 

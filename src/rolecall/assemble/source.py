@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.assemble.overrides import Overrides
 from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
@@ -16,10 +16,12 @@ from rolecall.config.lm_eval import is_task_source
 from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.models.backends import MODEL_KINDS
-from rolecall.models.model_names import DEFAULT_MODEL, ModelName, resolve_models
 from rolecall.pairs.model_entries import build_model_entry, model_abbr
 from rolecall.registry import bare_name
 from rolecall.render.renderers import TextRenderer
+
+if TYPE_CHECKING:
+    from rolecall.models.model_names import ModelName
 
 __all__ = ['Assembled', 'SourceOptions', 'assemble']
 
@@ -151,7 +153,7 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
     names: Mapping[str, Any] = loaded
     if added or options.shown or options.models_file is not None:
         names = {**loaded, 'models': [*own, *added, *options.shown]}
-    changed = overrides.apply(names) if overrides.as_dict() else names
+    changed = overrides.apply(names) if overrides.given else names
     if isinstance(loaded, Config) and changed is not loaded:
         changed = replace(loaded, names=changed)
     base = loaded.path.parent if isinstance(loaded, Config) else None
@@ -175,9 +177,11 @@ def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> li
     """The entries of the models that are given by name. Names of the config's own models are not among them."""
     abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
     names = [name for name in options.models if not _matches(name, abbrs)]
+    if not names and (options.models or own or options.shown or not options.default_model):
+        return []
+    from rolecall.models.model_names import DEFAULT_MODEL, resolve_models
+
     if not names:
-        if options.models or own or options.shown or not options.default_model:
-            return []
         notes.append(f'no model is given: asking the embedded {DEFAULT_MODEL}. Choose another with --model.')
         names = [DEFAULT_MODEL]
     try:

@@ -57,6 +57,7 @@ def add_run(commands: Any) -> None:
     parser.add_argument(
         '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
     )
+    parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     add_source_options(parser)
@@ -83,6 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
         data=opened.data,
         keep_going=arguments.keep_going,
         overrides=opened.overrides,
+        force=arguments.force,
     )
     if not arguments.dry_run and code in (0, 1):
         show_report(out)
@@ -122,6 +124,7 @@ def run_command(
     data: Mapping[str, str] | None = None,
     keep_going: bool = False,
     overrides: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> int:
     """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from pathlib import Path
@@ -144,6 +147,7 @@ def run_command(
             data=data,
             keep_going=keep_going,
             overrides=overrides,
+            force=force,
         )
     for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
         print(printable(line), file=sys.stderr)
@@ -178,4 +182,10 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
     if summary.unjudged:
         lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
-    return [*left_out, *lines, f'Results are in {summary.out}.']
+    if summary.findings:
+        lines.append(f'{count_noun(len(summary.findings), "lint error")} ignored.')
+    if summary.warnings:
+        rules = ', '.join(dict.fromkeys(one.rule for one in summary.warnings))
+        lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
+    remarks = [f'WARNING: {remark}' for remark in summary.remarks]
+    return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]

@@ -22,6 +22,7 @@ from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
 from rolecall.pairs.sampling import find_option, sampling_of
 from rolecall.pairs.tasks import MISPLACED_OPTIONS, Task
+from rolecall.pairs.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
 from rolecall.registry import part_name
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.retrievers import Picked
@@ -183,6 +184,9 @@ def _look_at_rows(
 ) -> Looked:
     """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
     columns: dict[str, None] = {}
+    prompts: set[str] = set()
+    first: Mapping[str, Any] | None = None
+    rows_differ = False
     unpicked = ''
     try:
         for number, row, picked in spoken.rows(limit):
@@ -191,6 +195,10 @@ def _look_at_rows(
             asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
             if judged is not None and not asked.failed:
                 asked = _with_prompts(asked, judged, number, picked)
+            first = row if first is None else first
+            rows_differ = rows_differ or row != first
+            if len(prompts) < 2:
+                prompts.add('\n'.join(prompt.text for prompt in asked.spoken))
             tally.look_at(number, asked)
             for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
                 each.look_at(number, _with_prompts(asked, pair, number, picked))
@@ -200,7 +208,13 @@ def _look_at_rows(
     except (ConfigError, MissingExtraError) as error:
         unpicked = str(error)
     empty = limit != 0 and not tally.seen and not unpicked
-    return Looked(empty=empty, columns=tuple(columns), unpicked=unpicked, left_out=_left_out(spoken.task, spoken.data))
+    return Looked(
+        empty=empty,
+        columns=tuple(columns),
+        same_prompt=prompts.pop() if len(prompts) == 1 and rows_differ else '',
+        unpicked=unpicked,
+        left_out=_left_out(spoken.task, spoken.data),
+    )
 
 
 def _left_out(task: Task, data: Dataset) -> dict[str, int]:
@@ -364,6 +378,7 @@ def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ..
         level='dataset',
         where=task.abbr,
         namesakes=namesakes,
+        unknown_keys=tuple(unknown_dataset_keys(task.entry)),
         wording=task.wording,
         input_columns=reader.input_columns,
         asks=task.inferencer.kind,
@@ -383,6 +398,9 @@ def _model_subject(model_entry: ModelEntry, namesakes: tuple[str, ...]) -> Subje
         level='model',
         where=model_entry.abbr,
         namesakes=namesakes,
+        unknown_keys=tuple(unknown_model_keys(model_entry.entry)),
+        foreign_keys=tuple(foreign_keys(model_entry.entry)),
+        template_unused=model_entry.ignores_own_template,
         takes=model_entry.kind,
         meta=model_entry.meta,
         chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,

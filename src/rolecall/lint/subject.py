@@ -52,6 +52,10 @@ class Subject:
     where: str
     namesakes: tuple[str, ...] = ()
     """Where else in the config the same abbr is used."""
+    unknown_keys: tuple[tuple[str, str | None], ...] = ()
+    """Keys of the entry that nothing reads, each with what was probably meant."""
+    foreign_keys: tuple[str, ...] = ()
+    """Keys of the entry that configure another program."""
 
     wording: Wording | None = None
     input_columns: tuple[str, ...] = ()
@@ -75,6 +79,8 @@ class Subject:
 
     meta: MetaTemplate | None = None
     chat_template: ChatTemplate | None = None
+    template_unused: bool = False
+    """The model's files have a chat template, and prompts are sent as bare text."""
     takes: Literal['text', 'api', 'chat', ''] = ''
     tokenizer: Tokenizer | None = None
     tokenizer_missing: str = ''
@@ -195,6 +201,8 @@ class Looked:
     """Whether there are none."""
     columns: tuple[str, ...] = ()
     """The columns that any of them has."""
+    same_prompt: str = ''
+    """The prompt that all of them give, where there are several."""
     unpicked: str = ''
     """Why the retriever could not pick examples, which ended the looking."""
     left_out: Mapping[str, int] = field(default_factory=dict)

@@ -53,6 +53,17 @@ class ModelEntry:
             return ''
         return f"{self.abbr}: uses the model's own chat template; chat_template=False sends bare text."
 
+    @property
+    def ignores_own_template(self) -> bool:
+        """Whether prompts are sent as bare text although the model's files have a chat template, by oversight."""
+        bare = isinstance(self.renderer, TextRenderer) and self.meta is None
+        if not bare or self.entry.get('chat_template') is False:
+            return False
+        try:
+            return bool(_tokenizer_settings(self.entry, insist=False).get('chat_template'))
+        except (DataError, MissingExtraError):
+            return False
+
     @cached_property
     def model(self) -> Model:
         """The model itself, without weights or connections until it is asked. Raises what is wrong with the entry."""

@@ -31,6 +31,7 @@ from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan, make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
+from rolecall.runs.remarks import remark_on
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
@@ -58,6 +59,10 @@ class RunSummary:
     """How rows ended in this run, those that were known included."""
     findings: tuple[Finding, ...] = ()
     """What the linter calls an error."""
+    warnings: tuple[Finding, ...] = ()
+    """What the linter calls a warning."""
+    remarks: tuple[str, ...] = ()
+    """What looks wrong about the replies as a whole: all empty, all the same, none parsed."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """Models, judges among them, that could not be asked to the end, with why."""
     unjudged: int = 0
@@ -94,6 +99,7 @@ def run_config(
     lint: bool = True,
     keep_going: bool = False,
     overrides: Mapping[str, Any] | None = None,
+    force: bool = True,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -104,6 +110,7 @@ def run_config(
     whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Requests that
     were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
     reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
+    Without `force`, errors that the linter finds end the run before anything is sent.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
@@ -112,12 +119,18 @@ def run_config(
     groups = read_groups(prepared.config)
     for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
         listener.on_message(note)
-    findings = tuple(_lint(prepared)) if lint else ()
+    found = tuple(_lint(prepared)) if lint else ()
+    findings = tuple(one for one in found if one.severity == 'error')
+    warnings = tuple(one for one in found if one.severity == 'warning')
+    for line in _describe_keys(found):
+        listener.on_message(line)
+    if not force and not keep_going and not dry_run and (errors := [one for one in findings if _stops(one)]):
+        raise ConfigError([*map(_as_problem, errors), Problem('lint', *_how_to_go_on(len(errors)))])
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun)
         listener.on_plan(plan, findings)
         listener.on_end()
-        return RunSummary(Path(out), plan, findings=findings, dry=True, skipped=prepared.skipped)
+        return RunSummary(Path(out), plan, findings=findings, warnings=warnings, dry=True, skipped=prepared.skipped)
     with closing(Store(out)) as store:
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, findings)
@@ -131,7 +144,7 @@ def run_config(
             run.average(groups)
         finally:
             listener.on_end()
-        return run.summarise(plan, findings, seconds=time.monotonic() - began)
+        return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
 
 
 class _Run:
@@ -145,6 +158,7 @@ class _Run:
         self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
         self._outcomes: Counter[str] = Counter()
         self._cards: list[Scorecard] = []
+        self._remarks: list[str] = []
         self._broken_judges: dict[str, str] = {}
         self._unjudged = 0
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
@@ -165,7 +179,9 @@ class _Run:
             for model in {id(model): model for model in models}.values():
                 await model.close()
 
-    def summarise(self, plan: RunPlan, findings: tuple[Finding, ...], *, seconds: float) -> RunSummary:
+    def summarise(
+        self, plan: RunPlan, findings: tuple[Finding, ...], warnings: tuple[Finding, ...], *, seconds: float
+    ) -> RunSummary:
         """What the run came to."""
         return RunSummary(
             self._store.directory,
@@ -173,6 +189,8 @@ class _Run:
             tuple(self._cards),
             self._outcomes,
             findings,
+            warnings,
+            tuple(self._remarks),
             {**self._broken_judges, **self.engine.broken},
             self._unjudged,
             self.engine.stopped,
@@ -220,6 +238,7 @@ class _Run:
         self._store.record_scores(card.columns, [new for old, new in zip(results, scored, strict=True) if new != old])
         self._outcomes.update(result.outcome for result in scored)
         self._cards += card.columns
+        self._remarks += remark_on(scored, card)
         for message in (*((card.error,) if card.error else ()), *card.warnings()):
             self._listener.on_message(message)
         self._listener.on_scores(job.dataset, job.model, card.columns)
@@ -266,7 +285,7 @@ def _describe(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any
 
 
 def _lint(prepared: Prepared) -> Iterator[Finding]:
-    """What the linter calls an error, found on the pairs that the run is about to ask."""
+    """What the linter finds on the pairs that the run is about to ask."""
     pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
     datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
 
@@ -284,7 +303,32 @@ def _lint(prepared: Prepared) -> Iterator[Finding]:
     )
     asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
     # A pair that was left out is reported already.
-    return (one for one in found if one.severity == 'error' and (' × ' not in one.where or one.where in asked))
+    return (one for one in found if ' × ' not in one.where or one.where in asked)
+
+
+def _stops(finding: Finding) -> bool:
+    """Whether an error concerns the whole dataset. A few rows that fail are outcomes of those rows."""
+    return not (finding.rule == 'row-fails' and finding.count < finding.seen)
+
+
+def _as_problem(finding: Finding) -> Problem:
+    return Problem(f'{finding.where} ({finding.rule})', finding.message, finding.remedy)
+
+
+def _how_to_go_on(count: int) -> tuple[str, str]:
+    what = f'{count_noun(count, "error")} found before the run; nothing was sent.'
+    return what, 'Correct the config, or run it as it is with --force (force=True).'
+
+
+def _describe_keys(findings: Sequence[Finding]) -> Iterator[str]:
+    """Keys without effect: each slip, and those of other systems together."""
+    for finding in findings:
+        if finding.rule == 'unknown-key':
+            meant = finding.remedy.partition('?')[0] if finding.remedy.startswith('Did') else ''
+            yield f'{finding.where}: {finding.message}{f" {meant}?" if meant else ""}'
+    if foreign := [one for one in findings if one.rule == 'foreign-key']:
+        keys = dict.fromkeys(key for one in foreign for key in one.message.partition(': ')[2].rstrip('.').split(', '))
+        yield f'keys of OpenCompass or AISBench without effect here: {", ".join(keys)}.'
 
 
 def _check_outcomes(rerun: Collection[str]) -> None:

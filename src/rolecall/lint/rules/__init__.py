@@ -9,6 +9,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.lint.finding import Hit, Rule
 from rolecall.lint.rules.data import DATA_RULES
+from rolecall.lint.rules.entries import ENTRY_RULES
 from rolecall.lint.rules.leaks import LEAK_RULES
 from rolecall.lint.rules.scoring import SCORING_RULES
 from rolecall.lint.rules.sending import SENDING_RULES
@@ -26,6 +27,7 @@ RULES: Registry[Rule] = Registry(
         rule.name: rule
         for rule in (
             *STATE_RULES,
+            *ENTRY_RULES,
             *LEAK_RULES,
             *WORDING_RULES,
             *DATA_RULES,

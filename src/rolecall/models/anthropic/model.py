@@ -17,6 +17,7 @@ from rolecall.models.anthropic.wire import (
     write_tool_choice,
     write_tools,
 )
+from rolecall.models.entry_keys import ANTHROPIC_KEYS, ANTHROPIC_PARAMETERS
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
@@ -34,23 +35,8 @@ __all__ = ['AnthropicModel', 'build']
 
 _HOST = 'api.anthropic.com'
 _ENDPOINTS = ('messages', 'models')
-_PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
 _NOT_SENT = ('seed', 'min_out_len')
 """Parameters the format does not have."""
-_OPTIONS = (
-    *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'base_url', 'url', 'openai_api_base', 'stream'),
-    *('timeout', 'query_per_second', 'headers', 'extra_headers', 'anthropic_version', 'proxy', 'generation_kwargs'),
-    *('claude_extra_kwargs', 'extra_body', 'max_out_len', 'max_seq_len', 'meta_template', 'batch_size', 'retry'),
-    *(
-        'max_reply_bytes',
-        'max_media_bytes',
-        'tokenizer',
-        'tokenizer_path',
-        'run_cfg',
-        'pred_postprocessor',
-        *_PARAMETERS,
-    ),
-)
 _LENGTH = 4096
 _VERSION = '2023-06-01'
 _STREAMING = Streaming(StreamedMessage, read_text_delta)
@@ -65,13 +51,13 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     100
     """
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(_OPTIONS)
+    reader.refuse_misspelt(ANTHROPIC_KEYS)
     model = reader.text('model', 'model_name', 'path') or ''
     if not model:
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
     usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
     address = read_server_address(reader, usual, endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
+    parameters = {key: entry[key] for key in ANTHROPIC_PARAMETERS if entry.get(key) is not None}
     settings = AnthropicSettings(
         model=model,
         length=reader.whole('max_out_len', least=1) or _LENGTH,

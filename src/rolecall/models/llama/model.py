@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.checking import OptionReader, is_whole
 from rolecall.errors import DataError, did_you_mean
+from rolecall.models.entry_keys import LLAMA_KEYS
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, kept_path, model_path
@@ -31,10 +32,6 @@ __all__ = ['LlamaModel', 'LlamaSettings', 'build']
 
 T = TypeVar('T')
 
-_OPTIONS = (
-    'type', 'abbr', 'path', 'max_seq_len', 'max_out_len', 'min_out_len', 'n_threads', 'parallel', 'batch_size', 'seed',
-    'generation_kwargs', 'stop_words', 'cache_type',
-)  # fmt: skip
 _DRAWING = (
     'temperature',
     'top_p',
@@ -100,7 +97,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     (2048, True, False)
     """
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(_OPTIONS)
+    reader.refuse_misspelt(LLAMA_KEYS)
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
         reader.refuse(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.checking import OptionReader
+from rolecall.models.entry_keys import OPENAI_KEYS, OPENAI_PARAMETERS
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
@@ -25,39 +26,6 @@ _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
 _OFFICIAL_HOST = 'api.openai.com'
 _OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
 _REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
-_PARAMETERS = (
-    *('temperature', 'top_p', 'top_k', 'min_p', 'seed', 'stop', 'n', 'logprobs', 'top_logprobs', 'reasoning_effort'),
-    *('frequency_penalty', 'presence_penalty', 'repetition_penalty', 'tools', 'tool_choice', 'response_format'),
-)
-_OPTIONS = (
-    *('type', 'abbr', 'path', 'model', 'model_name', 'key', 'api_key', 'openai_api_base', 'base_url', 'url'),
-    *(
-        'host_ip',
-        'host_port',
-        'enable_ssl',
-        'endpoint',
-        'stream',
-        'score',
-        'timeout',
-        'query_per_second',
-        'request_rate',
-    ),
-    *('headers', 'extra_headers', 'org', 'openai_proxy_url', 'proxy', 'generation_kwargs', 'openai_extra_kwargs'),
-    *('extra_body', 'max_out_len', 'max_completion_tokens', 'max_tokens_key', 'max_seq_len', 'think_tag', 'media'),
-    *(
-        'max_reply_bytes',
-        'max_media_bytes',
-        'inline_files',
-        'tools',
-        'prefill',
-        'system',
-        'tokenizer',
-        'tokenizer_path',
-        'meta_template',
-        *_PARAMETERS,
-    ),
-    *('batch_size', 'retry', 'run_cfg', 'mode', 'verbose', 'rpm_verbose', 'max_workers', 'pred_postprocessor'),
-)
 _LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
 _TEXT_LENGTH = 512
 """Without a length, servers complete sixteen tokens."""
@@ -110,7 +78,7 @@ class OpenAISettings:
 
 def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[OpenAISettings, Address]:
     """The settings and the server address of an entry."""
-    reader.refuse_misspelt(_OPTIONS)
+    reader.refuse_misspelt(OPENAI_KEYS)
     kind = part_name(entry.get('type', ''))
     chat = (reader.one_of('endpoint', ('chat', 'completions')) or _usual_endpoint(kind)) == 'chat'
     served = kind.startswith('VLLMCustom')
@@ -118,7 +86,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     if not model and not served:
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
     address = read_server_address(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in _PARAMETERS if entry.get(key) is not None}
+    parameters = {key: entry[key] for key in OPENAI_PARAMETERS if entry.get(key) is not None}
     parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs')
     lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
     usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rolecall.checking import OptionReader, is_whole
 from rolecall.errors import DataError
+from rolecall.models.entry_keys import TRANSFORMERS_KEYS
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
@@ -20,11 +21,6 @@ from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 __all__ = ['ModelFiles', 'TransformersSettings', 'read_transformers_entry']
 
-_OPTIONS = (
-    'type', 'abbr', 'path', 'tokenizer_path', 'model_kwargs', 'tokenizer_kwargs', 'generation_kwargs', 'max_seq_len',
-    'max_out_len', 'min_out_len', 'batch_size', 'stop_words', 'end_str', 'device', 'dtype', 'trust_remote_code',
-    'peft_path',
-)  # fmt: skip
 _DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
 
 
@@ -69,7 +65,7 @@ class TransformersSettings:
 def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> TransformersSettings:
     """Read an entry; all its problems are reported at once."""
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(_OPTIONS)
+    reader.refuse_misspelt(TRANSFORMERS_KEYS)
     if entry.get('peft_path'):
         reader.refuse(
             'peft_path',
