@@ -88,7 +88,7 @@ def test_lint_errors_stop_a_run_before_anything_is_sent(tmp_path: Path, capsys: 
     assert not out.exists()
     assert main(['run', path, '--out', str(out), '--force']) == 0
     assert '1 lint error ignored.' in capsys.readouterr().err
-    with pytest.raises(ConfigError, match='unfilled-field'):
+    with pytest.raises(ConfigError, match='same-prompt'):
         run_config(path, out=out, force=False)
 
 
