@@ -1,5 +1,6 @@
 """`rolecall export results`: prompts, Parquet and the Every Eval Ever schema, from a run on disk."""
 
+import csv
 import hashlib
 import json
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rolecall.cli.main import main
+from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
@@ -104,3 +106,20 @@ def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
 def test_records_need_a_folder_and_the_whole_run(run, capsys, options, reason):
     assert main(['export', 'results', str(run), '--format', 'every-eval-ever', *options]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('form', ['jsonl', 'csv', 'parquet'])
+def test_human_labels_are_exported_beside_their_rows(run, capsys, tmp_path, form):
+    labels = Labels(run)
+    labels.add(('words', 'echo', 1), 'correct')
+    labels.add(('words', 'echo', 0), 'wrong')
+    labels.add(('words', 'echo', 0), '')
+    if form == 'parquet':
+        parquet = pytest.importorskip('pyarrow.parquet')
+        export(run, capsys, '--format', form, '-o', str(tmp_path / 'rows.parquet'))
+        found = parquet.read_table(tmp_path / 'rows.parquet').column('label').to_pylist()
+    else:
+        lines = export(run, capsys, '--format', form).splitlines()
+        rows = list(csv.DictReader(lines)) if form == 'csv' else map(json.loads, lines)
+        found = [row['label'] or None for row in rows]
+    assert found == [None, 'correct']

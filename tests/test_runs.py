@@ -7,11 +7,13 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from rolecall.runs.client.model_client import RetryPolicy, build_client
 from rolecall.runs.engine import Engine, Job
 from rolecall.runs.listener import NullListener
 from rolecall.runs.prepare import prepare
+from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Store
@@ -131,6 +134,39 @@ def test_a_request_that_fails_for_good_is_a_failed_row_and_no_answer(tmp_path: P
         server.faults = None
         assert run_config(written, out=tmp_path, rerun={'failed'}).outcomes == {'ok': 6}
         assert len(server.calls) == before + 1
+
+
+def test_one_failed_row_can_be_asked_again_alone(tmp_path: Path) -> None:
+    bad = ('Question 1?', 'Question 3?')
+    with serve(faults=lambda _, body: '400' if any(one in str(body) for one in bad) else None) as server:
+        scored = {'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}}}
+        one, other = dataset(questions(6), abbr='one') | scored, dataset(questions(2), abbr='other') | scored
+        written = {**config(api(server.url, concurrency=1), one, other), 'groups': {'both': ['one', 'other']}}
+        run_config(written, out=tmp_path)
+        before, server.faults = len(server.calls), None
+        summary = ask_rows_again(written, out=tmp_path, dataset='one', model=written['models'][0]['abbr'], rows=[3])
+        assert len(server.calls) == before + 1
+    assert summary.outcomes == {'ok': 5, 'failed': 1}
+    with RunReader(tmp_path) as run:
+        cards = {card.dataset: card for card in run.scorecards()}
+        assert run.outcomes('one', cards['one'].model)[3] == 'ok'
+    assert cards['one'].outcomes == {'ok': 5, 'failed': 1}
+    assert cards['both'].value is not None
+
+
+def test_asking_a_row_again_does_not_finish_or_score_the_run(tmp_path: Path) -> None:
+    with serve(faults=lambda _, body: '400' if 'Question 1?' in str(body) else None) as server:
+        whole = config(api(server.url, concurrency=1), dataset(questions(6)))
+        model = whole['models'][0]['abbr']
+        run_config(config(api(server.url, concurrency=1), dataset(questions(3))), out=tmp_path)
+        with closing(sqlite3.connect(tmp_path / FILE)) as db:
+            db.execute('DELETE FROM scores')
+            db.commit()
+        server.faults = None
+        ask_rows_again(whole, out=tmp_path, dataset='demo', model=model, rows=[1])
+    with RunReader(tmp_path) as run:
+        assert run.outcomes('demo', model) == {0: 'ok', 1: 'ok', 2: 'ok'}
+        assert run.scorecards() == []
 
 
 def test_replies_that_were_filtered_can_be_asked_for_again(tmp_path: Path) -> None:

@@ -1,105 +1,22 @@
 """The server of the page: who may ask, and what it answers. A real server on loopback, asked over real sockets."""
 
-import asyncio
-import contextlib
 import gzip
-import http.client
 import json
-import sqlite3
-import threading
-import time
 import urllib.parse
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip('aiohttp')
-from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from report_runs import made_up_run
 from rolecall.cli.main import main
-from rolecall.report.page import read_asset
-from rolecall.runs.store.codec import encode_result
-from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE
-from rolecall.runs.store.writer import Store
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.report import report_html
 from rolecall.web.security import AccessRules
-from rolecall.web.serve import _listen
-from rolecall.web.server import make_app
-from rolecall.web.workspace import Workspace
+from web_pages import CONFIG, PNG, SECRET, Client, serve_page
 
 ROOT = Path(__file__).resolve().parent.parent
-GSM8K = ROOT / 'examples/gsm8k.py'
-SECRET = 'sk-very-secret'
-CONFIG = f"""
-models = [
-    dict(abbr='chatml', type='HuggingFaceCausalLM', path='none', meta_template='chatml'),
-    dict(abbr='gpt', type='OpenAI', path='gpt', key='{SECRET}', meta_template=dict(round=[
-        dict(role='HUMAN', api_role='HUMAN'), dict(role='BOT', api_role='BOT', generate=True)])),
-]
-datasets = [dict(abbr='sums', type='Rows', train=[dict(q='0+1=?', a='1')],
-    test=[dict(q=f'{{n}}+{{n}}=?', a=str(2 * n)) for n in range(250)],
-    reader_cfg=dict(input_columns=['q'], output_column='a'),
-    infer_cfg=dict(
-        ice_template=dict(type='PromptTemplate', template='{{q}} {{a}}'),
-        prompt_template=dict(type='PromptTemplate', ice_token='</E>', template='</E>Add: {{q}}'),
-        retriever=dict(type='FixKRetriever', fix_id_list=[0])))]
-"""
-
-
-@contextlib.contextmanager
-def serve_page(*paths):
-    """A page on a free port, served by a thread; its port and rules."""
-    listening = _listen('127.0.0.1', 0)
-    rules = AccessRules.for_address('127.0.0.1', listening.getsockname()[1])
-    loop = asyncio.new_event_loop()
-    runner = web.AppRunner(make_app(Workspace([Path(path) for path in paths]), rules))
-
-    async def start():
-        await runner.setup()
-        await web.SockSite(runner, listening).start()
-
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(start(), loop).result(20)
-    try:
-        yield listening.getsockname()[1], rules
-    finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
-        loop.close()
-
-
-class Client:
-    """Asks the page as a browser with its cookie would."""
-
-    def __init__(self, port, rules):
-        self.port, self.rules = port, rules
-
-    def send(self, path, **options):
-        answer, content = self.send_raw(path, **options)
-        return answer, content.decode()
-
-    def send_raw(self, path, *, method='GET', host=None, body=None, cookie=True, **headers):
-        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=30)
-        given = {
-            'Host': host or f'127.0.0.1:{self.port}',
-            **{key.replace('_', '-'): value for key, value in headers.items()},
-        }
-        if cookie:
-            given['Cookie'] = f'{self.rules.cookie}={self.rules.token}'
-        connection.request(method, path, body=body, headers=given)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer, content
-
-    def get(self, name, **query):
-        answer, text = self.send(f'/api/{name}?{urllib.parse.urlencode(query)}')
-        assert answer.status == 200, text
-        return json.loads(text)
 
 
 @pytest.fixture(scope='module')
@@ -166,28 +83,23 @@ def test_only_known_files_are_served(client, path):
 
 def test_the_page_loads_nothing_from_elsewhere_and_stays_small(client):
     _, index = client.send('/')
-    names = [
-        'app.js',
-        'lib.js',
-        'prompt.js',
-        'explore.js',
-        'edit.js',
-        'try.js',
-        'compare.js',
-        'lint.js',
-        'runs.js',
-        'chinese.js',
-        'app.css',
-    ]
-    names += ['draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js']
-    texts = [index, *(client.send(f'/assets/{name}')[1] for name in names if name in SERVED)]
+    names = sorted(SERVED)
+    texts = [index, *(client.send(f'/assets/{name}')[1] for name in names)]
     assert not any('https://' in text or "from 'http" in text for text in texts)
     assert sum(len(gzip.compress(text.encode())) for text in texts) < 150_000
-    assert client.send('/assets/draw.js')[1] == read_asset('draw.js')
+
+
+def test_the_page_and_the_report_draw_prompts_with_the_same_code(client):
+    run, previews = made_up_run(rows=2)
+    drawing = client.send('/assets/draw.js')[1]
+    assert 'drawPrompt' in drawing
+    assert drawing.strip() in report_html(run, previews=previews)
+    for user in ('prompt.js', 'run_row.js', 'run_compare.js'):
+        assert 'drawByOrigin(' in client.send(f'/assets/{user}')[1]
 
 
 SERVED = {
-    *(path.name for path in (ROOT / 'src/rolecall/web/assets').iterdir()),
+    *(path.name for path in (ROOT / 'src/rolecall/web/assets').iterdir() if path.suffix in ('.js', '.css')),
     *('draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js'),
 }
 
@@ -253,13 +165,79 @@ def test_a_wrong_question_gets_a_reason(client, name, query, reason):
 def test_two_requests_are_aligned(client):
     found = client.get('diff', left_dataset='sums', left_model='chatml', right_dataset='sums', right_model='gpt')
     assert not found['same']
-    assert found['titles'] == ['sums × chatml · row 0 · gen', 'sums × gpt · row 0 · gen']
+    assert [side['model'] for side in found['sides']] == ['chatml', 'gpt']
     same = client.get('diff', left_dataset='sums', left_model='gpt', right_dataset='sums', right_model='gpt')
     assert same['same']
 
 
 def test_lint_findings_are_those_of_the_linter(client):
     assert 'no-max-out-len' in {finding['rule'] for finding in client.get('lint')['findings']}
+
+
+def test_findings_of_one_pair_come_alone(client):
+    found = client.get('lint', dataset='sums', model='chatml')['findings']
+    assert {finding['where'] for finding in found} <= {'sums', 'chatml', 'sums × chatml'}
+
+
+def test_the_text_of_a_template_leads_to_its_very_line(client, config):
+    [prompt] = client.get('prompts', dataset='sums', model='chatml', row=3)['prompts']
+    places = {
+        span['text']: prompt['explanations'][span['why']] for block in prompt['blocks'] for span in block['spans']
+    }
+    assert places['Add: ']['place'] == 'datasets[0].infer_cfg.prompt_template.template'
+    line = next(number for number, text in enumerate(CONFIG.splitlines(), 1) if 'Add: ' in text)
+    assert places['Add: ']['file'] == f'{config}:{line}'
+    assert places['3+3=?']['place'] == 'datasets[0].infer_cfg.prompt_template.template'
+
+
+JUDGED = """
+models = [dict(abbr='m', type='OpenAI', path='m'), dict(abbr='critic', type='OpenAI', path='c', key='sk-critic-key')]
+datasets = [dict(abbr='talk', type='Rows', test=[dict(q='Why?', a='Because.')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}'), inferencer=dict(type='GenInferencer', max_out_len=9)),
+    eval_cfg=dict(evaluator=dict(type='GenericLLMEvaluator', judge_cfg='critic',
+        prompt_template=dict(type='PromptTemplate', template='Gold {a}. Said {prediction}. Right?'))))]
+"""
+
+
+def test_a_judges_prompt_is_a_request_of_the_row_too(tmp_path):
+    (tmp_path / 'judged.py').write_text(JUDGED)
+    with serve_page(tmp_path / 'judged.py') as address:
+        client = Client(*address)
+        asked, judged = client.get('prompts', dataset='talk', model='m', row=0)['prompts']
+        assert (asked['model'], judged['model'], judged['judge']) == ('m', 'critic', True)
+        assert 'Gold Because.' in judged['request'][0]['content']
+        assert client.get('tokens', dataset='talk', model='m', row=0, number=1) == {'unknown': True}
+        same = client.get(
+            'diff',
+            left_dataset='talk',
+            left_model='m',
+            left_number=1,
+            right_dataset='talk',
+            right_model='m',
+            right_number=1,
+        )
+        assert same['same']
+
+
+@pytest.mark.parametrize(
+    ('host', 'header', 'accepted'),
+    [
+        ('127.0.0.1', 'localhost:80', True),
+        ('127.0.0.1', '10.0.0.5:80', False),
+        ('10.0.0.5', '10.0.0.5:80', True),
+        ('10.0.0.5', 'localhost:80', False),
+        ('0.0.0.0', '10.0.0.5:80', True),
+        ('0.0.0.0', '[fe80::1]:80', True),
+        ('0.0.0.0', '10.0.0.5:81', False),
+        ('0.0.0.0', 'evil.example:80', False),
+        ('::', '127.0.0.1:80', True),
+    ],
+)
+def test_a_page_off_loopback_answers_to_addresses_and_not_to_names(host, header, accepted):
+    rules = AccessRules.for_address(host, 80)
+    request = make_mocked_request('GET', '/', headers={'Host': header})
+    assert (rules.refusal(request) is None) == accepted
 
 
 def test_a_broken_config_is_shown_with_its_reason(tmp_path):
@@ -281,264 +259,6 @@ def test_the_vendored_libraries_carry_their_licences():
     vendor = ROOT / 'src/rolecall/web/assets/vendor'
     assert 'MIT' in (vendor / 'preact.LICENSE').read_text()
     assert 'Apache License' in (vendor / 'htm.LICENSE').read_text()
-
-
-# -- runs --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope='module')
-def stored_run(tmp_path_factory):
-    """A run of the sums by two models, half of the answers right, one failed."""
-    folder = tmp_path_factory.mktemp('runs') / 'friday'
-    made, _ = made_up_run(rows=120)
-    store = Store(folder)
-    store.record_scores(made.cards, [*made.rows, Result('sums', 'api', 500, 'failed', reason='HTTP 500')])
-    store.close()
-    return folder
-
-
-@pytest.fixture(scope='module')
-def run_client(stored_run):
-    with serve_page(stored_run, stored_run) as (port, rules):
-        yield Client(port, rules)
-
-
-def test_a_run_shows_its_scores(run_client):
-    found = run_client.get('run')
-    assert found['name'] == 'friday'
-    assert (found['datasets'], found['models']) == (['sums'], ['api', 'chatml'])
-    [line] = found['scores']['lines']
-    assert line['dataset'] == 'sums'
-    assert all(cell['interval'] for cell in line['cells'])
-
-
-def test_rows_of_a_run_come_by_key_in_pages(run_client):
-    keys, after = [], ''
-    while after is not None:
-        page = run_client.get('run_rows', after=after)
-        keys += [(one['dataset'], one['model'], one['row']) for one in page['rows']]
-        after = page['after']
-    assert keys == sorted(keys)
-    assert len(keys) == len(set(keys)) == 241
-
-
-@pytest.mark.parametrize(
-    ('query', 'count'),
-    [
-        ({'model': 'chatml'}, 120),
-        ({'verdict': 'wrong', 'model': 'api'}, 60),
-        ({'outcome': 'failed'}, 1),
-        ({'q': 'http 500'}, 1),
-        ({'q': 'nowhere'}, 0),
-    ],
-)
-def test_rows_of_a_run_are_filtered(run_client, query, count):
-    found, after = [], ''
-    while after is not None:
-        page = run_client.get('run_rows', after=after, **query)
-        found += page['rows']
-        after = page['after']
-    assert len(found) == count
-
-
-def test_a_row_of_a_run_has_everything_known_about_it(run_client):
-    found = run_client.get('run_row', dataset='sums', model='chatml', row=3)
-    assert found['gold'] == '6'
-    assert found['replies']
-    assert [other['model'] for other in found['others']] == ['api']
-    assert run_client.send('/api/run_row?dataset=sums&model=chatml&row=999')[0].status == 422
-
-
-def test_two_models_of_one_run_are_compared(run_client):
-    found = run_client.get('run_compare', left_model='chatml', right_model='api')
-    [difference] = found['differences']
-    assert difference['rows'] == 120
-    assert run_client.get('run_compare', left_run=0, right_run=1)['differences'][0]['difference'] == 0
-
-
-@pytest.mark.parametrize('after', ['x', '[]', '["a", "b", "c"]', '7'])
-def test_a_key_that_is_none_is_refused(run_client, after):
-    answer, text = run_client.send(f'/api/run_rows?{urllib.parse.urlencode({"after": after})}')
-    assert answer.status == 422
-    assert 'not a key of a row' in text
-
-
-@pytest.mark.heavy
-def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
-    folder = tmp_path / 'large'
-    store = Store(folder)
-    store.record_scores(
-        [Scorecard('big', 'm', 'accuracy', 50.0, scored=1_000_000, total=1_000_000, outcomes={'ok': 1_000_000})], []
-    )
-    store.close()
-    with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
-        row = encode_result(Result('big', 'm', 7654321, 'ok', replies=('yes',), correct=True))
-        numbers = 'WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999999)'
-        db.execute(f"INSERT INTO rows {numbers} SELECT 'big', 'm', i, 'ok', ?, NULL FROM n", (row,))
-        db.commit()
-    with serve_page(folder) as address:
-        client = Client(*address)
-        times = []
-        for name, query in [
-            ('run', {}),
-            ('run_rows', {}),
-            ('run_rows', {'after': '["big", "m", 999800]'}),
-            ('run_row', {'dataset': 'big', 'model': 'm', 'row': 999_999}),
-        ]:
-            began = time.monotonic()
-            client.get(name, **query)
-            times.append(time.monotonic() - began)
-    assert max(times) < 1.0, times
-
-
-# -- editing -----------------------------------------------------------------------------------------------------------
-
-TEMPLATE = ['dataset', 'infer_cfg', 'prompt_template', 'template']
-
-
-def edit(client, *edits, to='edit', **more):
-    body = json.dumps({'config': 0, 'dataset': 'sums', 'model': 'chatml', 'row': 3, 'edits': list(edits), **more})
-    origin = f'http://127.0.0.1:{client.port}'
-    answer, text = client.send(f'/api/{to}', method='POST', body=body, Origin=origin, Content_Type='application/json')
-    return answer.status, json.loads(text)
-
-
-def test_the_texts_and_options_of_a_prompt_can_be_edited(client):
-    found = client.get('fields', dataset='sums', model='chatml')
-    texts = {json.dumps(field['path']): field['value'] for field in found['fields'] if field['kind'] == 'text'}
-    assert texts[json.dumps(TEMPLATE)] == '</E>Add: {q}'
-    assert found['columns'] == ['q', 'a']
-    assert SECRET not in json.dumps(client.get('fields', dataset='sums', model='gpt'))
-
-
-def test_an_edit_changes_the_prompt_and_its_findings(client):
-    status, found = edit(client, [TEMPLATE, '</E>Sum of {q} and {nope}'])
-    assert status == 200
-    assert 'Sum of 3+3=? and {nope}' in found['prompts'][0]['request']
-    assert 'unfilled-field' in {finding['rule'] for finding in found['findings']}
-    status, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[]'])
-    assert '0+1' not in found['prompts'][0]['request']
-    assert 'Add: 3+3=?' in client.get('prompts', dataset='sums', model='chatml', row=3)['prompts'][0]['request']
-
-
-@pytest.mark.parametrize(
-    ('path', 'value', 'reason'),
-    [
-        (['model', 'key'], 'x', 'cannot be edited'),
-        (['model', 'type'], 'x', 'cannot be edited'),
-        (['dataset', 'type'], 'x', 'cannot be edited'),
-        (['dataset', 'infer_cfg', 'retriever', 'type'], 'x', 'cannot be edited'),
-        (['dataset', 'infer_cfg', 'prompt_template', 'nothing'], 'x', 'cannot be edited'),
-        ([], 'x', 'cannot be edited'),
-        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '__import__("os").getcwd()', 'expected a Python value'),
-        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[99]', '99'),
-        (TEMPLATE, 'no place for examples', 'ice_token'),
-    ],
-)
-def test_an_edit_that_cannot_be_made_is_refused_with_its_reason(client, path, value, reason):
-    status, found = edit(client, [path, value])
-    assert status == 422
-    assert reason in found['error']
-
-
-def test_a_request_from_elsewhere_cannot_edit(client):
-    body = json.dumps({'config': 0, 'dataset': 'sums', 'edits': []})
-    assert client.send('/api/edit', method='POST', body=body, Content_Type='application/json')[0].status == 403
-    evil = {'Origin': 'http://evil.example', 'Content_Type': 'application/json'}
-    assert client.send('/api/edit', method='POST', body=body, **evil)[0].status == 403
-    form = {'Origin': f'http://127.0.0.1:{client.port}', 'Content_Type': 'text/plain'}
-    assert client.send('/api/edit', method='POST', body=body, **form)[0].status == 403
-
-
-def test_an_edited_config_is_saved_under_a_new_name_and_sends_what_was_shown(client, config, capsys):
-    change = [TEMPLATE, '</E>It\'s "{q}"?\n']
-    status, found = edit(client, change, to='save', name='edited.py')
-    assert status == 200, found
-    assert main(['view', found['saved'], '--model', 'chatml', '--row', '3', '--json']) == 0
-    assert json.loads(capsys.readouterr().out)['request'] == edit(client, change)[1]['prompts'][0]['request']
-    status, again = edit(client, change, to='save', name='edited.py')
-    assert (status, 'exists' in again['error']) == (422, True)
-    assert config.read_text() == CONFIG
-
-
-@pytest.mark.parametrize('name', ['../x.py', '/tmp/x.py', 'x.txt', 'a/b.py', '.py', 'x.py\n'])
-def test_a_config_is_only_saved_beside_the_original(client, name):
-    status, _ = edit(client, [TEMPLATE, '</E>{q}'], to='save', name=name)
-    assert status == 422
-
-
-# -- trying ------------------------------------------------------------------------------------------------------------
-
-TRIED = """
-def shout(request):
-    if 'boom' in request:
-        raise ValueError('sk-hidden-key is wrong')
-    return request.upper()
-models = [dict(abbr='loud', type='Function', function=shout, api_key='sk-hidden-key')]
-datasets = [dict(abbr='words', type='Rows', test=[dict(q='hi', a='HI'), dict(q='boom', a='')],
-    reader_cfg=dict(input_columns=['q'], output_column='a'),
-    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='say {q}'), inferencer=dict(type='GenInferencer', max_out_len=9)))]
-"""
-
-
-@pytest.fixture
-def trial(tmp_path):
-    path = tmp_path / 'tried.py'
-    path.write_text(TRIED)
-    with serve_page(path) as address:
-        client = Client(*address)
-        origin = f'http://127.0.0.1:{client.port}'
-
-        def ask(name='try', **more):
-            body = {'config': 0, 'dataset': 'words', 'model': 'loud', 'row': 0, **more}
-            answer, text = client.send(
-                f'/api/{name}', method='POST', body=json.dumps(body), Origin=origin, Content_Type='application/json'
-            )
-            return answer.status, [json.loads(line) for line in text.splitlines()]
-
-        yield ask
-
-
-def test_a_prompt_is_sent_to_its_model(trial):
-    status, events = trial()
-    assert status == 200
-    assert events[-1]['reply']['text'] == 'SAY HI'
-    assert events[-1]['reply']['outcome'] == 'ok'
-    edits = [[['dataset', 'infer_cfg', 'prompt_template', 'template'], 'shout {q}']]
-    assert trial(edits=edits)[1][-1]['reply']['text'] == 'SHOUT HI'
-
-
-def test_a_model_that_fails_says_why_without_its_key(trial):
-    _, events = trial(row=1)
-    said = json.dumps(events)
-    assert 'is wrong' in said
-    assert 'sk-hidden-key' not in said
-
-
-@pytest.mark.parametrize(
-    ('more', 'reason'),
-    [({'model': 'other'}, 'no model named'), ({'number': 5}, 'no request 5'), ({'dataset': 'x'}, 'no dataset named')],
-)
-def test_only_requests_of_the_config_are_sent(trial, more, reason):
-    status, [found] = trial(**more)
-    assert status == 422
-    assert reason in found['error']
-
-
-def test_a_reply_is_kept_as_a_row_beside_the_config(trial):
-    for _ in range(2):
-        status, [found] = trial('keep', reply='HI!', request='say hi')
-        assert status == 200
-    lines = Path(found['kept']).read_text().splitlines()
-    assert [json.loads(line)['reply'] for line in lines] == ['HI!', 'HI!']
-    assert json.loads(lines[0])['q'] == 'hi'
-
-
-# -- media -------------------------------------------------------------------------------------------------------------
-
-PNG = bytes.fromhex(
-    '89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc0000003010100c9fe92ef0000000049454e44ae426082'
-)
 
 
 @pytest.fixture
@@ -582,37 +302,3 @@ def test_only_pictures_in_the_datasets_own_folder_are_served(pictures, row, stat
     if status == 200:
         assert (answer.headers['Content-Type'], text) == ('image/png', PNG)
     assert pictures.send_raw('/api/media?dataset=mm&model=gpt&row=0&at=7')[0].status == 422
-
-
-# -- labels ------------------------------------------------------------------------------------------------------------
-
-
-def label(client, **given):
-    body = json.dumps({'run': 0, 'dataset': 'sums', 'model': 'chatml', 'row': 3, **given})
-    origin = f'http://127.0.0.1:{client.port}'
-    answer, text = client.send('/api/label', method='POST', body=body, Origin=origin, Content_Type='application/json')
-    return answer.status, json.loads(text)
-
-
-def test_a_human_label_is_kept_in_the_run_and_compared_with_the_verdicts(run_client, stored_run):
-    verdicts = {row: run_client.get('run_row', dataset='sums', model='chatml', row=row)['verdict'] for row in (3, 4)}
-    for row, verdict in verdicts.items():
-        status, _ = label(run_client, row=row, label=verdict)
-        assert status == 200
-    assert run_client.get('run_row', dataset='sums', model='chatml', row=3)['label'] == verdicts[3]
-    assert run_client.get('run')['agreement']['agree'] == 2
-    label(run_client, row=3, label='wrong' if verdicts[3] == 'correct' else 'correct')
-    agreement = run_client.get('run')['agreement']
-    assert (agreement['agree'], agreement['rows']) == (1, 2)
-    assert agreement['low'] < 0.5 < agreement['high']
-    assert len(run_client.get('run_rows', verdict='disagrees')['rows']) == 1
-    label(run_client, row=3, label='')
-    assert run_client.get('run')['agreement']['rows'] == 1
-    assert (stored_run / 'labels.jsonl').read_text().count('\n') == 4
-
-
-@pytest.mark.parametrize(
-    'given', [{'label': 'maybe'}, {'row': 9999, 'label': 'wrong'}, {'run': 9, 'label': 'wrong'}, {'label': 7}]
-)
-def test_a_label_that_is_none_is_refused(run_client, given):
-    assert label(run_client, **given)[0] == 422

@@ -17,7 +17,7 @@ from browser import open_browser  # noqa: E402
 from report_runs import made_up_run  # noqa: E402
 from rolecall.report import report_html  # noqa: E402
 from rolecall.runs.store.writer import Store  # noqa: E402
-from test_web import serve_page  # noqa: E402
+from web_pages import serve_page  # noqa: E402
 
 VIEWS = {
     'web-explore': '#explore?fold=1&row=1',

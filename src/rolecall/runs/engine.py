@@ -45,6 +45,8 @@ class Job:
     gold: Callable[[Row], Any]
     total: int | None = None
     cluster: Callable[[Row], str | None] = field(default=lambda row: None)
+    is_whole: bool = True
+    """Whether `rows` gives every row that the run should have; otherwise the stored ones stay."""
 
     @property
     def model(self) -> str:
@@ -141,7 +143,8 @@ class Engine:
                 await asyncio.wait(own)
         await self._store.wait_until_saved()
         if not self._stopping and job.model not in self.broken:
-            self._store.drop_rows_from(job.dataset, job.model, count)
+            if job.is_whole:
+                self._store.drop_rows_from(job.dataset, job.model, count)
             await self._conclude(job)
 
     async def _conclude(self, job: Job) -> None:

@@ -14,6 +14,7 @@ from typing import IO, Any, Literal
 from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, import_extra
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.codec import dumps, result_as_dict
+from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 
@@ -83,9 +84,9 @@ def result_objects(
     prompts: bool = False,
     on_damage: Callable[[str], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a run as plain objects, the most used keys first."""
+    """The rows of a run as plain objects, the most used keys first; `label` is what a person said about the row."""
     with RunReader(run) as archive:
-        pairs = archive.pairs()
+        pairs, labels = archive.pairs(), dict(Labels(archive.directory).items())
         for name, pattern, of in (('dataset', dataset, 0), ('model', model, 1)):
             _refuse_unknown(name, pattern, dict.fromkeys(pair[of] for pair in pairs))
         for pair in pairs:
@@ -94,7 +95,8 @@ def result_objects(
                 for abbr, pattern in zip(pair, (dataset, model), strict=True)
             ):
                 for result in archive.results(*pair):
-                    values = _order_keys(result, archive)
+                    label = labels.get((result.dataset, result.model, result.row))
+                    values = _order_keys(result, archive) | {'label': label}
                     yield values | {'requests': _requests_of(result, archive)} if prompts else values
         if archive.damage and on_damage is not None:
             on_damage(str(archive.damage))
@@ -184,7 +186,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
     numbers['seconds'] = pyarrow.float64()
-    keys = [*_order_keys(Result('', '', 0, 'ok')), *(['requests'] if prompts else [])]
+    keys = [*_order_keys(Result('', '', 0, 'ok')), 'label', *(['requests'] if prompts else [])]
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.printing import format_config
-from rolecall.datasets import Dataset
+from rolecall.datasets import Dataset, Row
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.lint.linter import Finding, lint_plan
 from rolecall.models.protocol import Model
@@ -23,6 +24,7 @@ from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task
 from rolecall.program import fingerprint
+from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.model_client import ModelClient, build_client
@@ -33,13 +35,14 @@ from rolecall.runs.plan import RunPlan, make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.remarks import remark_on
 from rolecall.runs.store.manifest import describe_run, hide_secrets
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.groups import Group, read_groups, summarise_groups
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
-__all__ = ['RunSummary', 'run_config']
+__all__ = ['RunSummary', 'ask_rows_again', 'run_config']
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _LINTED_ROWS = 20
@@ -147,20 +150,49 @@ def run_config(
         return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
 
 
+def ask_rows_again(
+    config: Mapping[str, Any] | str | Path, *, out: str | Path, dataset: str, model: str, rows: Collection[int]
+) -> RunSummary:
+    """Ask a model again about some rows of a run that have no answer, and score its dataset anew.
+
+    Other rows are not asked, whether they are finished or not. A dataset that was not scored yet stays so.
+    """
+    prepared = prepare(config, dataset=glob.escape(dataset), model=glob.escape(model))
+    with closing(Store(out)) as store:
+        run = _Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
+        began = time.monotonic()
+        run_blocking(run.ask_and_score())
+        run.average(read_groups(prepared.config))
+        return run.summarise(RunPlan(()), (), seconds=time.monotonic() - began)
+
+
 class _Run:
     """One run under way: every pair is asked about its rows, then scored."""
 
-    def __init__(self, prepared: Prepared, store: Store, listener: RunListener, rerun: Collection[str]) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        listener: RunListener,
+        rerun: Collection[str],
+        *,
+        rows: Collection[int] | None = None,
+    ) -> None:
         self._prepared = prepared
         self._store = store
         self._listener = listener
         self._rerun = rerun
+        self._rows = rows
+        """The rows to ask about; None for all."""
         self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
         self._outcomes: Counter[str] = Counter()
         self._cards: list[Scorecard] = []
         self._remarks: list[str] = []
         self._broken_judges: dict[str, str] = {}
         self._unjudged = 0
+        self._scored_before = (
+            {(card.dataset, card.model) for card in _read_scorecards(store)} if rows is not None else set()
+        )
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
 
     async def ask_and_score(self) -> None:
@@ -218,14 +250,24 @@ class _Run:
             client=client,
             pair=one.pair,
             inferencer=one.inferencer,
-            rows=partial(one.pair.rows, limit, strict=False),
+            rows=partial(self._pick_rows, one.pair, limit),
             gold=one.gold,
             cluster=one.cluster,
             total=total if limit is None else min(total, limit),
+            is_whole=self._rows is None,
         )
+
+    def _pick_rows(self, pair: Pair, limit: int | None) -> Iterable[tuple[int, Row, Picked]]:
+        """The rows of a pair that this run asks about."""
+        if self._rows is None:
+            return pair.rows(limit, strict=False)
+        wanted = self._rows
+        return (found for found in pair.rows(max(wanted, default=-1) + 1, strict=False) if found[0] in wanted)
 
     async def _score_pair(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
+        if self._rows is not None and (job.dataset, job.model) not in self._scored_before:
+            return
         results = list(self._store.results(job.dataset, job.model))
         one = self._pairs[job.dataset, job.model]
         if results:
@@ -244,8 +286,15 @@ class _Run:
         self._listener.on_scores(job.dataset, job.model, card.columns)
 
     def average(self, groups: Sequence[Group]) -> None:
-        """Score the config's groups of datasets, for every model."""
-        cards = summarise_groups(groups, self._cards)
+        """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
+        own = {(card.dataset, card.model) for card in self._cards}
+        models = {card.model for card in self._cards}
+        others = [
+            card
+            for card in (_read_scorecards(self._store) if groups else ())
+            if not card.members and card.model in models and (card.dataset, card.model) not in own
+        ]
+        cards = summarise_groups(groups, [*self._cards, *others])
         self._store.record_scores(cards, [])
         self._cards += cards
         for card in cards:
@@ -265,6 +314,11 @@ class _Run:
         self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
         unjudged = {'model': judge.model.name, 'reasons': dict(judge.failures.most_common(_REASONS))}
         return replace(card, details={**card.details, 'not_judged': unjudged})
+
+
+def _read_scorecards(store: Store) -> list[Scorecard]:
+    with RunReader(store.directory) as reader:
+        return reader.scorecards()
 
 
 def _connect(model: Model, entry: Mapping[str, Any]) -> ModelClient:

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rolecall.config.files import load_config
 from rolecall.datasets import Dataset, Row
-from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.lint.linter import lint_config
+from rolecall.errors import ConfigError, DataError, Problem, RenderError, RolecallError
+from rolecall.lint.linter import lint_plan
 from rolecall.models.http.media import MediaReader
 from rolecall.pairs.entries import Entries, build_entries, media_folders
 from rolecall.pairs.judges import JudgePair, find_judge
@@ -24,17 +24,17 @@ from rolecall.pairs.tasks import Task
 from rolecall.report.run_source import PairRows
 from rolecall.tokenizers.tokenizer import find_tokenizer
 from rolecall.views.differences import align_lines, request_lines
-from rolecall.views.facts import title_of
 from rolecall.views.tokens import count_tokens
 from rolecall.web.prompts_json import cut_text, preview_as_json, row_as_json, tokens_as_json
 
-__all__ = ['ConfigDocument', 'diff_as_json']
+__all__ = ['ConfigDocument', 'Split', 'diff_as_json']
 
 _PAIRS_KEPT = 12
 _CELL = 200
 _PAGE = 100
 _SEARCH_SECONDS = 0.4
 _LINT_ROWS = 50
+Split = Literal['test', 'train']
 _SHOWN_MEDIA = re.compile(r'image/(png|jpeg|gif|webp|bmp|avif)|audio/[\w.+-]+|video/[\w.+-]+')
 
 
@@ -49,7 +49,7 @@ class ConfigDocument:
         self._model_entries = {model_entry.abbr: model_entry for model_entry in self.plan.model_entries}
         self._datasets: dict[str, Dataset] = {}
         self._pairs: OrderedDict[tuple[str, str | None], PairRows] = OrderedDict()
-        self._findings: list[dict[str, Any]] | None = None
+        self._findings: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     def overview(self) -> dict[str, Any]:
         """The datasets and models by name, with what the page needs before a row is opened."""
@@ -69,54 +69,74 @@ class ConfigDocument:
             'models': [{'abbr': entry.abbr, 'kind': entry.kind} for entry in self.plan.model_entries],
         }
 
-    def rows(self, dataset: str, *, after: int = -1, query: str = '') -> dict[str, Any]:
+    def rows(self, dataset: str, *, after: int = -1, query: str = '', split: Split = 'test') -> dict[str, Any]:
         """The next rows after a number, those that contain the query. A long search stops and can be continued."""
         task, data = self.task(dataset), self.dataset(dataset)
-        total = len(data.test)
+        rows = data.train if split == 'train' else data.test
+        total = len(rows)
         found: list[dict[str, Any]] = []
         wanted = query.lower()
         deadline = time.monotonic() + _SEARCH_SECONDS
-        number = after
+        number = max(after, -1)
         while len(found) < _PAGE and number + 1 < total and time.monotonic() < deadline:
             number += 1
-            text = _summarise_row(data.test[number], task)
+            text = _summarise_row(rows[number], task)
             if not wanted or wanted in text.lower():
                 found.append({'row': number, 'text': cut_text(text, _CELL)})
         return {'rows': found, 'total': total, 'after': number if number + 1 < total else None}
 
     def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
-        """Every request of one row, with origins and explanations."""
-        rows = self._rows_of(dataset, model)
-        previews = self.previews(dataset, model, row)
+        """Every request of one row, with origins and explanations; those to its judge are about stand-in replies."""
+        pair, previews = self.pair(dataset, model), self.previews(dataset, model, row)
         return {
             'prompts': [
-                *(preview_as_json(rows.pair, preview, self.config) for preview in previews),
-                *self._judge_prompts(rows, row),
+                *(preview_as_json(pair, preview, self.config) for preview in previews),
+                *self.judge_prompts(dataset, model, row),
             ],
-            'values': row_as_json(previews[0].values) if previews else {},
+            'values': row_as_json(previews[0].values if previews else self.dataset(dataset).test[row]),
+            'unworded': '' if previews else self._why_unworded(pair, dataset, row),
         }
 
-    def _judge_prompts(self, rows: PairRows, row: int) -> list[dict[str, Any]]:
-        """What the dataset's judge receives about stand-in replies to a row; nothing if it has no judge."""
+    def _why_unworded(self, pair: Pair, dataset: str, row: int) -> str:
+        """Why a row has no request."""
+        try:
+            pair.check_row(self.dataset(dataset).test[row])
+        except RenderError as error:
+            return str(error)
+        return 'the row has no request.'
+
+    def judge_prompts(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """What the dataset's judge receives about the replies to a row; nothing if it has no judge."""
+        return [
+            {**preview_as_json(pair, preview, self.config), 'judge': True}
+            for pair, preview in self._judge_previews(dataset, model, row, replies=replies)
+        ]
+
+    def _judge_previews(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[tuple[Pair, Preview]]:
+        rows = self._rows_of(dataset, model)
         judge = find_judge(rows.pair.task, self.plan.model_entries)
         found = rows.find(row)
         if judge is None or found is None:
             return []
         pair = JudgePair(rows.pair, judge)
-        return [{**preview_as_json(pair, preview, self.config), 'judge': True} for preview in pair.previews(*found)]
+        return [(pair, preview) for preview in pair.previews(*found, replies=replies)]
 
     def tokens(self, dataset: str, model: str | None, row: int, number: int) -> dict[str, Any]:
         """The tokens of one request of a row, if the model's tokenizer is on this machine."""
-        pair, preview = self.pair(dataset, model), self.find_preview(dataset, model, row, number)
+        pair, preview = self.find_preview(dataset, model, row, number)
         entry = pair.model_entry
         tokenizer = find_tokenizer(entry.entry) if entry is not None else None
         if tokenizer is None:
-            return {'unknown': "Not known here: the model's tokenizer is not on this machine."}
+            return {'unknown': True}
         return tokens_as_json(count_tokens(pair, preview, tokenizer))
 
     def media(self, dataset: str, model: str | None, row: int, number: int, at: int) -> tuple[str, bytes]:
         """Type and bytes of a picture, sound or film of a request, if it lies in a folder that the config allows."""
-        preview = self.find_preview(dataset, model, row, number)
+        _, preview = self.find_preview(dataset, model, row, number)
         sources = [str(span.text) for span in preview.spans if span.origin.kind == 'media']
         if not 0 <= at < len(sources):
             raise DataError(f'the request has no medium {at}.')
@@ -131,18 +151,34 @@ class ConfigDocument:
         """The folders whose files rows may name."""
         return media_folders(self.plan.tasks, base=self.path.parent, allowed=self.config.get('media_folders'))
 
-    def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> Preview:
-        """One request of a row."""
-        previews = self.previews(dataset, model, row)
-        if not 0 <= number < len(previews):
+    def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> tuple[Pair, Preview]:
+        """One request of a row, and the pair it comes from. Requests to the judge follow the others."""
+        pair, previews = self.pair(dataset, model), self.previews(dataset, model, row)
+        if 0 <= number < len(previews):
+            return pair, previews[number]
+        judged = self._judge_previews(dataset, model, row) if number >= 0 else []
+        if not 0 <= number - len(previews) < len(judged):
             raise DataError(f'row {row} of {dataset} has no request {number}.')
-        return previews[number]
+        return judged[number - len(previews)]
 
-    def findings(self) -> list[dict[str, Any]]:
-        """What the linter finds, looking at the first rows of each dataset."""
-        if self._findings is None:
-            self._findings = [asdict(finding) for finding in lint_config(self.config, limit=_LINT_ROWS)]
-        return self._findings
+    def findings(self, dataset: str = '', model: str = '') -> list[dict[str, Any]]:
+        """What the linter finds, looking at the first rows of each dataset; or of one dataset with one model."""
+        key = (dataset, model)
+        if key not in self._findings:
+            tasks = (self.task(dataset),) if dataset else self.plan.tasks
+            entry = self.model_entry(model or None) if dataset else None
+            entries = ((entry,) if entry else ()) if dataset else self.plan.model_entries
+            found = lint_plan(
+                self.config, self.plan, Entries(tasks, entries), open_task=self._open_or_reason, limit=_LINT_ROWS
+            )
+            self._findings[key] = [asdict(finding) for finding in found]
+        return self._findings[key]
+
+    def _open_or_reason(self, task: Task) -> Dataset | str:
+        try:
+            return self.dataset(task.abbr)
+        except RolecallError as error:
+            return str(error)
 
     def task(self, dataset: str) -> Task:
         """A dataset of the config by its abbr."""
@@ -198,7 +234,9 @@ def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
     """Two requests aligned, the words that differ marked."""
     changes = align_lines(request_lines(left), request_lines(right))
     return {
-        'titles': [title_of(left), title_of(right)],
+        'sides': [
+            {'dataset': one.dataset, 'model': one.model, 'row': one.row, 'mode': one.mode} for one in (left, right)
+        ],
         'same': all(change.same for change in changes),
         'changes': [[change.left, change.right] for change in changes],
     }

@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import DataError, RolecallError
+from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.pairs.pair import Preview
 from rolecall.report.comparison import Comparison, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
-from rolecall.report.run_source import OneModelRun, Run, StoredRun, requests_sent
+from rolecall.report.run_source import OneModelRun, Run, StoredRun, judge_requests, requests_sent
 from rolecall.report.score_text import (
+    FOLD_FROM,
     OUTCOMES,
     denominator,
     digits_of,
@@ -26,14 +28,15 @@ from rolecall.report.score_text import (
     left_out,
     score,
 )
+from rolecall.runs.run import ask_rows_again
+from rolecall.runs.store.labels import Labels, RowKey
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.web.documents import ConfigDocument
-from rolecall.web.labels import Labels
 from rolecall.web.prompts_json import cut_text, preview_as_json, sent_as_json
 
-__all__ = ['RowFilter', 'RunDocument', 'compare_as_json']
+__all__ = ['RowFilter', 'RunDocument', 'RunSide', 'compare_as_json', 'row_cells', 'score_table']
 
 _CELL = 200
 _TEXT = 100_000
@@ -46,7 +49,8 @@ _START = ('', '', -1)
 _OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
 """Further filters: cut off by max_out_len, with a human label, with a label that differs from the verdict."""
 
-Key = tuple[str, str, int]
+Counterpart = Callable[[Result], 'Result | None']
+"""Finds the same row of another run or model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +62,22 @@ class RowFilter:
     outcome: str = ''
     verdict: str = ''
     text: str = ''
+    first: int = 0
+    """Rows before this one are left out."""
+    against: Counterpart | None = None
+    """Only rows that are scored differently there."""
 
     def accepts(self, result: Result) -> bool:
         """Whether a row is listed. (Dataset and model are matched by the store.)"""
-        if self.outcome and result.outcome != self.outcome:
+        if result.row < self.first or (self.outcome and result.outcome != self.outcome):
             return False
         if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
             return False
         if self.verdict == 'cut' and not _is_cut(result):
             return False
-        return not self.text or self.text.lower() in _searchable(result)
+        if self.text and self.text.lower() not in _searchable(result):
+            return False
+        return self.against is None or _is_flipped(result, self.against(result))
 
 
 class RunDocument:
@@ -79,49 +89,73 @@ class RunDocument:
         self.run: Run = StoredRun(self._reader)
         self.labels = Labels(path)
 
-    def overview(self) -> dict[str, Any]:
-        """The scores as a table, and the names to filter rows by."""
-        cards = self._reader.scorecards()
-        pairs = self._reader.pairs()
+    def summary(self) -> dict[str, Any]:
+        """What the list of runs shows."""
+        cards, pairs = self._reader.scorecards(), self._reader.pairs()
         return {
             'name': self.run.title,
             'path': str(self.path),
             'created': self._reader.created or self.run.created,
             'live': self._is_live(),
-            'scores': _score_table([*cards, *_list_unfinished(cards, pairs)]),
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
-            'outcomes': list(OUTCOMES.items()),
-            'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
-            'agreement': self.labels.agreement(),
+            'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),
         }
 
+    def overview(self) -> dict[str, Any]:
+        """The summary, and the names to filter rows by."""
+        return {
+            **self.summary(),
+            'outcomes': list(OUTCOMES.items()),
+            'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
+            'agreement': self.agreement(),
+            'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
+        }
+
+    def _last_rows(self) -> Iterator[tuple[str, str, int]]:
+        """The number of each pair's last row, which says how far a run in progress has come."""
+        for dataset, model in self._reader.pairs():
+            if (last := self._reader.last_row(dataset, model)) is not None:
+                yield dataset, model, last
+
+    def agreement(self) -> dict[str, Any] | None:
+        """How often human labels agree with the run's verdicts."""
+        found = self.labels.agreement(self._verdict_at)
+        return None if found is None else asdict(found)
+
+    def _verdict_at(self, key: RowKey) -> str:
+        result = self._reader.result(*key)
+        return '' if result is None else verdict_of(result)
+
     def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:
-        """The next rows after a key. A long search stops after a while and can be continued from its key."""
-        key: Key = _read_key(after) if after else _START
+        """The next rows after a key. A long search stops after a while and can be continued from its key.
+
+        `end` is the key of the last row, after which the rows of a run in progress will come.
+        """
+        key: RowKey = _read_key(after) if after else _START
         found: list[dict[str, Any]] = []
         deadline = time.monotonic() + _SECONDS
         while len(found) < _PAGE:
             results = self._reader.rows_after(
-                key, dataset=wanted.dataset or None, model=wanted.model or None, limit=_CHUNK
+                key, dataset=wanted.dataset or None, model=wanted.model or None, first=wanted.first, limit=_CHUNK
             )
             for result in results:
                 key = (result.dataset, result.model, result.row)
-                if wanted.accepts(result) and self._accepts_label(wanted, key):
-                    found.append(_row_cells(result))
+                if wanted.accepts(result) and self._accepts_label(wanted, result):
+                    found.append(row_cells(result))
                     if len(found) == _PAGE:
                         return {'rows': found, 'after': json.dumps(key)}
             if len(results) < _CHUNK:
-                return {'rows': found, 'after': None}
+                return {'rows': found, 'after': None, 'end': json.dumps(key) if key != _START else ''}
             if time.monotonic() > deadline:
-                return {'rows': found, 'after': json.dumps(key)}
+                break
         return {'rows': found, 'after': json.dumps(key)}
 
     def row(self, dataset: str, model: str, row: int, config: ConfigDocument | None) -> dict[str, Any]:
         """One row with its requests, replies and verdict. Origins come from a config that words it the same way."""
-        result = self._find(dataset, model, row)
+        result = self.find(dataset, model, row)
         return {
-            **_row_cells(result),
+            **row_cells(result),
             'label': self.labels.find((dataset, model, row)),
             'reason': cut_text(result.reason, _TEXT),
             'replies': [cut_text(reply, _TEXT) for reply in result.replies],
@@ -131,33 +165,49 @@ class RunDocument:
             'gold': _as_text(result.gold),
             'details': json.dumps(result.details, indent=1, ensure_ascii=False, default=str) if result.details else '',
             'prompts': list(self._prompts(result, config)),
+            'judge': list(self._judgements(result, config)),
             'facts': list(_facts(result)),
+            'again': result.outcome != 'ok' and config is not None,
             'others': [
-                _row_cells(other)
+                row_cells(other)
                 for name, other_model in self._reader.pairs()
                 if name == dataset and other_model != model
                 if (other := self._reader.result(dataset, other_model, row)) is not None
             ],
         }
 
+    def ask_again(self, dataset: str, model: str, row: int, config: ConfigDocument) -> None:
+        """Ask a model again about a row that has no answer. The config must word the row as the run did."""
+        result = self.find(dataset, model, row)
+        if result.outcome == 'ok':
+            raise DataError(f'row {row} of {dataset} × {model} has an answer.')
+        if any(sent.changed for sent in requests_sent(self.run, result, _previews_from(config))):
+            raise DataError(f'{config.path} now produces another prompt for this row, so it is not asked again.')
+        summary = ask_rows_again(config.config, out=self.path, dataset=dataset, model=model, rows=[row])
+        if why := summary.broken.get(model):
+            raise RunError(why)
+
     def label(self, dataset: str, model: str, row: int, label: str) -> None:
         """Keep what a person says about a row."""
-        self.labels.add((dataset, model, row), label, verdict_of(self._find(dataset, model, row)))
+        self.find(dataset, model, row)
+        self.labels.add((dataset, model, row), label)
 
-    def _find(self, dataset: str, model: str, row: int) -> Result:
+    def find(self, dataset: str, model: str, row: int) -> Result:
+        """One row of the run."""
         result = self._reader.result(dataset, model, row)
         if result is None:
             raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.')
         return result
 
-    def _accepts_label(self, wanted: RowFilter, key: Key) -> bool:
-        if wanted.verdict == 'labelled':
-            return bool(self.labels.find(key))
-        return wanted.verdict != 'disagrees' or self.labels.disagrees(key)
+    def counterpart(self, model: str) -> Counterpart:
+        """Finds rows of this run by those of another one, or of another model of this one."""
+        return lambda result: self._reader.result(result.dataset, model or result.model, result.row)
 
-    def only_model(self, model: str) -> Run:
-        """The part of this run that belongs to one model, as a run."""
-        return OneModelRun(self._reader, model)
+    def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
+        if wanted.verdict not in ('labelled', 'disagrees'):
+            return True
+        label = self.labels.find((result.dataset, result.model, result.row))
+        return bool(label) and (wanted.verdict == 'labelled' or label != verdict_of(result))
 
     def _prompts(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
         previews = _previews_from(config) if config is not None else None
@@ -167,6 +217,17 @@ class RunDocument:
                 yield preview_as_json(pair, sent.preview, config.config)
             else:
                 yield sent_as_json(sent.preview, changed=sent.changed)
+
+    def _judgements(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
+        """What a judge was asked about the row, and its replies."""
+        worded = []
+        if config is not None and result.judged:
+            with suppress(RolecallError):
+                worded = config.judge_prompts(result.dataset, result.model, result.row, replies=result.replies)
+        for sent, reply in judge_requests(self.run, result):
+            prompt = next((one for one in worded if one['request'] == sent.preview.request), None)
+            prompt = prompt or {**sent_as_json(sent.preview, changed=bool(worded)), 'judge': True}
+            yield {'prompt': prompt, 'reply': cut_text(reply, _TEXT)}
 
     def _is_live(self) -> bool:
         files = [self.path / FILE, self.path / f'{FILE}-wal']
@@ -186,24 +247,47 @@ def _previews_from(config: ConfigDocument) -> Callable[[Result], list[Preview]]:
     return previews
 
 
-def compare_as_json(left: Run, right: Run) -> dict[str, Any]:
-    """Two runs, or two models of one run: every difference, and the rows that changed."""
-    found: Comparison = compare_runs(left, right)
+def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
+    """Two runs, or two models of one run: every difference, and the rows that changed. Opens the runs for itself."""
+    with left.open() as reader_left, right.open() as reader_right:
+        runs = left.run_of(reader_left), right.run_of(reader_right)
+        found: Comparison = compare_runs(*runs)
     names = ('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared')
     return {
-        'left': left.title,
-        'right': right.title,
+        'left': runs[0].title,
+        'right': runs[1].title,
         'only_left': list(found.only_left),
         'only_right': list(found.only_right),
         'differences': [
             {
-                **{name: getattr(one, name) for name in names},
+                **{name: getattr(one, name) for name in (*names, 'different_gold', 'different_requests')},
                 'flipped': len(one.flips),
-                'flips': [[_row_cells(flip.left), _row_cells(flip.right)] for flip in one.flips[:_FLIPS]],
+                'flips': [[row_cells(flip.left), row_cells(flip.right)] for flip in one.flips[:_FLIPS]],
             }
             for one in found.differences
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class RunSide:
+    """One side of a comparison: a run, or one model of it."""
+
+    path: Path
+    model: str = ''
+
+    def open(self) -> RunReader:
+        """A reader of its own, so that a long comparison does not keep the page waiting."""
+        return RunReader(self.path)
+
+    def run_of(self, reader: RunReader) -> Run:
+        """The rows to compare."""
+        return OneModelRun(reader, self.model) if self.model else StoredRun(reader)
+
+
+def _is_flipped(result: Result, other: Result | None) -> bool:
+    """Whether two results of a row are scored differently."""
+    return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
 
 
 def _is_cut(result: Result) -> bool:
@@ -217,14 +301,18 @@ def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]
     return (Scorecard(*pair, 'not finished', None) for pair in pairs if pair not in scored)
 
 
-def _score_table(cards: Sequence[Scorecard]) -> dict[str, Any]:
+def score_table(cards: Sequence[Scorecard]) -> dict[str, Any]:
+    """The scores by dataset and metric (down) and model (across); the members of a group follow it."""
     grid, digits = grid_of(cards), digits_of(cards)
     return {
         'models': list(grid.models),
+        'fold': len(grid.groups) >= FOLD_FROM,
         'lines': [
             {
                 'dataset': line[0],
                 'metric': line[1],
+                'isGroup': grid.is_group(line),
+                'group': grid.groups.get(line, ''),
                 'cells': [_score_cell(grid.card(line, model), digits[line[1]]) for model in grid.models],
             }
             for line in grid.lines
@@ -244,7 +332,7 @@ def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
     }
 
 
-def _row_cells(result: Result) -> dict[str, Any]:
+def row_cells(result: Result) -> dict[str, Any]:
     """What the list shows of a row: short texts only."""
     reply = result.replies[-1] if result.replies else ''
     return {
@@ -257,6 +345,7 @@ def _row_cells(result: Result) -> dict[str, Any]:
         'answer': cut_text(' '.join(_as_text(result.extracted, longest=_CELL).split()), _CELL),
         'goldCell': cut_text(' '.join(_as_text(result.gold, longest=_CELL).split()), _CELL),
         'replyCell': cut_text(' '.join(reply[: 4 * _CELL].split()), _CELL),
+        'reasonCell': cut_text(' '.join(result.reason[: 4 * _CELL].split()), _CELL) if result.outcome != 'ok' else '',
     }
 
 
@@ -273,13 +362,13 @@ def _searchable(result: Result) -> str:
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
     if result.input_tokens is not None:
-        yield 'input', f'{result.input_tokens:,} tokens'
+        yield 'input tokens', f'{result.input_tokens:,}'
     if result.output_tokens is not None:
-        yield 'output', f'{result.output_tokens:,} tokens'
+        yield 'output tokens', f'{result.output_tokens:,}'
     if result.seconds is not None:
         yield 'time', f'{result.seconds:.2f} s'
     if result.shots:
-        yield 'examples', f'training {"row" if len(result.shots) == 1 else "rows"} {", ".join(map(str, result.shots))}'
+        yield 'training rows', ', '.join(map(str, result.shots))
     if result.shots_dropped:
         yield 'dropped to fit', f'{result.shots_dropped}'
     if result.cluster:
@@ -288,7 +377,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield 'fingerprint', result.fingerprint
 
 
-def _read_key(text: str) -> Key:
+def _read_key(text: str) -> RowKey:
     try:
         dataset, model, row = json.loads(text)
         return str(dataset), str(model), int(row)

@@ -7,7 +7,9 @@ other users of the machine are refused, also on loopback.
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -41,6 +43,8 @@ class AccessRules:
 
     hosts: frozenset[str]
     port: int
+    every_address: bool = False
+    """Whether the server listens on all addresses. It then answers to any address, but still not to unknown names."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     @classmethod
@@ -49,7 +53,10 @@ class AccessRules:
         names = {host if ':' not in host else f'[{host}]'}
         if host in ('127.0.0.1', 'localhost', '::1'):
             names |= {'127.0.0.1', 'localhost', '[::1]'}
-        return cls(frozenset(f'{name}:{port}' for name in names), port)
+        is_wildcard = host in ('0.0.0.0', '::', '')
+        if is_wildcard:
+            names |= {'localhost', socket.gethostname(), socket.getfqdn()}
+        return cls(frozenset(f'{name.lower()}:{port}' for name in names), port, every_address=is_wildcard)
 
     @property
     def cookie(self) -> str:
@@ -60,10 +67,19 @@ class AccessRules:
         """Whether a token is this server's, compared in constant time."""
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
+    def _is_address(self, host: str) -> bool:
+        """Whether a Host header is an IP address with this port. Another site can rebind names, but not addresses."""
+        name, _, port = host.rpartition(':')
+        try:
+            ipaddress.ip_address(name.removeprefix('[').removesuffix(']'))
+        except ValueError:
+            return False
+        return port == str(self.port)
+
     def refusal(self, request: web.Request) -> str | None:
         """Why a request is refused; None if it may pass. (The token is checked apart.)"""
         host = request.headers.get('Host', '')
-        if host not in self.hosts:
+        if host.lower() not in self.hosts and not (self.every_address and self._is_address(host)):
             return f'unknown host {host!r}.'
         origin = request.headers.get('Origin')
         if origin is not None and origin != f'http://{host}':

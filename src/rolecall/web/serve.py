@@ -22,7 +22,8 @@ def serve_forever(workspace: Workspace, *, host: str, port: int, open_browser: b
     listening = _listen(host, port)
     bound: int = listening.getsockname()[1]
     rules = AccessRules.for_address(host, bound)
-    shown = f'[{host}]' if ':' in host else host
+    reachable = socket.gethostname() if rules.every_address else host
+    shown = f'[{reachable}]' if ':' in reachable else reachable
     url = f'http://{shown}:{bound}/?token={rules.token}'
     print(f'rolecall is at {url}\nPress Ctrl-C to stop.', file=sys.stderr, flush=True)
     if open_browser:

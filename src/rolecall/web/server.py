@@ -17,10 +17,10 @@ from rolecall.report.page import read_asset
 from rolecall.report.palette import plot_sheet, style_sheet
 from rolecall.views.jsonl import ascii_json
 from rolecall.views.looks import ALL_STYLES
-from rolecall.web.documents import ConfigDocument, diff_as_json
-from rolecall.web.editing import editable_fields, edited_prompts, edited_source, save_edited
+from rolecall.web.documents import ConfigDocument, Split, diff_as_json
+from rolecall.web.editing import edited_prompts, edited_source, save_edited
 from rolecall.web.prompts_json import LEGEND
-from rolecall.web.run_documents import RowFilter, compare_as_json
+from rolecall.web.run_documents import RowFilter, RunSide, compare_as_json
 from rolecall.web.security import HEADERS, AccessRules, make_guard
 from rolecall.web.trying import Trial, keep_trial, make_trial, run_trial
 from rolecall.web.workspace import Workspace
@@ -37,12 +37,13 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     pages = _Pages(workspace)
     app.router.add_get('/', pages.index)
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
-    for name in ('session', 'rows', 'prompts', 'tokens', 'lint', 'diff', 'run', 'run_rows', 'run_row', 'run_compare'):
+    for name in (
+        *('session', 'rows', 'prompts', 'tokens', 'media', 'lint', 'diff'),
+        *('runs', 'run', 'run_rows', 'run_row', 'run_compare'),
+    ):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
-    for name in ('edit', 'save', 'try', 'keep', 'label'):
+    for name in ('edit', 'save', 'try', 'keep', 'label', 'again'):
         app.router.add_post(f'/api/{name}', getattr(pages, f'{name}_'))
-    app.router.add_get('/api/fields', pages.fields)
-    app.router.add_get('/api/media', pages.media)
     app.on_cleanup.append(pages.close)
     return app
 
@@ -78,10 +79,9 @@ class _Pages:
 
     async def rows(self, request: web.Request) -> web.Response:
         query = request.query
-        after = _number(query, 'after', -1)
-        return await self._answer(
-            lambda: self._document(query).rows(query.get('dataset', ''), after=after, query=query.get('q', ''))
-        )
+        dataset, after, text = query.get('dataset', ''), _number(query, 'after', -1), query.get('q', '')
+        split: Split = 'train' if query.get('split') == 'train' else 'test'
+        return await self._answer(lambda: self._document(query).rows(dataset, after=after, query=text, split=split))
 
     async def prompts(self, request: web.Request) -> web.Response:
         query, row = request.query, _number(request.query, 'row', 0)
@@ -97,7 +97,9 @@ class _Pages:
         )
 
     async def lint(self, request: web.Request) -> web.Response:
-        return await self._answer(lambda: {'findings': self._document(request.query).findings()})
+        query = request.query
+        dataset, model = query.get('dataset', ''), query.get('model', '')
+        return await self._answer(lambda: {'findings': self._document(query).findings(dataset, model)})
 
     async def diff(self, request: web.Request) -> web.Response:
         query = request.query
@@ -109,7 +111,7 @@ class _Pages:
                     query.get(f'{side}_model') or None,
                     _number(query, f'{side}_row', 0),
                     _number(query, f'{side}_number', 0),
-                )
+                )[1]
                 for side in ('left', 'right')
             )
             return diff_as_json(left, right)
@@ -127,25 +129,14 @@ class _Pages:
         kind, content = await asyncio.get_running_loop().run_in_executor(self._thread, read)
         return web.Response(body=content, content_type=kind)
 
-    async def fields(self, request: web.Request) -> web.Response:
-        query = request.query
-        dataset, model = query.get('dataset', ''), query.get('model') or None
-
-        def find() -> dict[str, Any]:
-            document = self._document(query)
-            rows = document.dataset(dataset).test
-            columns = list(rows[0]) if len(rows) else []
-            return {'fields': editable_fields(document, dataset, model), 'columns': columns}
-
-        return await self._answer(find)
-
     async def edit_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
         edits = _read_edits(body)
 
         def work() -> dict[str, Any]:
             document = self._workspace.document(body.get('config', 0))
-            return edited_prompts(document, body.get('dataset', ''), body.get('model'), body.get('row', 0), edits)
+            dataset, row, compare = body.get('dataset', ''), body.get('row', 0), body.get('compare')
+            return edited_prompts(document, dataset, body.get('model'), row, edits, compare=compare)
 
         return await self._answer(work)
 
@@ -203,19 +194,49 @@ class _Pages:
         def keep() -> dict[str, Any]:
             run = self._workspace.run(body.get('run', 0))
             run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'])
-            return {'agreement': run.labels.agreement()}
+            return {'agreement': run.agreement()}
 
         return await self._answer(keep)
+
+    async def again_(self, request: web.Request) -> web.Response:
+        """Ask a failed row of a run again; the row as it is then."""
+        body = await _read_body(request)
+        if not isinstance(body.get('model'), str) or not isinstance(body.get('run', 0), int):
+            raise ConfigError(Problem('request', 'expected run, dataset, model and row.'))
+
+        def ask() -> dict[str, Any]:
+            run, dataset, model = self._workspace.run(body.get('run', 0)), body.get('dataset', ''), body['model']
+            config = self._workspace.config_for(dataset, model)
+            if config is None:
+                what = f'no config of this page has {dataset} and {model}.'
+                raise ConfigError(Problem('config', what, 'Start the page with the config of this run, too.'))
+            run.ask_again(dataset, model, body.get('row', 0), config)
+            return run.row(dataset, model, body.get('row', 0), config)
+
+        return await self._answer(ask)
+
+    async def runs(self, request: web.Request) -> web.Response:
+        return await self._answer(lambda: {'runs': self._workspace.runs()})
 
     async def run(self, request: web.Request) -> web.Response:
         return await self._answer(lambda: self._workspace.run(_number(request.query, 'run', 0)).overview())
 
     async def run_rows(self, request: web.Request) -> web.Response:
         query = request.query
-        wanted = RowFilter(*(query.get(name, '') for name in ('dataset', 'model', 'outcome', 'verdict', 'q')))
-        return await self._answer(
-            lambda: self._workspace.run(_number(query, 'run', 0)).rows(wanted, query.get('after', ''))
+        dataset, model, outcome, verdict, text = (
+            query.get(name, '') for name in ('dataset', 'model', 'outcome', 'verdict', 'q')
         )
+        first = _number(query, 'first', 0)
+
+        def find() -> dict[str, Any]:
+            against = None
+            if query.get('against'):
+                number, _, other = query['against'].partition(':')
+                against = self._workspace.run(_number({'against': number}, 'against', 0)).counterpart(other)
+            wanted = RowFilter(dataset, model, outcome, verdict, text, first, against)
+            return self._workspace.run(_number(query, 'run', 0)).rows(wanted, query.get('after', ''))
+
+        return await self._answer(find)
 
     async def run_row(self, request: web.Request) -> web.Response:
         query = request.query
@@ -228,25 +249,24 @@ class _Pages:
         return await self._answer(find)
 
     async def run_compare(self, request: web.Request) -> web.Response:
+        """Two runs compared, beside the thread that the rest of the page uses: that takes long for large runs."""
         query = request.query
-
-        def compare() -> dict[str, Any]:
-            left, right = (
-                (document.only_model(query[f'{side}_model']) if query.get(f'{side}_model') else document.run)
-                for side in ('left', 'right')
-                for document in [self._workspace.run(_number(query, f'{side}_run', 0))]
-            )
-            return compare_as_json(left, right)
-
-        return await self._answer(compare)
+        left, right = (
+            RunSide(self._workspace.run_path(_number(query, f'{side}_run', 0)), query.get(f'{side}_model', ''))
+            for side in ('left', 'right')
+        )
+        return _as_answer(await asyncio.to_thread(compare_as_json, left, right))
 
     def _document(self, query: Mapping[str, str], key: str = 'config') -> ConfigDocument:
         return self._workspace.document(_number(query, key, 0))
 
     async def _answer(self, work: Callable[[], Mapping[str, Any]]) -> web.Response:
         """The result of some work as JSON."""
-        found = await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        return web.Response(text=ascii_json(found), content_type='application/json')
+        return _as_answer(await asyncio.get_running_loop().run_in_executor(self._thread, work))
+
+
+def _as_answer(found: Mapping[str, Any]) -> web.Response:
+    return web.Response(text=ascii_json(found), content_type='application/json')
 
 
 def _number(query: Mapping[str, str], key: str, default: int) -> int:
@@ -261,8 +281,17 @@ async def _read_body(request: web.Request) -> dict[str, Any]:
         body = await request.json()
     except ValueError as error:
         raise ConfigError(Problem('request', 'not valid JSON.')) from error
-    shape = {'config': int, 'dataset': str, 'row': int, 'edits': list}
-    if not isinstance(body, dict) or any(not isinstance(body.get(key, kind()), kind) for key, kind in shape.items()):
+    shape: dict[str, Any] = {
+        'config': int,
+        'dataset': str,
+        'row': int,
+        'edits': list,
+        'number': int,
+        'compare': (int, type(None)),
+    }
+    if not isinstance(body, dict) or any(
+        key in body and not isinstance(body[key], kind) for key, kind in shape.items()
+    ):
         raise ConfigError(Problem('request', 'expected config, dataset, model, row and edits.'))
     return body
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +12,14 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.models.protocol import Model, Reply, Sampling, Scored
-from rolecall.pairs.pair import Preview
 from rolecall.pairs.sampling import sampling_of
+from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.render.spans import Request
 from rolecall.strings import printable
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.editing import Edit, edited_pair
 
 __all__ = ['Trial', 'keep_trial', 'make_trial', 'run_trial']
-
-_SECRET = ('key', 'token', 'secret', 'password', 'authorization')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +31,11 @@ class Trial:
     sampling: Sampling
     scores: bool
     """Whether the request is scored rather than answered."""
-    secrets: tuple[str, ...]
+    redactor: Redactor
 
     def redact(self, text: str) -> str:
         """The text without the keys of the model's entry."""
-        for secret in self.secrets:
-            text = text.replace(secret, '[key]')
-        return printable(text)
+        return printable(self.redactor.redact(text))
 
 
 def make_trial(
@@ -50,30 +46,19 @@ def make_trial(
     if entry is None:
         raise ConfigError(Problem('models', 'the config has no models.'))
     pair, previews = edited_pair(document, dataset, model, row, edits)
-    preview = _pick(previews, number)
+    if 0 <= number < len(previews):
+        preview = previews[number]
+        sampling = sampling_of(pair.task.inferencer.options, entry.entry)
+    else:
+        pair, preview = document.find_preview(dataset, model, row, number)
+        entry = pair.model_entry or entry
+        sampling = sampling_of({}, entry.entry)
     if preview.request is None or not preview.sent:
         raise ConfigError(Problem('request', 'this request would not be sent: it does not fit the context.'))
     if restrict := getattr(entry.model, 'restrict_media', None):
         restrict(document.media_folders)
-    sampling = sampling_of(pair.task.inferencer.options, entry.entry)
-    return Trial(entry.model, preview.request, sampling, pair.weighs, tuple(_secrets(entry.entry)))
-
-
-def _pick(previews: Sequence[Preview], number: int) -> Preview:
-    if not 0 <= number < len(previews):
-        raise ConfigError(Problem('request', f'the row has no request {number}.'))
-    return previews[number]
-
-
-def _secrets(value: Any, *, hidden: bool = False) -> list[str]:
-    """Every text in an entry whose key says that it is secret."""
-    if isinstance(value, Mapping):
-        pairs = ((str(key).lower(), inner) for key, inner in value.items())
-        found = (_secrets(inner, hidden=hidden or any(word in key for word in _SECRET)) for key, inner in pairs)
-        return [text for texts in found for text in texts]
-    if isinstance(value, list | tuple):
-        return [text for inner in value for text in _secrets(inner, hidden=hidden)]
-    return [value] if hidden and isinstance(value, str) and len(value) > 5 else []
+    redactor = Redactor(find_secrets(entry.entry) | environment_secrets())
+    return Trial(entry.model, preview.request, sampling, preview.mode == 'ppl' and pair.weighs, redactor)
 
 
 async def run_trial(trial: Trial) -> AsyncIterator[dict[str, Any]]:
@@ -93,7 +78,10 @@ async def run_trial(trial: Trial) -> AsyncIterator[dict[str, Any]]:
     try:
         while (piece := await pieces.get()) is not None:
             yield {'text': piece}
-        yield {'reply': _reply_as_json(await asked)}
+        reply = await asked
+        yield {'reply': _reply_as_json(reply)}
+        if (logprobs := await _score_reply(trial, reply)) is not None:
+            yield {'scored': logprobs}
     finally:
         if not asked.done():
             asked.cancel()
@@ -110,6 +98,18 @@ async def _ask(trial: Trial, on_text: Any) -> Reply:
     return reply
 
 
+async def _score_reply(trial: Trial, reply: Reply) -> dict[str, Any] | None:
+    """The log-probabilities of the reply's tokens, where the model can tell them for a text."""
+    if not (isinstance(trial.request, str) and reply.text and trial.model.capabilities.score):
+        return None
+    whole = trial.request + reply.text
+    try:
+        [scored] = await trial.model.score([whole])
+    except RolecallError:
+        return None
+    return _scored_as_json(scored, whole, start=len(trial.request)) if scored.offsets else None
+
+
 def _reply_as_json(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
     return {
@@ -118,26 +118,27 @@ def _reply_as_json(reply: Reply) -> dict[str, Any]:
         'reason': reply.reason,
         'reasoning': reply.reasoning,
         'facts': [
-            [name, f'{value:,.2f} {unit}' if isinstance(value, float) else f'{value:,} {unit}']
-            for name, value, unit in (
-                ('input', usage.input_tokens, 'tokens'),
-                ('output', usage.output_tokens, 'tokens'),
-                ('time', usage.seconds, 's'),
+            [name, f'{value:,.2f} s' if name == 'time' else f'{value:,}']
+            for name, value in (
+                ('input tokens', usage.input_tokens),
+                ('output tokens', usage.output_tokens),
+                ('time', usage.seconds),
             )
             if value is not None
         ],
     }
 
 
-def _scored_as_json(scored: Scored, request: Request) -> dict[str, Any]:
-    """Each token with its log-probability, and their mean."""
+def _scored_as_json(scored: Scored, request: Request, *, start: int = 0) -> dict[str, Any]:
+    """Each token from a character on with its log-probability, and their mean."""
     text = request if isinstance(request, str) else ''
-    known = [one for one in scored.logprobs if one is not None]
     places = scored.offsets or tuple((0, 0) for _ in scored.ids)
     tokens = [
-        [text[start:stop] or str(token), logprob]
-        for token, logprob, (start, stop) in zip(scored.ids, scored.logprobs, places, strict=True)
+        (text[begin:end] or str(token), logprob)
+        for token, logprob, (begin, end) in zip(scored.ids, scored.logprobs, places, strict=True)
+        if begin >= start
     ]
+    known = [logprob for _, logprob in tokens if logprob is not None]
     return {'tokens': tokens, 'mean': sum(known) / len(known) if known else None}
 
 

@@ -6,6 +6,8 @@ const Draw = (() => {
   const BLANKS = { ' ': '·\u200b', '\t': '⇥\t', '\n': '⏎\n', '\u00a0': '⍽', '\u3000': '□□' };
   const LONG = 60000;
   const STEP = 200000;
+  // The page sets `translate` to say the few words below in another language.
+  const words = { translate: (text) => text };
 
   const make = (tag, attributes = {}, ...children) => {
     const node = document.createElement(tag);
@@ -35,7 +37,7 @@ const Draw = (() => {
         kept = '';
         const code = character.codePointAt(0);
         const name = code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? '␡' : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-        nodes.push(make('span', { class: 'act', title: 'an invisible character' }, name));
+        nodes.push(make('span', { class: 'act', title: words.translate('an invisible character') }, name));
       }
       plain(kept);
     };
@@ -58,7 +60,7 @@ const Draw = (() => {
     if (text.length <= LONG) return drawText(text, query, blanks);
     let at = LONG;
     const more = make('button', { type: 'button', class: 'more' });
-    const label = () => { more.textContent = `show ${(text.length - at).toLocaleString('en')} more characters`; };
+    const label = () => { more.textContent = words.translate('show {n} more characters').replace('{n}', (text.length - at).toLocaleString('en')); };
     more.addEventListener('click', (event) => {
       event.stopPropagation();
       more.before(...drawText(text.slice(at, at + STEP), query, blanks));
@@ -70,14 +72,16 @@ const Draw = (() => {
   };
 
   // `blocks` have a heading, extra keys as JSON, and spans: text, style (the number of a rule), label, group, name,
-  // inShot. `legend` lists [group, meaning, style]. `onspan` hears which span was chosen.
-  const drawPrompt = (prompt, legend, { query = '', blanks = false, fold = false, onspan = null } = {}) => {
+  // inShot. `legend` lists [group, meaning, style]. `onspan` hears which span was chosen,
+  // `onhover` which one the mouse is over (null when it leaves).
+  const drawPrompt = (prompt, legend, { query = '', blanks = false, fold = false, onspan = null, onhover = null } = {}) => {
     const groups = new Map();
     let folding = false;
     const choose = onspan && ((event, span) => { event.stopPropagation(); onspan(span, event.currentTarget); });
     const drawSpan = (span) => make('span', {
       class: `s${span.style}${span.special ? ' special' : ''}`, title: span.label,
       ...(onspan ? { role: 'button', tabindex: '0', onclick: (event) => choose(event, span),
+        ...(onhover ? { onmouseenter: () => onhover(span), onmouseleave: () => onhover(null) } : {}),
         onkeydown: (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(event, span); } } } : {}),
     }, ...drawLong(span.text, query, blanks));
     const bodies = prompt.blocks.map(({ heading, extra, spans }) => {
@@ -85,7 +89,7 @@ const Draw = (() => {
       for (const span of spans) {
         if (span.group) groups.set(span.group, (groups.get(span.group) || new Set()).add(span.name));
         if (fold && span.inShot) {
-          if (!folding) words.append(make('span', { class: 'folded' }, 'examples …'));
+          if (!folding) words.append(make('span', { class: 'folded' }, words.translate('examples …')));
           folding = true;
           continue;
         }
@@ -101,7 +105,7 @@ const Draw = (() => {
       return make('span', { class: `s${style}` }, ...drawText(names.length ? `${meaning} (${names.join(', ')})` : meaning));
     });
     return make('div', { class: 'prompt' }, prompt.note ? make('p', { class: 'note' }, prompt.note) : null,
-      entries.length ? make('div', { class: 'origins', role: 'group', 'aria-label': 'What the colours mean' }, ...entries) : null, ...bodies);
+      entries.length ? make('div', { class: 'origins', role: 'group', 'aria-label': words.translate('What the colours mean') }, ...entries) : null, ...bodies);
   };
-  return { make, drawText, drawLong, drawPrompt };
+  return { make, drawText, drawLong, drawPrompt, words };
 })();

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rolecall.errors import RunError
 from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.run_reader import Damage, RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
@@ -53,7 +54,7 @@ def check_run(directory: str | Path) -> Checkup:
 def repair_run(directory: str | Path, target: str | Path) -> Checkup:
     """Save what is whole into a new run directory. Running the config there asks for what is missing.
 
-    The scores of a pair are saved only if nothing was damaged: they must belong to their rows.
+    Human labels come along. The scores of a pair are saved only if nothing was damaged: they must belong to their rows.
     """
     if (Path(target) / FILE).exists():
         raise RunError(f'{target}: there is a run already. Name a new directory.')
@@ -71,6 +72,8 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
                 store.record_scores(reader.scorecards())
         finally:
             store.close()
+        for key, label in Labels(Path(directory)).items():
+            Labels(Path(target)).add(key, label)
     with RunReader(target) as saved:
         return Checkup(_check(saved, ()).whole, reader.damage, problems)
 

@@ -116,19 +116,30 @@ class RunReader:
                 yield from self._results_of(*pair)
 
     def rows_after(
-        self, key: tuple[str, str, int], *, dataset: str | None = None, model: str | None = None, limit: int
+        self,
+        key: tuple[str, str, int],
+        *,
+        dataset: str | None = None,
+        model: str | None = None,
+        first: int = 0,
+        limit: int,
     ) -> list[Result]:
         """The next finished rows after a key (dataset, model, row), in order. Costs the same anywhere in the run.
 
-        A damaged row is given as `failed`, with that reason.
+        Of every pair, rows before the `first` are left out. A damaged row is given as `failed`, with that reason.
         """
         query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
         entries: list[Any] = []
         for pair in self.pairs():
             if pair >= key[:2] and (dataset or pair[0], model or pair[1]) == pair and len(entries) < limit:
-                after = key[2] if pair == key[:2] else -1
+                after = max(key[2] if pair == key[:2] else -1, first - 1)
                 entries += self._all(query, [*pair, after, limit - len(entries)])
         return [self._decode(entry) or Result(entry[0], entry[1], entry[2], 'failed', _DAMAGED) for entry in entries]
+
+    def last_row(self, dataset: str, model: str) -> int | None:
+        """The number of the last finished row of a pair."""
+        found = self._fetch_one('SELECT MAX(row) FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
+        return found[0] if found and isinstance(found[0], int) else None
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""

@@ -1,5 +1,6 @@
 // The page: which view is open, and what all of them share.
-import { html, render, t, useAddress, useAsk, go, addressOf, useKeys, useState, Problem, Select } from './lib.js';
+import { html, render, t, useAddress, useAsk, go, addressOf, useKeys, useState, useEffect, useRef, isChinese, chooseLanguage } from './lib.js';
+import { Problem, Loading, Select } from './parts.js';
 import { Explore } from './explore.js';
 import { Edit } from './edit.js';
 import { Compare } from './compare.js';
@@ -7,24 +8,35 @@ import { Lint } from './lint.js';
 import { Runs } from './runs.js';
 
 const VIEWS = [['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs]];
-const KEYS = [['1 – 9', 'open a view'], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', 'show whitespace'], ['f', 'fold examples'], ['Esc', 'leave a field'], ['?', 'this list']];
+const KEYS = [['1 – 5', t('open a view')], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', t('show whitespace')], ['f', t('fold examples')],
+  ['u  r', t('undo and redo, in Edit')], ['d', t('only differences, in Compare')], ['Esc', t('leave a field')], ['?', t('this list')]];
+
+const Keyboard = ({ close }) => {
+  const box = useRef();
+  useEffect(() => box.current.focus(), []);
+  return html`<div class="keyboard" role="dialog" aria-modal="false" aria-label=${t('Keyboard')} tabindex="-1" ref=${box}><dl class="known">${KEYS.map(([key, words]) => html`<dt><kbd>${key}</kbd></dt><dd>${words}</dd>`)}</dl>
+    <button type="button" onClick=${close}>${t('Close')}</button></div>`;
+};
 
 const App = () => {
   const address = useAddress();
   const [help, setHelp] = useState(false);
-  const { found: session, error } = useAsk('session', {});
-  const change = (wanted, options) => go(wanted, options);
-  useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(VIEWS.map(([name], at) => [String(at + 1), () => change({ view: name })])) });
-  if (!session) return html`<main><${Problem} error=${error} />${error ? null : html`<p class="note">${t('Loading …')}</p>`}</main>`;
-  const shown = VIEWS.filter(([name]) => (name === 'runs' ? session.runs.length : session.configs.length));
-  const [, , View] = shown.find(([name]) => name === address.view) || shown[0];
-  const config = Number(address.config || 0);
-  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>Skip to content</a>
+  const { found: session, error, again } = useAsk('session', {});
+  const shown = session ? VIEWS.filter(([name]) => (name === 'runs' ? session.runs.length : session.configs.length)) : [];
+  useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(shown.map(([name], at) => [String(at + 1), () => go({ view: name })])) });
+  const [name, words, View] = shown.find(([one]) => one === address.view) || shown[0] || [];
+  const config = session?.configs[Number(address.config || 0)];
+  const title = name === 'runs' ? session.runs[Number(address.run || 0)]?.name : config?.name;
+  useEffect(() => { document.title = [title, words, 'rolecall'].filter(Boolean).join(' · '); }, [title, words]);
+  if (!session) return html`<main><${Problem} error=${error} again=${again} />${error ? null : html`<${Loading} lines=${10} />`}</main>`;
+  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>${t('Skip to content')}</a>
     <header class="top"><h1>rolecall</h1>
-      <nav aria-label="Views">${shown.map(([name, words, one]) => html`<a href=${addressOf({ ...address, view: name })} aria-current=${one === View ? 'page' : null} onClick=${(event) => { event.preventDefault(); change({ view: name }); }}>${words}</a>`)}</nav>
-      ${session.configs.length > 1 ? html`<${Select} label=${t('Config')} value=${config} options=${session.configs.map((one, at) => [at, one.name])} onchange=${(at) => change({ config: at, dataset: '', model: '', row: '', n: '', q: '' })} />` : html`<span class="soft">${session.configs[0]?.name || ''}</span>`}
-      <button type="button" class="help" aria-expanded=${help ? 'true' : 'false'} onClick=${() => setHelp(!help)}>${t('Keyboard')}</button></header>
-    ${help ? html`<div class="keyboard" role="dialog" aria-label=${t('Keyboard')}><dl class="known">${KEYS.map(([key, words]) => html`<dt><kbd>${key}</kbd></dt><dd>${words}</dd>`)}</dl></div>` : null}
-    <main id="main" tabindex="-1"><${View} session=${session} address=${address} change=${change} /></main>`;
+      <nav aria-label=${t('Views')}>${shown.map(([one, said]) => html`<a href=${addressOf({ ...address, view: one })} aria-current=${one === name ? 'page' : null} onClick=${(event) => { event.preventDefault(); go({ view: one }); }}>${said}</a>`)}</nav>
+      <div class="tools">${session.configs.length > 1 && !['runs', 'compare'].includes(name) ? html`<${Select} label=${t('Config')} value=${address.config || 0} options=${session.configs.map((one, at) => [at, one.name])} onchange=${(at) => go({ config: at, dataset: '', model: '', row: '', n: '', q: '', mark: '' })} />`
+        : html`<span class="soft name">${name === 'runs' ? '' : config?.name || ''}</span>`}
+      <button type="button" class="quiet" lang=${isChinese ? 'en' : 'zh'} onClick=${() => chooseLanguage(isChinese ? 'en' : 'zh')}>${isChinese ? 'English' : '中文'}</button>
+      <button type="button" class="quiet help" aria-expanded=${help ? 'true' : 'false'} onClick=${() => setHelp(!help)}>${t('Keyboard')}</button></div></header>
+    ${help ? html`<${Keyboard} close=${() => setHelp(false)} />` : null}
+    <main id="main" tabindex="-1"><${View} session=${session} address=${address} change=${go} /></main>`;
 };
 render(html`<${App} />`, document.getElementById('app'));

@@ -1,37 +1,76 @@
-// What every view uses: components, the address, requests to the server, and words in two languages.
+// What every view stands on: components, words in two languages, requests to the server, the address and the keys.
 import { h, render, Fragment } from './vendor/preact.js';
-import { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback } from './vendor/hooks.js';
+import { useState, useEffect, useLayoutEffect, useRef, useMemo } from './vendor/hooks.js';
 import htm from './vendor/htm.js';
 import { CHINESE } from './chinese.js';
 
 export const html = htm.bind(h);
-export { render, Fragment, useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback };
+export { render, Fragment, useState, useEffect, useLayoutEffect, useRef, useMemo };
 
-const chinese = /^zh\b/i.test(new URLSearchParams(location.search).get('lang') || navigator.language || '');
-document.documentElement.lang = chinese ? 'zh' : 'en';
-export const t = (words) => (chinese && CHINESE[words]) || words;
+// ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────
+const LANGUAGE = 'rolecall-language';
+const recall = () => { try { return localStorage.getItem(LANGUAGE); } catch { return null; } };
+const wanted = new URLSearchParams(location.search).get('lang') || recall() || navigator.language || 'en';
+export const isChinese = /^zh\b/i.test(wanted);
+document.documentElement.lang = isChinese ? 'zh' : 'en';
+export const chooseLanguage = (name) => {
+  try { localStorage.setItem(LANGUAGE, name); } catch { /* the address says it, too */ }
+  location.href = `/?lang=${name}${location.hash}`;
+};
+// Words of the page; `{name}` is filled with a value. Every text given to `t` has a line in chinese.js.
+export const t = (words, values = {}) => {
+  const found = (isChinese && CHINESE[words]) || words;
+  return found.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? values[name] : whole));
+};
 export const number = (value) => value.toLocaleString('en');
-export const countOf = (count, noun) => (chinese ? `${number(count)} ${t(noun)}` : `${number(count)} ${noun}${count === 1 ? '' : 's'}`);
+export const countOf = (count, noun) => (isChinese ? t(`{n} ${noun}`, { n: number(count) }) : `${number(count)} ${noun}${count === 1 ? '' : 's'}`);
+export const percent = (share) => `${Math.round(100 * share)} %`;
+Draw.words.translate = t;
 
 // ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 export class ServerError extends Error {}
-export const ask = async (path, query = {}, options = {}) => {
-  const given = Object.entries(query).filter(([, value]) => value != null && value !== '');
-  const answer = await fetch(`/api/${path}?${new URLSearchParams(given)}`, options);
+const readAnswer = async (answer) => {
   const body = await answer.text();
   let found;
   try { found = JSON.parse(body); } catch { throw new ServerError(body || `HTTP ${answer.status}`); }
   if (!answer.ok) throw new ServerError(found.error || `HTTP ${answer.status}`);
   return found;
 };
-export const send = (path, body) => ask(path, {}, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+const reach = async (path, options) => {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new ServerError(t('The server does not answer. Is `rolecall web` still running?'));
+  }
+};
+export const ask = async (path, query = {}, options = {}) => {
+  const given = Object.entries(query).filter(([, value]) => value != null && value !== '');
+  return readAnswer(await reach(`/api/${path}?${new URLSearchParams(given)}`, options));
+};
+const POST = { method: 'POST', headers: { 'Content-Type': 'application/json' } };
+export const send = async (path, body, options = {}) => readAnswer(await reach(`/api/${path}`, { ...POST, ...options, body: JSON.stringify(body) }));
+// Calls `hear` with each line of the answer as it comes.
+export const stream = async (path, body, signal, hear) => {
+  const answer = await reach(`/api/${path}`, { ...POST, signal, body: JSON.stringify(body) });
+  if (!answer.ok) return readAnswer(answer);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split('\n');
+    rest = lines.pop();
+    lines.filter(Boolean).forEach((line) => hear(JSON.parse(line)));
+  }
+  return null;
+};
 
 // What a request gives: the answer, or why there is none, or neither yet. The last answer stays until the next is there.
-export const useAsk = (path, query, wanted = true) => {
+export const useAsk = (path, query, wantedNow = true) => {
   const [state, setState] = useState({ found: null, error: '', busy: true });
-  const key = JSON.stringify([path, query, wanted]);
+  const [turn, setTurn] = useState(0);
+  const key = JSON.stringify([path, query, wantedNow, turn]);
   useEffect(() => {
-    if (!wanted) return undefined;
+    if (!wantedNow) return undefined;
     const stop = new AbortController();
     setState((before) => ({ ...before, busy: true }));
     ask(path, query, { signal: stop.signal }).then(
@@ -39,7 +78,7 @@ export const useAsk = (path, query, wanted = true) => {
       (error) => { if (error.name !== 'AbortError') setState({ found: null, error: error.message, busy: false }); });
     return () => stop.abort();
   }, [key]);
-  return state;
+  return { ...state, again: () => setTurn(turn + 1) };
 };
 
 // ── the address: `#view?name=value`, so that what is seen can be linked to ───────────────────────────────────────
@@ -66,6 +105,17 @@ export const useAddress = () => {
   }, []);
   return address;
 };
+// A field whose text goes into the address a moment after the last key press.
+export const useTyped = (value, onchange, wait = 200) => {
+  const [typed, setTyped] = useState(value);
+  const said = useRef(value);
+  useEffect(() => { if (value !== said.current) { said.current = value; setTyped(value); } }, [value]);
+  useEffect(() => {
+    const timer = setTimeout(() => { if (typed !== value) { said.current = typed; onchange(typed); } }, wait);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return [typed, setTyped];
+};
 
 // ── keys: a view names its keys; typing in a field is left alone ─────────────────────────────────────────────────
 export const useKeys = (keys) => {
@@ -84,78 +134,4 @@ export const useKeys = (keys) => {
     document.addEventListener('keydown', hear);
     return () => document.removeEventListener('keydown', hear);
   }, []);
-};
-
-// ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
-// Nodes made by draw.js, inside a component.
-export const Drawn = ({ make, deps, ...rest }) => {
-  const box = useRef();
-  useLayoutEffect(() => { box.current.replaceChildren(...[make()].flat()); }, deps);
-  return html`<div ref=${box} ...${rest}></div>`;
-};
-export const Text = ({ text, query = '', blanks = false }) => html`<${Drawn} class="say" dir="auto" deps=${[text, query, blanks]}
-  make=${() => Draw.drawLong(text, query.toLowerCase(), blanks)} />`;
-export const Problem = ({ error }) => (error ? html`<div class="problem" role="alert">${error.split('\n').map((line) => html`<p>${line}</p>`)}</div>` : null);
-export const Select = ({ label, value, options, onchange, all }) => html`<label class="field">${label}
-  <select value=${value ?? ''} onChange=${(event) => onchange(event.target.value)}>
-    ${all ? html`<option value="">${all}</option>` : null}
-    ${options.map((one) => { const [name, words] = Array.isArray(one) ? one : [one, one]; return html`<option value=${name} selected=${String(value ?? '') === String(name)}>${words}</option>`; })}
-  </select></label>`;
-export const Tabs = ({ label, tabs, value, onchange }) => html`<div class="tabs" role="tablist" aria-label=${label}>
-  ${tabs.map(([name, words]) => html`<button type="button" role="tab" key=${name} id=${`tab-${name}`} aria-selected=${value === name ? 'true' : 'false'}
-    tabindex=${value === name ? 0 : -1} onClick=${() => onchange(name)}
-    onKeyDown=${(event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      const at = (tabs.findIndex(([one]) => one === name) + step + tabs.length) % tabs.length;
-      onchange(tabs[at][0]);
-      event.currentTarget.parentNode.children[at].focus();
-    }}>${words}</button>`)}</div>`;
-export const Check = ({ label, checked, onchange }) => html`<label class="check"><input type="checkbox" checked=${checked} onChange=${(event) => onchange(event.target.checked)} />${label}</label>`;
-export const Facts = ({ facts }) => html`<dl class="known">${facts.map(([name, words]) => html`<dt>${name}</dt><dd>${words}</dd>`)}</dl>`;
-
-// A list that loads on as it is scrolled: `load(cursor)` gives { items, cursor }, a cursor of null ends it.
-export const useEndless = (load, deps) => {
-  const [state, setState] = useState({ items: [], cursor: undefined, error: '', busy: false, about: null });
-  const turn = useRef(0);
-  const busy = useRef(false);
-  const fetchMore = async (from, before) => {
-    const mine = turn.current;
-    busy.current = true;
-    setState((old) => ({ ...old, busy: true }));
-    try {
-      const found = await load(from);
-      if (mine === turn.current) setState({ items: [...before, ...found.items], cursor: found.cursor, error: '', busy: false, about: found.about });
-    } catch (error) {
-      if (mine === turn.current) setState((old) => ({ ...old, error: error.message, busy: false, cursor: null }));
-    }
-    if (mine === turn.current) busy.current = false;
-  };
-  useEffect(() => { turn.current += 1; busy.current = false; setState({ items: [], cursor: undefined, error: '', busy: true, about: null }); fetchMore(undefined, []); }, deps);
-  const more = () => { if (!busy.current && state.cursor != null) fetchMore(state.cursor, state.items); };
-  return { ...state, more };
-};
-export const EndlessList = ({ list, label, selected, onselect, item, empty }) => {
-  const box = useRef();
-  const hear = () => { const node = box.current; if (node.scrollTop + node.clientHeight > node.scrollHeight - 600) list.more(); };
-  useEffect(() => { // only the list is scrolled, not the page
-    const node = box.current.querySelector('[aria-selected=true]');
-    if (!node) return;
-    const [outer, inner] = [box.current.getBoundingClientRect(), node.getBoundingClientRect()];
-    if (inner.top < outer.top) box.current.scrollTop -= outer.top - inner.top;
-    else if (inner.bottom > outer.bottom) box.current.scrollTop += inner.bottom - outer.bottom;
-  }, [selected, list.items.length]);
-  useEffect(hear, [list.items.length, list.cursor]);
-  const step = (by) => {
-    const at = list.items.findIndex((one) => one.key === selected);
-    const next = list.items[Math.max(0, Math.min(list.items.length - 1, at + by))];
-    if (next) onselect(next);
-  };
-  return html`<div class="list" role="listbox" tabindex="0" aria-label=${label} ref=${box} onScroll=${hear} aria-busy=${list.busy ? 'true' : 'false'}
-    aria-activedescendant=${selected != null ? `item-${selected}` : null}
-    onKeyDown=${(event) => { const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[event.key]; if (by) { event.preventDefault(); step(by === -Infinity ? -list.items.length : by === Infinity ? list.items.length : by); } }}>
-    ${list.items.map((one) => html`<div class="item" role="option" key=${one.key} id=${`item-${one.key}`} aria-selected=${one.key === selected ? 'true' : 'false'} onClick=${() => onselect(one)}>${item(one)}</div>`)}
-    ${!list.items.length ? html`<p class="item soft" role="presentation">${list.error || (list.busy ? t('Loading …') : empty)}</p>` : null}
-  </div>`;
 };

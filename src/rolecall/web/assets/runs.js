@@ -1,113 +1,113 @@
-// Runs: scores, rows in pages, one row with everything known about it; two runs or two models compared.
-import { html, t, ask, send, useAsk, useEndless, EndlessList, Select, Problem, Text, Facts, useKeys, useState, useEffect, Tabs, number } from './lib.js';
-import { PromptView } from './prompt.js';
+// Runs: the list of runs with scores, one run with its rows, and two runs or models compared.
+import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, percent, number } from './lib.js';
+import { useEndless, EndlessList, stepIn, Select, Search, focusSearch, Problem, Loading, Empty, Tabs, KeyHints, RowNumber } from './parts.js';
+import { Badge, RowDetail, keyOf } from './run_row.js';
+import { RunCompare } from './run_compare.js';
 
-const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'q'];
-const keyOf = (one) => JSON.stringify([one.dataset, one.model, one.row]);
-const badgeOf = (one) => {
-  if (one.outcome !== 'ok' && !['correct', 'wrong'].includes(one.verdict)) return [one.outcome.replace('_', ' '), 'bad'];
-  const also = one.outcome === 'ok' ? '' : ` (${one.outcome.replace('_', ' ')})`;
-  return { correct: [`✓ correct${also}`, 'correct'], wrong: [`✗ wrong${also}`, 'wrong'], scored: [`score ${Number((one.score ?? 0).toPrecision(3))}`, ''] }[one.verdict] || [one.verdict, ''];
-};
-const Badge = ({ one }) => { const [words, kind] = badgeOf(one); return html`<span class=${`badge ${kind}`}>${words}</span>`; };
+const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'q', 'first', 'against'];
+const NO_FILTERS = { ...Object.fromEntries(FILTERS.map((name) => [name, ''])), at: '' };
+const LIVE = 2000; // how often a run in progress is read again (ms), and others, in case they go on
+const IDLE = 15000;
 
-const Scores = ({ scores, change }) => (!scores.lines.length ? html`<p class="note">No scores yet.</p>` : html`<div class="scroll" tabindex="0" role="region" aria-label=${t('Scores')}><table class="scores">
-  <thead><tr><th scope="col">dataset</th>${scores.models.map((model) => html`<th scope="col"><bdi>${model}</bdi></th>`)}</tr></thead>
-  <tbody>${scores.lines.map((line) => html`<tr key=${line.dataset + line.metric}><th scope="row"><bdi>${line.dataset}</bdi><small>${line.metric}</small></th>
-    ${line.cells.map((cell, at) => (cell ? html`<td><button type="button" class="plain" onClick=${() => change({ dataset: line.dataset, model: scores.models[at], outcome: '', verdict: '', at: '' })}><b>${cell.score}</b></button> <i>${cell.interval}</i>
-      ${cell.scored ? html`<small>${cell.scored} scored</small>` : null}${cell.rest ? html`<small class="missing">${cell.rest}</small>` : null}${cell.error ? html`<small class="missing">${cell.error}</small>` : null}</td>` : html`<td></td>`))}</tr>`)}</tbody></table></div>`);
-
-const Answer = ({ name, text, query }) => html`<div><h4>${name}</h4>${text ? html`<${Text} text=${text} query=${query} />` : html`<p class="say empty">empty</p>`}</div>`;
-
-const Label = ({ address, wanted, value }) => {
-  const [label, setLabel] = useState(value);
-  const [error, setError] = useState('');
-  const set = (next) => send('label', { run: Number(address.run || 0), ...wanted, label: next }).then(() => setLabel(next), (failed) => setError(failed.message));
-  return html`<div class="bar label" role="group" aria-label="Your label"><span class="soft">Your label</span>
-    ${['correct', 'wrong'].map((name) => html`<button type="button" aria-pressed=${label === name ? 'true' : 'false'} onClick=${() => set(label === name ? '' : name)}>${name}</button>`)}<${Problem} error=${error} /></div>`;
-};
-
-const RowDetail = ({ address, wanted, session, change }) => {
-  const { found, error } = useAsk('run_row', { run: address.run || 0, ...wanted });
-  if (error) return html`<${Problem} error=${error} />`;
-  if (!found) return html`<p class="note">${t('Loading …')}</p>`;
-  const query = address.q || '';
-  const above = html`<div class="outcome"><${Badge} one=${found} />${found.reason && found.outcome !== 'ok' ? html`<p class="note missing">${found.reason}</p>` : null}
-    <${Label} key=${JSON.stringify(wanted)} address=${address} wanted=${wanted} value=${found.label} />
-    <div class="answers"><${Answer} name=${t('Gold')} text=${found.gold} /><${Answer} name=${t('Extracted')} text=${found.extracted} /></div>
-    ${found.replies.map((reply, at) => html`<${Answer} name=${found.replies.length > 1 ? `${t('Reply')} ${at + 1}` : t('Reply')} text=${reply} query=${query} />`)}
-    ${found.reasoning.map((thought) => html`<details><summary>${t('Reasoning')} (${number(thought.length)})</summary><${Text} text=${thought} query=${query} /></details>`)}
-    ${found.details ? html`<details open=${found.details.length < 600}><summary>${t('Details')}</summary><${Text} text=${found.details} /></details>` : null}
-    <h4>${t('Prompt')}</h4></div>`;
-  const beside = html`<h3>About this row</h3><${Facts} facts=${found.facts} />
-    ${found.others.length ? html`<h3>The same row</h3><div class="others">${found.others.map((one) => html`<button type="button" onClick=${() => change({ at: keyOf(one), model: '' })}><bdi>${one.model}</bdi> <${Badge} one=${one} /></button>`)}</div>` : null}`;
-  if (!found.prompts.length) return html`<div class="workbench"><section class="main"><h2 class="title"><bdi>${found.dataset} × ${found.model} · row ${found.row}</bdi></h2>${above}<p class="note">The request was not kept.</p></section><aside class="inspector">${beside}</aside></div>`;
-  return html`<${PromptView} prompts=${found.prompts} legend=${session.legend} address=${address} change=${change} query=${query} above=${above} beside=${beside} views=${[['text', t('Text')], ['json', t('JSON')]]} />`;
+// ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────
+const Cell = ({ cell, onclick }) => (cell ? html`<td><button type="button" class="plain" onClick=${onclick}><b>${cell.score}</b></button> <i>${cell.interval}</i>
+  ${cell.scored ? html`<small>${t('{n} scored', { n: cell.scored })}</small>` : null}${cell.rest ? html`<small class="missing">${cell.rest}</small>` : null}
+  ${cell.error ? html`<small class="missing">${cell.error}</small>` : null}</td>` : html`<td></td>`);
+const Scores = ({ scores, change }) => {
+  const [open, setOpen] = useState({});
+  if (!scores.lines.length) return html`<p class="note">${t('No scores yet.')}</p>`;
+  const isOpen = (group) => open[group] ?? !scores.fold;
+  const lines = scores.lines.filter((line) => !line.group || isOpen(line.group));
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${t('Scores')}><table class="scores">
+    <thead><tr><th scope="col">${t('dataset')}</th>${scores.models.map((model) => html`<th scope="col"><bdi>${model}</bdi></th>`)}</tr></thead>
+    <tbody>${lines.map((line) => html`<tr key=${line.dataset + line.metric} class=${line.isGroup ? 'group' : line.group ? 'member' : ''}><th scope="row">
+      ${line.isGroup && !line.group ? html`<button type="button" class="fold" aria-expanded=${isOpen(line.dataset) ? 'true' : 'false'} aria-label=${t('Datasets of {name}', { name: line.dataset })}
+        onClick=${() => setOpen({ ...open, [line.dataset]: !isOpen(line.dataset) })}>${isOpen(line.dataset) ? '▾' : '▸'}</button>` : null}<bdi>${line.dataset}</bdi><small>${t(line.metric)}</small></th>
+      ${line.cells.map((cell, at) => html`<${Cell} cell=${cell} onclick=${() => change({ ...NO_FILTERS, dataset: line.isGroup ? '' : line.dataset, model: scores.models[at] })} />`)}</tr>`)}</tbody></table></div>`;
 };
 
-const RunRows = ({ session, address, change, run }) => {
-  const [typed, setTyped] = useState(address.q || '');
+// ── the list of runs ─────────────────────────────────────────────────────────────────────────────────────────────
+const linesOf = (run) => (run.error ? [] : run.scores.models.map((model, at) => ({ model,
+  cells: Object.fromEntries(run.scores.lines.filter((line) => !line.group).map((line) => [`${line.dataset}\n${line.metric}`, line.cells[at]])) })));
+const valueOf = (line, column) => Number.parseFloat((line.cells[column]?.score || '').replace(/,/g, ''));
+const MOST_COLUMNS = 12;
+const RunList = ({ change }) => {
+  const [turn, setTurn] = useState(0);
+  const [order, setOrder] = useState('');
+  const [picked, setPicked] = useState([]);
+  const { found, error, again } = useAsk('runs', { turn });
+  useEffect(() => { if (!found) return undefined; const wait = setTimeout(() => setTurn(turn + 1), found.runs.some((run) => run.live) ? LIVE : IDLE); return () => clearTimeout(wait); }, [found]);
+  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  if (!found) return html`<${Loading} />`;
+  const columns = [...new Set(found.runs.flatMap((run) => linesOf(run).flatMap((line) => Object.keys(line.cells))))].slice(0, MOST_COLUMNS);
+  const lines = found.runs.flatMap((run, at) => (run.error ? [{ run, at, model: '', cells: {} }] : (linesOf(run).length ? linesOf(run) : [{ model: '', cells: {} }]).map((line) => ({ run, at, ...line }))));
+  if (order) lines.sort((a, b) => (valueOf(b, order) || -Infinity) - (valueOf(a, order) || -Infinity));
+  const pick = (at, on) => setPicked(on ? [...picked, at].slice(-2) : picked.filter((one) => one !== at));
+  return html`<div class="run-list"><div class="bar heading"><h2>${countOf(found.runs.length, 'run')}</h2>
+      <button type="button" disabled=${picked.length < 2} onClick=${() => change({ run: picked[0], show: 'compare', left_run: picked[0], right_run: picked[1], left_model: '', right_model: '' })}>${t('Compare the two ticked')}</button></div>
+    <div class="scroll" tabindex="0" role="group" aria-label=${t('Runs')}><table class="scores"><thead><tr><th scope="col"><span class="hidden">${t('Compare')}</span></th><th scope="col">${t('run')}</th><th scope="col">${t('model')}</th>
+      ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${t(metric)}</small></th>`; })}</tr></thead>
+      <tbody>${lines.map(({ run, at, model, cells }, number_) => {
+        const isFirst = order || lines[number_ - 1]?.at !== at;
+        return html`<tr key=${`${at}-${model}`}><td class="tick">${isFirst && !run.error ? html`<input type="checkbox" aria-label=${t('Compare {name}', { name: run.name })} checked=${picked.includes(at)} onChange=${(event) => pick(at, event.target.checked)} />` : null}</td>
+          <th scope="row">${isFirst ? html`<a href=${`#runs?run=${at}`}><bdi>${run.name}</bdi></a> ${run.live ? html`<span class="live">● ${t('live')}</span>` : null}<small>${run.error ? html`<span class="missing">${run.error}</span>` : run.created}</small>` : null}</th>
+          <td><bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })} />`)}</tr>`;
+      })}</tbody></table></div></div>`;
+};
+
+// ── the rows of a run ────────────────────────────────────────────────────────────────────────────────────────────
+const RunRows = ({ session, address, change, run, turn }) => {
+  const [typed, setTyped] = useTyped(address.q || '', (q) => change({ q, at: '' }, { replace: true }), 250);
   const filters = Object.fromEntries(FILTERS.map((name) => [name, address[name] || '']));
-  useEffect(() => { const wait = setTimeout(() => { if (typed !== (address.q || '')) change({ q: typed }, { replace: true }); }, 250); return () => clearTimeout(wait); }, [typed]);
   const list = useEndless(async (cursor) => {
     const found = await ask('run_rows', { run: address.run || 0, ...filters, after: cursor });
-    return { items: found.rows.map((one) => ({ ...one, key: keyOf(one) })), cursor: found.after };
+    return { items: found.rows.map((one) => ({ ...one, key: keyOf(one) })), cursor: found.after, end: found.end };
   }, [JSON.stringify([address.run || 0, filters])]);
+  useEffect(() => { if (turn) list.grow(); }, [turn]);
   const open = address.at || list.items[0]?.key;
   let wanted = null;
   try { const [dataset, model, row] = JSON.parse(open); wanted = { dataset, model, row }; } catch { /* no row is open */ }
-  const step = (by) => {
-    const at = list.items.findIndex((one) => one.key === open);
-    const next = list.items[Math.max(0, Math.min(list.items.length - 1, at + by))];
-    if (next) change({ at: next.key, n: '' }, { replace: true });
-  };
-  useKeys({ j: () => step(1), k: () => step(-1), '/': () => document.getElementById('search')?.focus() });
+  const select = (one) => { if (one) change({ at: one.key, n: '' }, { replace: true }); };
+  useKeys({ j: () => select(stepIn(list, open, 1)), k: () => select(stepIn(list, open, -1)), '/': focusSearch,
+    w: () => change({ blanks: address.blanks === '1' ? '' : '1' }), f: () => change({ fold: address.fold === '1' ? '' : '1' }) });
   const set = (name) => (value) => change({ [name]: value, at: '' });
+  const against = session.runs.flatMap((one, at) => (String(at) === String(address.run || 0) ? [] : [[`${at}:`, one.name]]));
+  const models = run.models.length > 1 ? run.models.map((model) => [`${address.run || 0}:${model}`, model]) : [];
+  const isFiltered = FILTERS.some((name) => filters[name]);
   return html`<div class="explore rows"><nav class="side" aria-label=${t('Rows')}>
+      <details class="filter-box" open><summary>${t('Filters')}${isFiltered ? html` <button type="button" class="quiet" onClick=${(event) => { event.preventDefault(); setTyped(''); change(NO_FILTERS); }}>${t('Clear')}</button>` : null}</summary>
       <div class="filters"><${Select} label=${t('Dataset')} all=${t('all')} value=${filters.dataset} options=${run.datasets} onchange=${set('dataset')} />
         <${Select} label=${t('Model')} all=${t('all')} value=${filters.model} options=${run.models} onchange=${set('model')} />
-        <${Select} label=${t('Outcome')} all=${t('all')} value=${filters.outcome} options=${run.outcomes} onchange=${set('outcome')} />
-        <${Select} label=${t('Verdict')} all=${t('all')} value=${filters.verdict} options=${run.verdicts} onchange=${set('verdict')} /></div>
-      <label class="field">${t('Search')}<input id="search" type="search" value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} /></label>
-      <${EndlessList} list=${list} label=${t('Rows')} selected=${open} empty=${t('No matching rows.')} onselect=${(one) => change({ at: one.key, n: '' }, { replace: true })}
-        item=${(one) => html`<div class="head"><bdi>${one.dataset} · ${one.row} · ${one.model}</bdi><${Badge} one=${one} /></div><div><bdi>${one.answer || one.replyCell || ''}</bdi>${one.goldCell ? html` <span class="soft">· gold ${one.goldCell}</span>` : null}</div>`} />
-      <p class="keys"><kbd>j</kbd> <kbd>k</kbd> ${t('Rows')} · <kbd>/</kbd> ${t('Search')}</p></nav>
-    <div class="content">${wanted ? html`<${RowDetail} key=${open} address=${address} wanted=${wanted} session=${session} change=${change} />` : null}</div></div>`;
+        <${Select} label=${t('Outcome')} all=${t('all')} value=${filters.outcome} options=${run.outcomes.map(([name, words]) => [name, t(words)])} onchange=${set('outcome')} />
+        <${Select} label=${t('Verdict')} all=${t('all')} value=${filters.verdict} options=${run.verdicts.map((name) => [name, t(name)])} onchange=${set('verdict')} />
+        ${against.length + models.length ? html`<${Select} label=${t('Flipped against')} all="–" value=${filters.against} options=${[...models, ...against]} onchange=${set('against')} />` : null}
+        <${RowNumber} label=${t('From row')} value=${filters.first} placeholder="0" onchange=${set('first')} /></div></details>
+      <${Search} value=${typed} oninput=${setTyped} />
+      <${EndlessList} list=${list} label=${t('Rows')} selected=${open} empty=${isFiltered ? t('No matching rows.') : t('No rows yet.')} onselect=${select}
+        item=${(one) => html`<div class="head"><bdi>${one.dataset} · ${one.row} · ${one.model}</bdi><${Badge} one=${one} /></div><div class="line"><bdi>${one.answer || one.replyCell || one.reasonCell || ''}</bdi>${one.goldCell ? html`<span class="soft">${t('gold')} ${one.goldCell}</span>` : null}</div>`} />
+      <${KeyHints} keys=${[['j k', t('Rows')], ['/', t('Search')], ['?', t('Keyboard')]]} /></nav>
+    <div class="content">${wanted ? html`<${RowDetail} key=${open} run=${Number(address.run || 0)} address=${address} wanted=${wanted} session=${session} change=${change}
+      onasked=${(row) => list.replace(open, { ...row, key: open })} />` : list.busy ? html`<${Loading} />` : html`<${Empty} title=${isFiltered ? t('No matching rows.') : t('No rows yet.')} />`}</div></div>`;
 };
 
-const digitsOf = (one) => { const scale = Math.max(Math.abs(one.left ?? 0), Math.abs(one.right ?? 0), Math.abs(one.low ?? 0), Math.abs(one.high ?? 0)); return scale <= 1 ? 3 : scale <= 10 ? 2 : 1; };
-const plain = (value, digits) => (value == null ? '–' : value.toFixed(digits));
-const signed = (value, digits) => (value == null ? '–' : `${value > 0 ? '+' : ''}${value.toFixed(digits)}`.replace('-', '−'));
-const RunCompare = ({ session, address, change, run }) => {
-  const sides = ['left', 'right'];
-  const defaults = session.runs.length > 1 ? { right_run: 1 } : { left_model: run.models[0], right_model: run.models[1] || run.models[0] };
-  const query = Object.fromEntries(sides.flatMap((side) => [[`${side}_run`, address[`${side}_run`] ?? defaults[`${side}_run`] ?? 0], [`${side}_model`, address[`${side}_model`] ?? defaults[`${side}_model`] ?? '']]));
-  const { found, error, busy } = useAsk('run_compare', query);
-  const flips = found ? found.differences.flatMap((one) => one.flips) : [];
-  return html`<div class="compare"><div class="choosers">${sides.map((side) => html`<fieldset class="chooser"><legend>${side === 'left' ? t('Left') : t('Right')}</legend>
-      <${Select} label="Run" value=${query[`${side}_run`]} options=${session.runs.map((one, at) => [at, one.name])} onchange=${(value) => change({ [`${side}_run`]: value })} />
-      <${Select} label=${t('Model')} all=${t('all')} value=${query[`${side}_model`]} options=${run.models} onchange=${(value) => change({ [`${side}_model`]: value || ' ' })} /></fieldset>`)}</div>
-    <${Problem} error=${error} />${busy ? html`<p class="note">${t('Loading …')}</p>` : null}
-    ${found ? html`<div class="scroll" tabindex="0" role="region" aria-label="Differences"><table><thead><tr>${['dataset', 'model', 'metric', 'left', 'right', 'difference', 'p', 'rows', 'flipped'].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-      <tbody>${found.differences.map((one) => html`<tr><th scope="row"><bdi>${one.dataset}</bdi></th><td><bdi>${one.model}</bdi></td><td>${one.metric}</td><td>${plain(one.left, digitsOf(one))}</td><td>${plain(one.right, digitsOf(one))}</td>
-        <td>${one.p != null && one.p < 0.05 ? html`<b>${signed(one.difference, digitsOf(one))}</b>` : signed(one.difference, digitsOf(one))} <i>${one.low == null ? '' : `[${signed(one.low, digitsOf(one))}, ${signed(one.high, digitsOf(one))}]`}</i></td>
-        <td>${one.p == null ? '–' : one.p < 0.001 ? '<0.001' : one.p.toFixed(3)}</td><td>${number(one.rows)}</td><td>${number(one.flipped)}</td></tr>`)}</tbody></table></div>
-      <h3>Changed rows</h3>${flips.length ? html`<ul class="findings">${flips.map(([left, right]) => html`<li><button type="button" class="finding" onClick=${() => change({ view: 'runs', show: 'rows', run: query.right_run, at: keyOf(right), dataset: '', model: '', outcome: '', verdict: '', q: '' })}>
-        <bdi>${left.dataset} · row ${left.row}</bdi> <span class="side-by-side"><span><${Badge} one=${left} /> <bdi>${left.model}: ${left.answer}</bdi></span><span><${Badge} one=${right} /> <bdi>${right.model}: ${right.answer}</bdi></span></span>${left.goldCell ? html`<span class="soft">gold ${left.goldCell}</span>` : null}</button></li>`)}</ul>` : html`<p class="note">No row changed.</p>`}` : null}</div>`;
-};
-
-export const Runs = ({ session, address, change }) => {
+// ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────────
+const Agreement = ({ found }) => (found ? html`<span class="soft">${t('{agree} of {rows} labels agree with the verdict', found)}${found.rows ? ` [${percent(found.low)}, ${percent(found.high)}]` : ''}${found.unjudged ? ` · ${t('{n} without a verdict', { n: found.unjudged })}` : ''}</span>` : null);
+const Run = ({ session, address, change }) => {
   const [turn, setTurn] = useState(0);
-  const { found: run, error } = useAsk('run', { run: address.run || 0, turn });
-  useEffect(() => { if (!run?.live) return undefined; const wait = setTimeout(() => setTurn(turn + 1), 3000); return () => clearTimeout(wait); }, [run]);
-  if (error) return html`<${Problem} error=${error} />`;
-  if (!run) return html`<p class="note">${t('Loading …')}</p>`;
-  const show = address.show || 'rows';
-  return html`<div class="runs"><div class="bar">
-      ${session.runs.length > 1 ? html`<${Select} label="Run" value=${address.run || 0} options=${session.runs.map((one, at) => [at, one.name])} onchange=${(at) => change({ run: at, at: '', dataset: '', model: '' })} />` : null}
-      <h2><bdi>${run.name}</bdi></h2><span class="soft">${run.created}</span>${run.live ? html`<span class="live" role="status">● live</span>` : null}
-      ${run.agreement ? html`<span class="soft">${run.agreement.agree} of ${run.agreement.rows} labels agree [${Math.round(100 * run.agreement.low)} %, ${Math.round(100 * run.agreement.high)} %]</span>` : null}
-      <${Tabs} label="What of the run is shown" tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} /></div>
+  const { found: run, error, again } = useAsk('run', { run: address.run || 0, turn });
+  useEffect(() => { if (!run) return undefined; const wait = setTimeout(() => setTurn(turn + 1), run.live ? LIVE : IDLE); return () => clearTimeout(wait); }, [run]);
+  useEffect(() => { const hear = () => setTurn((old) => old + 1); addEventListener('labelled', hear); return () => removeEventListener('labelled', hear); }, []);
+  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  if (!run) return html`<${Loading} />`;
+  const show = address.show === 'compare' ? 'compare' : 'rows';
+  const canCompare = session.runs.length > 1 || run.models.length > 1;
+  const done = Object.values(run.last).reduce((sum, row) => sum + row + 1, 0);
+  return html`<div class="runs"><div class="bar heading">
+      ${session.runs.length > 1 ? html`<a href="#runs" onClick=${(event) => { event.preventDefault(); change({ ...NO_FILTERS, run: '', show: '' }); }}>← ${t('All runs')}</a>` : null}
+      <h2><bdi>${run.name}</bdi></h2><span class="soft">${run.created}</span>
+      ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />
+      ${canCompare ? html`<${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} />` : null}</div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details>
-    <${RunRows} session=${session} address=${address} change=${change} run=${run} />` : html`<${RunCompare} session=${session} address=${address} change=${change} run=${run} />`}</div>`;
+      <${RunRows} key=${address.run || 0} session=${session} address=${address} change=${change} run=${run} turn=${turn} />` : html`<${RunCompare} session=${session} address=${address} change=${change} />`}</div>`;
 };
+export const Runs = (props) => (props.session.runs.length > 1 && (props.address.run == null || props.address.run === '') ? html`<${RunList} ...${props} />` : html`<${Run} ...${props} />`);

@@ -1,0 +1,259 @@
+"""Editing and trying prompts in the page, over real sockets."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip('aiohttp')
+from rolecall.cli.main import main
+from rolecall.web.editing import _cost
+from web_pages import CONFIG, SECRET, Client, serve_page
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp('web') / 'sums.py'
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope='module')
+def client(config):
+    with serve_page(config) as (port, rules):
+        yield Client(port, rules)
+
+
+TEMPLATE = ['dataset', 'infer_cfg', 'prompt_template', 'template']
+
+
+def edit(client, *edits, to='edit', **more):
+    body = {'config': 0, 'dataset': 'sums', 'model': 'chatml', 'row': 3, 'edits': list(edits), **more}
+    status, [found] = client.post(to, **body)
+    return status, found
+
+
+def fields_of(found, **wanted):
+    return [field for field in found['fields'] if all(field[key] == value for key, value in wanted.items())]
+
+
+def test_the_texts_and_options_of_a_prompt_can_be_edited(client):
+    _, found = edit(client)
+    assert {tuple(field['path']): field['value'] for field in fields_of(found, kind='text')}[
+        tuple(TEMPLATE)
+    ] == '</E>Add: {q}'
+    assert found['columns'] == ['q', 'a']
+    assert found['roles'][:3] == ['HUMAN', 'BOT', 'SYSTEM']
+    assert SECRET not in json.dumps(edit(client, model='gpt'))
+
+
+SPEECHES = "dict(type='PromptTemplate', template=dict(begin=['</E>'], round=[dict(role='HUMAN', prompt='{q}!'), {'role': 'BOT', 'prompt': ''}]), ice_token='</E>')"
+
+
+def test_a_meta_template_given_by_name_can_be_edited_and_exchanged(client, capsys):
+    _, found = edit(client)
+    begins = [field for field in fields_of(found, group='meta_template', kind='text') if field['path'][-1] == 'begin']
+    assert begins[0]['value'] == '<|im_start|>user\n'
+    speeches = [TEMPLATE[:-1], {'source': SPEECHES}]
+    change = [begins[0]['path'], '<<USER>> ']
+    _, found = edit(client, speeches, change)
+    assert '<<USER>> 3+3=?!' in found['prompts'][0]['request']
+    exchanged = [['model', 'meta_template'], 'llama2']
+    [prompt] = edit(client, speeches, exchanged)[1]['prompts']
+    assert '[INST]' in prompt['request']
+    assert 'llama2' in {why.get('named') for why in prompt['explanations'].values()}
+    for edits in ([change], [speeches, exchanged], [speeches, exchanged, [begins[0]['path'], 'ME: ']]):
+        status, saved = edit(client, *edits, to='save', name=f'meta{len(str(edits))}.py')
+        assert status == 200, saved
+        assert main(['view', saved['saved'], '--model', 'chatml', '--row', '3', '--json']) == 0
+        assert json.loads(capsys.readouterr().out)['request'] == edit(client, *edits)[1]['prompts'][0]['request']
+
+
+def test_a_part_can_be_edited_as_source_and_then_in_the_form(client, capsys):
+    source = [TEMPLATE[:-1], {'source': SPEECHES}]
+    status, found = edit(client, source)
+    assert status == 200, found
+    assert '3+3=?!' in found['prompts'][0]['request']
+    [asked, _] = [field for field in fields_of(found, group='prompt_template') if field['rolePath']]
+    assert asked['rolePath'][-3:] == ['round', 0, 'role']
+    _, found = edit(client, source, [asked['rolePath'], 'SYSTEM'], [asked['path'], 'Say {q}'])
+    assert '<|im_start|>system\nSay 3+3=?' in found['prompts'][0]['request']
+    both = [source, [asked['path'], 'Say {q}']]
+    _, found = edit(client, *both)
+    _, saved = edit(client, *both, to='save', name='source.py')
+    assert main(['view', saved['saved'], '--model', 'chatml', '--row', '3', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['request'] == found['prompts'][0]['request']
+
+
+def test_the_retriever_can_be_exchanged_and_keeps_the_options_it_knows(client):
+    status, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'type'], 'RandomRetriever'])
+    assert status == 200, found
+    assert '0+1=?' not in found['prompts'][0]['request'] or found['prompts'][0]['shots'] == [0]
+    [choice] = fields_of(found, group='retriever', kind='choice')
+    assert choice['value'] == 'RandomRetriever'
+    _, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'type'], ''])
+    assert found['prompts'][0]['request'] == 'Add: 3+3=?'
+
+
+def test_sampling_shows_what_counts_and_the_cost_follows(tmp_path):
+    path = tmp_path / 'priced.py'
+    path.write_text(
+        CONFIG.replace(
+            "path='gpt'", "path='gpt', max_out_len=100, price=dict(input=1.0, output=10.0), tokenizer_path='none'"
+        )
+    )
+    with serve_page(path) as address:
+        client = Client(*address)
+        _, found = edit(client, model='gpt')
+        [length] = fields_of(found, label='max_out_len')
+        assert (length['value'], length['effective']) == ('', '100')
+        assert found['costs'] == [None]  # without a tokenizer nothing can be counted
+        _, found = edit(client, [['dataset', 'infer_cfg', 'inferencer', 'max_out_len'], '7'], model='gpt')
+        assert fields_of(found, label='max_out_len')[0]['effective'] == '7'
+
+
+def test_a_cost_is_what_the_tokens_cost():
+    class Pair:
+        model_entry = SimpleNamespace(entry={'price': {'input': 1.0, 'output': 10.0}, 'max_out_len': 100})
+        task = SimpleNamespace(inferencer=SimpleNamespace(options={}))
+        weighs = False
+
+    assert _cost(Pair, 1000) == {'input': 0.001, 'most': 0.002}
+
+
+def test_an_edit_is_compared_with_the_original(client):
+    _, found = edit(client, [TEMPLATE, '</E>Sum: {q}'], compare=0)
+    assert not found['changes']['same']
+    assert edit(client, compare=0)[1]['changes']['same']
+    assert edit(client)[1]['changes'] is None
+
+
+def test_an_edit_changes_the_prompt_and_its_findings(client):
+    status, found = edit(client, [TEMPLATE, '</E>Sum of {q} and {nope}'])
+    assert status == 200
+    assert 'Sum of 3+3=? and {nope}' in found['prompts'][0]['request']
+    assert 'unfilled-field' in {finding['rule'] for finding in found['findings']}
+    status, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[]'])
+    assert '0+1' not in found['prompts'][0]['request']
+    assert 'Add: 3+3=?' in client.get('prompts', dataset='sums', model='chatml', row=3)['prompts'][0]['request']
+
+
+@pytest.mark.parametrize(
+    ('path', 'value', 'reason'),
+    [
+        (['model', 'key'], 'x', 'cannot be edited'),
+        (['model', 'type'], 'x', 'cannot be edited'),
+        (['dataset', 'type'], 'x', 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'retriever', 'type'], 'x', "unknown retriever 'x'"),
+        (['dataset', 'infer_cfg', 'retriever', 'type'], 'os.system', 'unknown retriever'),
+        (['model', 'meta_template'], 'acme.template', 'unknown meta template'),
+        (TEMPLATE[:-1], {'source': "__import__('os').getcwd()"}, 'is not a value'),
+        (TEMPLATE[:-1], {'source': "dict(type='acme.Template', template='</E>{q}')"}, 'not the name of a built-in'),
+        (TEMPLATE[:-1], {'source': "dict(type='PromptTemplate'"}, 'cannot be read'),
+        (TEMPLATE[:-1], {'source': '[' * 5000}, 'cannot be read'),
+        (TEMPLATE[:-1], {'source': 'dict(**{})'}, 'infer_cfg'),
+        (TEMPLATE, {'source': "'x'"}, 'cannot be edited'),
+        (TEMPLATE, 7, 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'prompt_template', 'nothing'], 'x', 'cannot be edited'),
+        ([], 'x', 'cannot be edited'),
+        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '__import__("os").getcwd()', 'expected a Python value'),
+        (['dataset', 'infer_cfg', 'retriever', 'fix_id_list'], '[99]', '99'),
+        (TEMPLATE, 'no place for examples', 'ice_token'),
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_refused_with_its_reason(client, path, value, reason):
+    status, found = edit(client, [path, value])
+    assert status == 422
+    assert reason in found['error']
+
+
+def test_a_request_from_elsewhere_cannot_edit(client):
+    body = json.dumps({'config': 0, 'dataset': 'sums', 'edits': []})
+    assert client.send('/api/edit', method='POST', body=body, Content_Type='application/json')[0].status == 403
+    evil = {'Origin': 'http://evil.example', 'Content_Type': 'application/json'}
+    assert client.send('/api/edit', method='POST', body=body, **evil)[0].status == 403
+    form = {'Origin': f'http://127.0.0.1:{client.port}', 'Content_Type': 'text/plain'}
+    assert client.send('/api/edit', method='POST', body=body, **form)[0].status == 403
+
+
+def test_an_edited_config_is_saved_under_a_new_name_and_sends_what_was_shown(client, config, capsys):
+    change = [TEMPLATE, '</E>It\'s "{q}"?\n']
+    status, found = edit(client, change, to='save', name='edited.py')
+    assert status == 200, found
+    assert main(['view', found['saved'], '--model', 'chatml', '--row', '3', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['request'] == edit(client, change)[1]['prompts'][0]['request']
+    status, again = edit(client, change, to='save', name='edited.py')
+    assert (status, 'exists' in again['error']) == (422, True)
+    assert config.read_text() == CONFIG
+
+
+@pytest.mark.parametrize('name', ['../x.py', '/tmp/x.py', 'x.txt', 'a/b.py', '.py', 'x.py\n'])
+def test_a_config_is_only_saved_beside_the_original(client, name):
+    status, _ = edit(client, [TEMPLATE, '</E>{q}'], to='save', name=name)
+    assert status == 422
+
+
+TRIED = """
+def shout(request):
+    if 'boom' in request:
+        raise ValueError('sk-hidden-key is wrong')
+    return request.upper()
+models = [dict(abbr='loud', type='Function', function=shout, api_key='sk-hidden-key')]
+datasets = [dict(abbr='words', type='Rows', test=[dict(q='hi', a='HI'), dict(q='boom', a='')],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='say {q}'), inferencer=dict(type='GenInferencer', max_out_len=9)))]
+"""
+
+
+@pytest.fixture
+def trial(tmp_path):
+    path = tmp_path / 'tried.py'
+    path.write_text(TRIED)
+    with serve_page(path) as address:
+        client = Client(*address)
+        origin = f'http://127.0.0.1:{client.port}'
+
+        def ask(name='try', **more):
+            body = {'config': 0, 'dataset': 'words', 'model': 'loud', 'row': 0, **more}
+            answer, text = client.send(
+                f'/api/{name}', method='POST', body=json.dumps(body), Origin=origin, Content_Type='application/json'
+            )
+            return answer.status, [json.loads(line) for line in text.splitlines()]
+
+        yield ask
+
+
+def test_a_prompt_is_sent_to_its_model(trial):
+    status, events = trial()
+    assert status == 200
+    assert events[-1]['reply']['text'] == 'SAY HI'
+    assert events[-1]['reply']['outcome'] == 'ok'
+    edits = [[['dataset', 'infer_cfg', 'prompt_template', 'template'], 'shout {q}']]
+    assert trial(edits=edits)[1][-1]['reply']['text'] == 'SHOUT HI'
+
+
+def test_a_model_that_fails_says_why_without_its_key(trial):
+    _, events = trial(row=1)
+    said = json.dumps(events)
+    assert 'is wrong' in said
+    assert 'sk-hidden-key' not in said
+
+
+@pytest.mark.parametrize(
+    ('more', 'reason'),
+    [({'model': 'other'}, 'no model named'), ({'number': 5}, 'no request 5'), ({'dataset': 'x'}, 'no dataset named')],
+)
+def test_only_requests_of_the_config_are_sent(trial, more, reason):
+    status, [found] = trial(**more)
+    assert status == 422
+    assert reason in found['error']
+
+
+def test_a_reply_is_kept_as_a_row_beside_the_config(trial):
+    for _ in range(2):
+        status, [found] = trial('keep', reply='HI!', request='say hi')
+        assert status == 200
+    lines = Path(found['kept']).read_text().splitlines()
+    assert [json.loads(line)['reply'] for line in lines] == ['HI!', 'HI!']
+    assert json.loads(lines[0])['q'] == 'hi'
