@@ -163,7 +163,7 @@ def ask_rows_again(
         began = time.monotonic()
         run_blocking(run.ask_and_score())
         run.average(read_groups(prepared.config))
-        return run.summarise(RunPlan(()), (), seconds=time.monotonic() - began)
+        return run.summarise(RunPlan(()), (), (), seconds=time.monotonic() - began)
 
 
 class _Run:
