@@ -73,7 +73,9 @@ bench: $(STAMP)
 	$(if $(REFERENCE),$(PY) benchmarks/coverage.py --reference-python $(REFERENCE))
 	$(PY) benchmarks/code.py
 
+# Fuzzing is steered by coverage where atheris is installed: $(PY) tests/fuzz --atheris
 faults: $(STAMP)
+	$(PY) tests/fuzz --seconds 60
 	$(PY) tests/faults
 
 format: $(STAMP)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import API, LM, bot, config, human, requests, template
 from rolecall import ConfigError, DataError, MetaTemplate, PromptTemplate, RenderError, TemplateError, compile
+from rolecall.cli.main import main
 from rolecall.pairs.pair import preview
 
 QA = [{'question': 'q', 'answer': 'a'}]
@@ -170,3 +172,14 @@ def test_token_ids_for_an_api_are_refused() -> None:
 def test_a_pattern_that_fits_nothing_is_told() -> None:
     with pytest.raises(ConfigError, match="no dataset matches 'dmo'.*\n.*Did you mean 'demo'"):
         list(preview(config(QA, template('{question}')), dataset='dmo'))
+
+
+@pytest.mark.parametrize('model', [{'type': 'LlamaCpp'}, {'type': 'HuggingFaceCausalLM'}, {'type': 'OpenAI'}])
+def test_a_path_in_the_home_of_nobody_is_an_error_or_a_name(model: dict[str, str], tmp_path: Path) -> None:
+    rows = [{'question': 'q', 'answer': 'a'}]
+    written = config(rows, template('{question}')) | {
+        'models': [{'abbr': 'm', 'path': '~nobody-has-this-name/x.gguf', **model}]
+    }
+    path = tmp_path / 'config.py'
+    path.write_text(''.join(f'{name} = {value!r}\n' for name, value in written.items()))
+    assert main(['view', str(path)]) in (0, 1)

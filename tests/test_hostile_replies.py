@@ -275,3 +275,9 @@ def test_one_hostile_reply_does_not_stop_a_run_or_its_report(tmp_path: Path) -> 
     assert 'reply larger than' in page
     assert 'nested too deeply' in page
     assert text
+
+
+@pytest.mark.parametrize('encoding', ['br', 'gzip'])
+def test_a_list_of_models_that_cannot_be_unpacked_is_an_error(encoding: str) -> None:
+    with pytest.raises(ModelError, match='cannot be read'):
+        ask(http(gzip.compress(b'{}')[:9], Content_Encoding=encoding), type='VLLMCustomAPIChat', path='')

@@ -399,3 +399,10 @@ def test_options_for_tasks_are_refused_for_other_configs(tmp_path: Path, capsys:
     path = write(tmp_path, 'datasets = []', 'config.py')
     assert main(['view', str(path), '--fewshot-seed', '2']) == 2
     assert '--fewshot-seed applies to task files' in capsys.readouterr().err
+
+
+def test_a_group_that_is_a_member_of_itself_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, 'group: one\ntask: [two]\n', 'one.yaml')
+    group = write(tmp_path, 'group: two\ntask: [one]\n', 'two.yaml')
+    with pytest.raises(ConfigError, match='is a member of itself'):
+        load_config(group)

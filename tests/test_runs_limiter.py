@@ -449,3 +449,35 @@ def test_the_same_failure_over_and_over_ends_the_asking() -> None:
     server = Server(*[ModelError('no key')] * 9)
     with pytest.raises(ModelUnavailableError, match='no key'):
         send(server, 3)
+
+
+def test_an_announced_reset_in_the_far_future_does_not_stop_a_run() -> None:
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        limiter = Limiter(Limits(8, 8), clock=loop.time)
+        headers = {'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1e30'}
+        for _ in range(3):
+            permit = await limiter.acquire()
+            limiter.announce('requests', read_rate_limits(headers)['requests'])
+            limiter.release(permit, 'answered')
+        return loop.time()
+
+    assert run_in_virtual_time(run()) <= 900
+
+
+def test_a_long_wait_for_an_announced_limit_is_shown() -> None:
+    class Slow(Server):
+        rate_limits = {'requests': RateLimit(None, 0.0, 3600.0)}  # noqa: RUF012  # as a model has it
+
+    async def run() -> str:
+        client = ConcurrentClient(Slow(), Limits(4, 4), RetryPolicy())  # type: ignore[arg-type]
+        await client.send(ModelCall('generate', 'q', Sampling()))
+        calls = [asyncio.ensure_future(client.send(ModelCall('generate', word, Sampling()))) for word in 'abc']
+        await asyncio.sleep(0.05)
+        waiting = client.activity.waiting
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return waiting
+
+    assert 'the rate limit that the server announced' in asyncio.run(run())

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hostile_server import MISBEHAVIOURS, serve_hostile
 
-__all__ = ['SCENARIOS', 'Verdict', 'play']
+__all__ = ['SCENARIOS', 'Verdict', 'play', 'soak']
 
 ROWS = 40
 MEMORY = 1 << 30
@@ -247,24 +249,71 @@ def full_disk(folder: Path) -> Verdict:
 
 
 def soak(folder: Path, *, seconds: float) -> Verdict:
-    """Faults on a third of all requests, 256 at once, for as long as it is told to."""
-    sys.path.insert(0, str(Path(__file__).parent.parent))
-    from servers import by_share, serve
+    """One run, 256 calls at once, faults on a third of all requests, interrupted after so many seconds.
 
-    out, rows, began = folder / 'run', 2000, time.monotonic()
-    ran: list[subprocess.CompletedProcess[str]] = []
-    total = kept = lost = 0
-    complaint = ''
+    Every answer that the server gave has to be kept (but for those in flight at the end), none may be given twice, and
+    memory may not grow. The curve of memory is printed.
+    """
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from servers import by_share, prompt_of, serve
+
+    answers: Counter[int] = Counter()
+
+    def answer(body: Mapping[str, object]) -> str:
+        number = int(prompt_of(body).rpartition(' ')[2])
+        answers[number] += 1
+        return f'answer {number}'
+
+    rows, out = int(1500 * seconds) + 1000, folder / 'run'
+    data = folder / 'rows.jsonl'
+    with data.open('w') as lines:
+        lines.writelines(f'{{"question": "row {number}", "answer": "answer {number}"}}\n' for number in range(rows))
     shares = by_share(rate_limit=0.1, error=0.1, drop=0.06, malformed=0.04, truncated=0.04)
-    while time.monotonic() - began < seconds and not complaint:
-        with serve(faults=shares, latency=0.02) as server:
-            config = write_config(folder, server.url, rows=rows, max_workers=256, retry=12)
-            one = out.with_name(f'run{len(ran)}')
-            ran.append(rolecall('run', str(config), '--out', str(one), seconds=600))
-        verdict = judge(one, rows, ran[-1], is_bad=_never)
-        total, kept, lost = total + rows, kept + verdict.kept, lost + verdict.lost
-        complaint = verdict.complaint
-    return Verdict(total, kept, 0, lost, complaint)
+    options = {'latency': 0.02, 'keep_calls': False, 'max_requests': 10**9, 'max_seconds': seconds + 300}
+    with serve(answer, faults=shares, **options) as server, (folder / 'log').open('w+') as log:
+        config = write_config(folder, server.url, rows=1, max_workers=256, retry=12)
+        text = config.read_text()
+        config.write_text(re.sub(r"'type': 'Rows', 'test': \[.*?\]", f"'path': {str(data)!r}", text))
+        running = subprocess.Popen(
+            [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
+            stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        curve = _watch_memory(running, seconds)
+        running.send_signal(signal.SIGINT)
+        code = running.wait(120)
+        log.seek(0)
+        said = log.read()
+    twice = sum(count - 1 for count in answers.values())
+    results = [json.loads(line) for line in rolecall('export', 'results', str(out), seconds=600).stdout.splitlines()]
+    kept = {row['row'] for row in results if row['outcome'] in ('ok', 'unparsed')}
+    failed = sum(row['outcome'] == 'failed' and bool(row.get('reason')) for row in results)
+    lost = len(answers.keys() - kept)
+    print(
+        f'memory in MB, every {seconds / len(curve):.0f} s: {" ".join(f"{one:.0f}" for one in curve)}', file=sys.stderr
+    )
+    print(
+        f'answered {len(answers):,}, kept {len(kept):,}, not kept {lost:,} (interrupted), answered again {twice:,}',
+        file=sys.stderr,
+    )
+    complaint = said[-300:] if 'Traceback' in said or code not in (0, 130) else ''
+    if curve[-1] > 1.5 * curve[len(curve) // 4] + 50:
+        complaint = complaint or f'memory grew from {curve[len(curve) // 4]:.0f} to {curve[-1]:.0f} MB'
+    if twice:
+        complaint = complaint or f'{twice:,} answers were asked for twice'
+    return Verdict(len(answers) + failed, len(kept), failed, max(0, lost - 256), complaint)
+
+
+def _watch_memory(running: subprocess.Popen[bytes], seconds: float) -> list[float]:
+    """Megabytes in use, sampled forty times."""
+    curve: list[float] = []
+    for _ in range(40):
+        time.sleep(seconds / 40)
+        if running.poll() is not None:
+            break
+        status = Path(f'/proc/{running.pid}/status').read_text()
+        found = re.search(r'VmRSS:\s*(\d+)', status)
+        curve.append(int(found[1]) / 1024 if found else 0.0)
+    return curve or [0.0]
 
 
 _PASSING = (

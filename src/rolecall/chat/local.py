@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -148,7 +149,7 @@ class _LocalModel:
 
     def _folder(self) -> Path | None:
         """The folder of a Hugging Face model, if it is local."""
-        given = Path(str(self._options.get('tokenizer_path') or self._path)).expanduser()
+        given = Path(os.path.expanduser(str(self._options.get('tokenizer_path') or self._path)))
         if given.is_dir():
             return given
         found = find_tokenizer({'path': str(given)})

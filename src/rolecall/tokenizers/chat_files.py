@@ -20,7 +20,7 @@ _CONFIG, _JINJA = 'tokenizer_config.json', 'chat_template.jinja'
 
 def read_chat_settings(path: str | Path) -> Mapping[str, Any]:
     """The chat template and special tokens, named as in `tokenizer_config.json`; `DataError` if nothing is there."""
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     if not os.path.exists(file):
         raise DataError(f'{path}: file not found.')
     if file.is_dir() or file.name == _CONFIG or file.suffix == '.gguf':
@@ -37,7 +37,7 @@ def find_chat_settings(path: str | Path) -> Mapping[str, Any]:
     >>> find_chat_settings('no/such/folder')
     {}
     """
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     if file.suffix == '.gguf' and os.path.isfile(file):
         return chat_settings(file)
     if settings := read_tokenizer_config(file):

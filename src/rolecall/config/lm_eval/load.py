@@ -136,21 +136,26 @@ class _Catalogue:
                         seen.add(file.path)
                         yield file
 
-    def expand(self, file: TaskFile, over: Mapping[str, Any] | None = None) -> Iterator[TaskFile]:
-        """The tasks of a file: itself, or the members of a group."""
+    def expand(
+        self, file: TaskFile, over: Mapping[str, Any] | None = None, inside: tuple[Path, ...] = ()
+    ) -> Iterator[TaskFile]:
+        """The tasks of a file: itself, or the members of a group. `inside`: the files of the groups around it."""
         members = file.values.get('task')
         if 'group' not in file.values and not isinstance(members, list):
             yield replace(file, values={**file.values, **(over or {})})
             return
         for member in members if isinstance(members, list) else [members]:
-            yield from self._member(member, file, over or {})
+            yield from self._member(member, file, over or {}, inside)
 
-    def _member(self, member: Any, group: TaskFile, over: Mapping[str, Any]) -> Iterator[TaskFile]:
+    def _member(
+        self, member: Any, group: TaskFile, over: Mapping[str, Any], inside: tuple[Path, ...]
+    ) -> Iterator[TaskFile]:
         entry = member if isinstance(member, dict) else {'task': member}
         name = entry.get('task') or entry.get('group')
         more = {key: value for key, value in entry.items() if key not in ('task', 'group')}
         if isinstance(name, list):
-            yield from self.expand(replace(group, values={'group': entry.get('group'), 'task': name}), {**over, **more})
+            inner = replace(group, values={'group': entry.get('group'), 'task': name})
+            yield from self.expand(inner, {**over, **more}, inside)
             return
         if str(name) not in self.by_name:
             if 'doc_to_text' in entry or 'dataset_path' in entry:
@@ -159,7 +164,9 @@ class _Catalogue:
             what = f'{name!r} is not a task, group or tag in {short_path(str(self.root))}.'
             raise ConfigError(Problem(group.places.get('task', ''), what, did_you_mean(name, self.by_name)[:300]))
         for path in self.by_name[str(name)]:
-            yield from self.expand(read_task_file(path), {**over, **more})
+            if path in inside:
+                raise ConfigError(Problem(group.places.get('task', ''), f'the group {name!r} is a member of itself.'))
+            yield from self.expand(read_task_file(path), {**over, **more}, (*inside, path))
 
 
 @lru_cache(maxsize=8)

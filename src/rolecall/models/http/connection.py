@@ -179,6 +179,8 @@ class HttpClient:
             raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
         except (package.ClientError, OSError) as error:
             raise self._connection_error(package, error) from error
+        except ValueError as error:  # packed in a way that was not asked for, or damaged
+            raise self.malformed_error(str(error)) from error
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
         reader = EventReader()

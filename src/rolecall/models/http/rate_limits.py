@@ -57,20 +57,25 @@ def _number(written: str | None) -> float | None:
 def _seconds(written: str | None) -> float | None:
     """A duration (`8.64s`, `6m0s`, `12ms`, a number of seconds) or a moment (RFC 3339), as seconds from now.
 
-    >>> _seconds('6m0s'), _seconds('12ms'), _seconds('1.5'), _seconds('soon')
-    (360.0, 0.012, 1.5, None)
+    >>> _seconds('6m0s'), _seconds('12ms'), _seconds('1.5'), _seconds('soon'), _seconds('1e30')
+    (360.0, 0.012, 1.5, None, 86400.0)
     """
+    seconds = _parse_seconds(written)
+    return None if seconds is None else min(max(0.0, seconds), _SECONDS['d'])
+
+
+def _parse_seconds(written: str | None) -> float | None:
     if written is None or len(written) > 40:
         return None
     if _PART.sub('', written.strip()) == '':
         return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(written))
     try:
-        return max(0.0, float(written))
+        return float(written)
     except ValueError:
         pass
     try:
         moment = datetime.fromisoformat(written.strip().replace('Z', '+00:00'))
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-        return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+        return (moment - datetime.now(timezone.utc)).total_seconds()
     except (ValueError, OverflowError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,7 +106,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
         )
     elif path not in PACKAGED and not path.endswith('.gguf'):
         reader.refuse('path', f'{path!r} is neither a .gguf file nor a packaged model.', f'Known: {_known_models()}.')
-    elif path not in PACKAGED and not Path(path).expanduser().is_file():
+    elif path not in PACKAGED and not Path(os.path.expanduser(path)).is_file():
         reader.refuse('path', f'there is no file {path}.')
     seed, least = entry.get('seed'), entry.get('min_out_len')
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
@@ -164,7 +165,7 @@ class LlamaModel(RedactingModel):
         said = {
             'engine': 'llama.cpp',
             'path': settings.path if packaged else Path(settings.path).name,
-            'weights': packaged.sha256 if packaged else _digest_weights(Path(settings.path).expanduser()),
+            'weights': packaged.sha256 if packaged else _digest_weights(Path(os.path.expanduser(settings.path))),
             'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
             'stops': list(settings.stops),
             'seed': settings.seed,
@@ -183,7 +184,7 @@ class LlamaModel(RedactingModel):
         packaged = PACKAGED.get(self._settings.path)
         if packaged is not None:
             return packaged.context
-        return _trained_context(Path(self._settings.path).expanduser())
+        return _trained_context(Path(os.path.expanduser(self._settings.path)))
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         decoding = self._settings.decoding(sampling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ class ModelFiles:
 
     @cached_property
     def _folder(self) -> Path | None:
-        folder = Path(self.settings.source.path).expanduser()
+        folder = Path(os.path.expanduser(self.settings.source.path))
         if folder.is_dir():
             return folder
         found = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model in the local cache

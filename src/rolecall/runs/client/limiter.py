@@ -97,6 +97,11 @@ class Limiter:
         """Since when calls have only failed; None while the server answers."""
         return self._down_since
 
+    @property
+    def waits_until(self) -> float:
+        """When the next waiting call may begin, by the limiter's clock; 0 if none waits for time to pass."""
+        return self._opens_at() if (self._retries or self._fresh) and self.active < self.limit else self.closed_until
+
     def rate(self, unit: Unit = 'requests') -> float | None:
         """Units a second that the server accepts, where that is known."""
         return self._rates[unit].rate

@@ -33,6 +33,8 @@ __all__ = [
 T = TypeVar('T')
 Answer = Reply | Scored
 _REFUSALS = (429, 503, 529)
+_WORTH_TELLING = 5.0
+"""Seconds of waiting for a rate limit that are shown."""
 _SANE = 10**9
 """Servers have been seen to report anything as a number of tokens."""
 
@@ -200,9 +202,10 @@ class ConcurrentClient(_RetryingClient):
 
     def _describe_wait(self) -> str:
         now = time.monotonic()
-        if (left := self._limiter.closed_until - now) > 0:
+        closed = self._limiter.closed_until > now
+        if (left := self._limiter.waits_until - now) > (0 if closed else _WORTH_TELLING):
             until = time.strftime('%H:%M:%S', time.localtime(time.time() + left))
-            return f'waiting until {until}: {self._last_failure}'
+            return f'waiting until {until}: {self._last_failure or "the rate limit that the server announced"}'
         if (down := self._seconds_down()) > 0:
             return f'no answer for {down:.0f} s, still trying: {self._last_failure}'
         if self._last_failure and not self._retrier.answered:

@@ -29,6 +29,8 @@ _MARGIN, _REST = 0.98, 5
 """Near the rate at which refusals began, rest at this part of it for some windows, so that the server has reserves."""
 _NEAR, _SLOW_START = 0.1, 1.5
 _SLOWEST, _SHORTEST_MEASURE, _LONGEST_BURST = 0.2, 0.01, 0.5
+_LONGEST_WAIT = 300.0
+"""Seconds between two calls at the most, whatever a server announces."""
 _TELLING = 4
 """Units that must be used up before a bucket shows how fast it refills."""
 _DEEP = 0.75
@@ -137,7 +139,7 @@ class RateController:
                 before, remaining = self._last_bucket
                 steady = min(1.002 * before, refill) if said.remaining != remaining else before
             self._last_bucket = (steady or refill, said.remaining)
-        spread = max(said.remaining, 1.0) / said.reset if said.reset >= 1 else None
+        spread = max(said.remaining, 1.0) / min(said.reset, _LONGEST_WAIT) if said.reset >= 1 else None
         self._announced = steady if steady is not None else spread
 
     def _count(self, call: SentCall) -> None:
