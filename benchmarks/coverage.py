@@ -153,7 +153,8 @@ def shorten(reason: str, entry: Mapping[str, Any]) -> str:
     scoring = entry.get('eval_cfg')
     evaluator = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or ''
     kind = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
-    return f'{kind}: {reason.replace("datasets[0].", "")[:230]}'
+    plainly = re.sub(r"'?(?:/tmp|/dev/shm|outputs)/[^ ']+", '…', reason.replace('datasets[0].', ''))
+    return f'{kind}: {plainly[:230]}'
 
 
 def show(name: str, tally: Tally, most: int, *, ours: bool) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 
 from rolecall.registry import part_name
 
-__all__ = ['JUDGE', 'REPLY', 'made_rows']
+__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'REPLIES', 'REPLY', 'made_rows', 'part_names']
 
 FIELD = re.compile(r'\{([^{}]+)\}')
-MEDIA = (
-    '<AIS_TEXT_START>made-up question {n}<AIS_CONTENT_TAG><AIS_IMAGE_START>https://example.org/{n}.jpg<AIS_CONTENT_TAG>'
-)
+MEDIA = '<AIS_TEXT_START>made-up question '
+MEDIUM = '<AIS_CONTENT_TAG><AIS_{kind}_START>https://example.org/{n}<AIS_CONTENT_TAG>'
 REPLY = 'The answer is (A). So \\boxed{A}. ANSWER: A\n```python\ndef f(x):\n    return x\n```\n1'
-JUDGE = 'A\nCORRECT\nRating: [[7]]\n[[A]]\n{"score": 7, "综合得分": 7}\nDecision: YES\nScore: 7'
+JUDGE = (
+    'A\nCORRECT\nRating: [[7]]\n[[A]]\n[[7分]]\n{"score": 7, "综合得分": 7, "format_correctness": 1}\n'
+    'Decision: YES\nScore: 7'
+)
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -49,18 +51,22 @@ def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, An
     labels = _labels(infer)
     scoring = entry.get('eval_cfg')
     evaluator = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or {}
-    evaluator = evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator
+    evaluator = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
+    gold = next((GOLDS[name] for name in (evaluator, *sorted(part_names(scoring))) if name in GOLDS), 'A')
     rows = []
     for number in range(start, start + count):
         row: dict[str, Any] = {name: f'made-up {name} {number}' for name in sorted({*columns, *fields})}
-        row.update(COLUMNS.get(part_name(evaluator), {}))
-        if output and output not in COLUMNS.get(part_name(evaluator), {}):
-            row[output] = labels[number % len(labels)] if labels else GOLDS.get(part_name(evaluator), 'A')
+        row.update({name: pick(value, number) for name, value in COLUMNS.get(evaluator, {}).items()})
+        if output and output not in COLUMNS.get(evaluator, {}):
+            row[output] = labels[number % len(labels)] if labels and evaluator not in GOLDS else pick(gold, number)
         for column in _expanded(infer):
             row[column] = [{'role': 'user', 'content': f'earlier {number}'}, {'role': 'assistant', 'content': 'yes'}]
         if _kind(infer) == 'MMPromptTemplate':
-            row['content'] = MEDIA.format(n=number)
-            for column in ('image', 'video', 'audio'):
+            kinds = [kind for kind in ('image', 'video', 'audio') if mentions(infer['prompt_template'], kind)] or [
+                'image'
+            ]
+            row['content'] = f'{MEDIA}{number}' + ''.join(MEDIUM.format(kind=kind.upper(), n=number) for kind in kinds)
+            for column in kinds:
                 row.pop(column, None)
         if (
             _kind(infer) == 'MultiTurnPromptTemplate'
@@ -72,6 +78,32 @@ def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, An
                 row[output] = ['A', 'A']
         rows.append(row)
     return rows
+
+
+def mentions(value: Any, name: str) -> bool:
+    """Whether an entry has this key anywhere."""
+    if isinstance(value, Mapping):
+        return name in value or any(mentions(one, name) for one in value.values())
+    return isinstance(value, list | tuple) and any(mentions(one, name) for one in value)
+
+
+def pick(value: Any, number: int) -> Any:
+    """The value of a row: the same for all, or one after the other."""
+    return value[number % len(value)] if isinstance(value, InTurn) else value
+
+
+def part_names(value: Any) -> set[str]:
+    """The names of all parts of an entry."""
+    if isinstance(value, Mapping):
+        return {
+            *([part_name(value['type'])] if value.get('type') else []),
+            *(n for one in value.values() for n in part_names(one)),
+        }
+    return {name for one in value for name in part_names(one)} if isinstance(value, list | tuple) else set()
+
+
+class InTurn(list[Any]):
+    """Values that rows have one after the other."""
 
 
 def _inferencer(infer: Mapping[str, Any]) -> str:
@@ -98,6 +130,7 @@ def _labels(infer: Mapping[str, Any]) -> list[Any]:
     return []
 
 
+WORKED = 'So it is 1.\n#### 1'
 _PROBLEM = {
     'task_id': 'demo/0',
     'prompt': 'def f(x):\n',
@@ -111,6 +144,12 @@ _BIG = {
     **_PROBLEM,
     'complete_prompt': 'def f(x):\n',
     'test': 'import unittest\nclass TestCases(unittest.TestCase):\n    def test_it(self): self.assertEqual(f(1), 1)',
+}
+_MEDICAL = {
+    **dict.fromkeys(('subject_name', 'topic_name', 'choice_type', 'Subject', 'question_type'), 'x'),
+    'prompt_mode': 'zero-shot',
+    'options': ['x', 'y'],
+    'label': 'A',
 }
 COLUMNS: dict[str, dict[str, Any]] = {
     'HumanEvalEvaluator': _PROBLEM,
@@ -132,29 +171,89 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'TACOEvaluator': {'problem_id': 'q', 'input_output': _IO},
     'APPSEvaluator': {'problem_id': 'q', 'input_output': _IO},
     'MultiplEEvaluator': {'name': 'f', 'language': 'py', 'prompt': 'def f(x):\n', 'tests': 'assert f(1) == 1', 'stop_tokens': []},
+    'LiveMathBenchEvaluator': {'question': 'q', 'question_type': 'q', 'language': 'en', 'subdivision': 'x_en'},
+    'AUCROCEvaluator': {'choices': ['no', 'yes']},
+    'AccContaminationEvaluator': {'is_clean': InTurn(['clean', 'input contamination'])},
+    'CircularEvaluator': {'circular_pattern': InTurn([['A', 'B', 'C', 'D'], ['B', 'C', 'D', 'A']]), 'qid': 'q'},
+    'QuALITYEvaluator': {'difficult': InTurn([0, 1])},
+    **dict.fromkeys(('MedbulletsEvaluator', 'MedmcqaEvaluator', 'MedXpertQAEvaluator', 'NejmaibenchEvaluator'), _MEDICAL),
+    'SciKnowEvalEvaluator': {'prompt_mode': 'zero-shot', 'choices': {'label': ['A', 'B'], 'text': ['x', 'y']}, 'answerKey': 'A'},
+    'PMMEvalMIFEvalEvaluator': {'instruction_id_list': ['punctuation:no_comma'], 'kwargs': [{}]},
+    'MedCalcOfficial_Evaluator': {'row_number': 1, 'calculator_id': '2', 'note_id': '1', 'upper_limit': '2', 'lower_limit': '0'},
+    'BFCLRelevanceEvaluator': {'id': 'irrelevance_0'},
+    'BFCLSingleTurnEvaluator': {'id': 'simple_0', 'function': '[{"name": "f", "description": "", "parameters": {"type": "dict", "properties": {}, "required": []}}]'},
+    'BFCLMultiTurnEvaluator': {'id': 'multi_turn_base_0', 'initial_config': '{}', 'involved_classes': '[]', 'function': '[]'},
     'DS1000Evaluator': {'code_context': 'def test_execution(solution): assert solution'},
 }  # fmt: skip
 """The columns that an evaluator reads besides the gold answer, or the gold answer where it has a form of its own."""
 _TRUTH = {'answers': {'best_answer': 'A', 'correct_answers': ['A'], 'incorrect_answers': ['B']}, 'question': 'q'}
+_TURNS = {
+    f'turn_{turn}_{name}': value
+    for turn in (1, 2, 3)
+    for name, value in {'kwargs': [{}], 'instruction_id_list': ['punctuation:no_comma'], 'prompt': 'p'}.items()
+}
+REPLIES = {'PMMEvalMLogiQAEvaluator': 'The answer is A'}
+"""Replies for evaluators that cannot read the usual one."""
 GOLDS: dict[str, Any] = {
-    'Gsm8kEvaluator': 'So it is 1.\n#### 1',
-    'LongBenchRetrievalEvaluator': ['Paragraph 1'],
+    'Gsm8kEvaluator': WORKED,
+    'gsm8k_dataset_postprocess': WORKED,
+    'numerical_llmjudge_postprocess': '1.0',
+    'followbench_postprocess': {'level': 1, 'constraint': 'content', 'type': 'content', 'group': 0},
+    'compassarena_subjectiveeval_pointwise_postprocess': {'category': 'c', 'difficulty': 'd'},
+    'SciReasoner15TMScoreEvaluator': InTurn([{'value': 0.5}, {'value': 0.7}]),
+    'SciReasoner15DudeEvaluator': InTurn([{'value': 0}, {'value': 1}]),
+    'MP20Evaluator': {
+        'lattice': [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        'sites': [{'element': 'H', 'fractional_coordinates': [0, 0, 0]}],
+    },
+    'MultiIFEvaluator': _TURNS,
+    'LongBenchRetrievalEvaluator': ['Paragraph 1 段落1'],
+    'NeedleBenchOriginEvaluator': 'the answer is A*A',
+    'NeedleBenchMultiEvaluator': 'the answer is A*answer A',
+    'NeedleBenchParallelEvaluator': 'answer*A#0*50',
+    'CircularEvaluator': InTurn(['0--A--ABCD', '0--B--BCDA']),
+    'EMEvaluator': ['A', 'B'],
+    'TydiQAEvaluator': ['A', 'B'],
+    'LVEvalOPTF1Evaluator': ['the answer is A', 'answer'],
+    'LVEvalOPTRougeEvaluator': ['the answer is A', 'answer'],
+    **dict.fromkeys(('PMMEvalMHellaswagEvaluator', 'PMMEvalMLogiQAEvaluator', 'MAEEvaluator'), '0'),
+    **dict.fromkeys(('CMP_TSP_D_Evaluator', 'Hard_TSP_Evaluator'), "3####\n\"{'a': [0, 1, 5], 'b': [1, 0, 5]}\""),
+    **dict.fromkeys(
+        ('P_BSP_Evaluator', 'P_EDP_Evaluator', 'P_SPP_Evaluator', 'CMP_KSP_Evaluator', 'Hard_MSP_Evaluator'),
+        '3####\n{"array": [1, 2], "target": 1, "string_a": "a", "string_b": "b", "items": [], "knapsack_capacity": 1, "nodes": [], "edges": [], "meetings": 1}',
+    ),
+    **dict.fromkeys(('HardGCPEvaluator', 'CMP_GCP_D_Evaluator'), '3####\np edge 2 1\ne 1 2'),
+    'TabMWPEvaluator': {'unit': '', 'answer': 'A', 'choices': ['A', 'B']},
+    'JudgeEvaluator': {'winner': 'A'},
+    **dict.fromkeys(
+        ('MatbenchEvaluator_classification', 'MatbenchEvaluator_classification_glass'), InTurn([True, False])
+    ),
+    'OpenSWIMSEEvaluator': [1.0, 2.0],
+    'BiodataMCCEvaluator': InTurn(['positive', 'negative']),
+    'BiodataPCCEvaluator': InTurn([{'a': 1.0}, {'a': 2.0}]),
+    'BiodataR2Evaluator': InTurn([1.0, 2.0]),
+    'BiodataSpearmanEvaluator': InTurn([1.0, 2.0]),
+    'SciReasoner15MaterialEvaluator': '1.0',
+    'EDAccEvaluator': {'candidates': ['A', 'B'], 'label': 0},
+    'VideoBenchEvaluator': {'answer': 'A'},
+    'VocalSoundEvaluator': 'laughter',
+    'BFCLSingleTurnEvaluator': '[{"f": {}}]',
+    'BFCLMultiTurnEvaluator': '[]',
     'LongBenchClassificationEvaluator': {'answers': ['A'], 'all_classes': ['A', 'B']},
     'DropOpenAIEvaluator': 'A|B',
     'AGIEvalEvaluator': 'A',
     'MRCREvaluator': '{"answer": "x The answer", "prefix": "x"}',
-    'RMSEEvaluator': '1.5',
-    'AUCROCEvaluator': 1,
+    'RMSEEvaluator': '<NUMBER> 1.5 </NUMBER>',
+    'AUCROCEvaluator': InTurn([0, 1]),
     'InfiniteBenchmathcalcEvaluator': [1, 2],
     'ARCPrizeEvaluator': [[1, 2], [3, 4]],
     'TruthfulQAEvaluator': _TRUTH,
     'IFEvaluator': {'prompt': 'p', 'key': 1, 'instruction_id_list': ['punctuation:no_comma'], 'kwargs': [{}]},
     'MMStarEvaluator': {'answer': 'A', 'choices': '{"A": "x"}', 'category': 'c', 'l2_category': 'd'},
-    'MMMUProEvaluator': '{"answer": "A", "choices": {"A": "x"}, "category": "c"}',
-    'MMMUProCotEvaluator': '{"answer": "A", "choices": {"A": "x"}, "category": "c"}',
-    'TEXTEvaluator': {'answer': ['A'] * 10},
-    'TEXTEvaluatorForGlm4v': {'answer': ['A'] * 10},
+    **dict.fromkeys(('MMMUProEvaluator', 'MMMUProCotEvaluator'), '[{"A": "x", "B": "y"}, "A", "c"]'),
+    **{name: [{'answer': 'A'}] * 10 for name in ('TEXTEvaluator', 'TEXTEvaluatorForGlm4v')},
     'DocVQAEvaluator': "['A']",
     'InfoVQAEvaluator': "['A']",
-    'CMPhysBenchEvaluator': '1',
+    'CMPhysBenchEvaluator': ['1', 'Numeric'],
+    'IFBenchEvaluator': {'prompt': 'p', 'key': 1, 'instruction_id_list': ['words:start_verb'], 'kwargs': [{}]},
 }

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from coverage_rows import JUDGE, REPLY, made_rows
+from coverage_rows import JUDGE, REPLIES, REPLY, made_rows, part_names
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import Scored
 from rolecall.registry import part_name
@@ -62,7 +62,13 @@ def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(retriever, Mapping) and part_name(retriever.get('type')) in DENSE:
         weigh = {'score': weigh_labels} if part_name(retriever.get('type')) == 'MDLRetriever' else {}
         dataset['infer_cfg'] = {**given['infer_cfg'], 'retriever': {**retriever, 'encoder': encode, **weigh}}
-    model = {'abbr': 'm', 'type': answer, 'score': score, **({'meta_template': API} if takes_media(given) else {})}
+    reply = next((REPLIES[name] for name in part_names(given.get('eval_cfg')) if name in REPLIES), REPLY)
+    model = {
+        'abbr': 'm',
+        'type': lambda prompt: reply,
+        'score': score,
+        **({'meta_template': API} if takes_media(given) else {}),
+    }
     return {'datasets': [dataset], 'models': [model]}
 
 
@@ -84,10 +90,6 @@ def takes_media(entry: Mapping[str, Any]) -> bool:
         'MMPromptTemplate',
         'RawPromptTemplate',
     )
-
-
-def answer(prompt: Any) -> str:
-    return REPLY
 
 
 def judge(prompt: Any) -> str:

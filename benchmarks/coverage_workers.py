@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -68,8 +69,9 @@ def run_trials(
     results = read_results(known)
     waiting = [key for key in items if key not in results]
     began = shown = time.monotonic()
+    folder = tempfile.TemporaryDirectory(prefix='coverage-')
     while waiting:
-        child, pipe = start_child(waiting[:PER_CHILD], items, work)
+        child, pipe = start_child(waiting[:PER_CHILD], items, work, folder.name)
         current = 0
         for key, result in read_child(child, pipe, waiting[:PER_CHILD], limit_s):
             results[key] = result
@@ -86,6 +88,7 @@ def run_trials(
                     flush=True,
                 )
         waiting = waiting[current:]
+    folder.cleanup()
     return {key: results[key] for key in items}
 
 
@@ -95,13 +98,14 @@ def read_results(known: Path | None) -> dict[str, str]:
     return dict(json.loads(line) for line in known.read_text().splitlines() if line.endswith(']'))
 
 
-def start_child(keys: list[str], items: Mapping[str, T], work: Callable[[T], str]) -> tuple[int, int]:
+def start_child(keys: list[str], items: Mapping[str, T], work: Callable[[T], str], folder: str) -> tuple[int, int]:
     ours, theirs = os.pipe()
     child = os.fork()
     if child:
         os.close(theirs)
         return child, ours
     os.setsid()  # a process group of its own: it ends with everything it started
+    os.chdir(folder)  # what the packages write lands here
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)

@@ -46,6 +46,22 @@ class HumanEvalEvaluator:
     def score(self, predictions, references):
         raise RuntimeError('ran code without a sandbox')
 
+class GradedEvaluator:
+    def score(self, predictions, references):
+        return {'grade': 66.5, 'details': [{'correct': 0.665} for one in predictions]}
+
+class LossEvaluator:
+    def score(self, ppl):
+        return {'mean': sum(ppl) / len(ppl)}
+
+half_evaluator = lambda *args, bonus=50, **kwargs: HalfEvaluator(*args, bonus=bonus, **kwargs)
+
+def letter_judge(output, output_path, dataset, right='A'):
+    marks = {key: one['prediction'] == right for key, one in output.items()}
+    golds = [row['reference'] for row in dataset.reader.dataset['test']]
+    assert [one['gold'] for one in output.values()] == golds
+    return {'letters': 100 * sum(marks.values()) / len(marks), 'by': {'math': 1.0}, 'details': output}
+
 def last_word(text, strip=''):
     return text.split()[-1].strip(strip)
 """
@@ -62,7 +78,11 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     exec(compile(FAKE, '<opencompass>', 'exec'), vars(datasets))
     package.datasets, package.registry = datasets, registry  # type: ignore[attr-defined]
     registry.TEXT_POSTPROCESSORS = {'my-last': datasets.last_word}  # type: ignore[attr-defined]
-    registry.ICL_EVALUATORS = {'HalfEvaluator': datasets.HalfEvaluator}  # type: ignore[attr-defined]
+    registry.ICL_EVALUATORS = {  # type: ignore[attr-defined]
+        'HalfEvaluator': datasets.HalfEvaluator,
+        'HalfEvaluator_50': datasets.half_evaluator,
+    }
+    registry.DICT_POSTPROCESSORS = {'letters': datasets.letter_judge}  # type: ignore[attr-defined]
     return datasets
 
 
@@ -145,6 +165,54 @@ def test_code_is_never_run_by_the_package(package: ModuleType) -> None:
 def test_an_error_that_an_evaluator_returns_is_told(package: ModuleType) -> None:
     with pytest.raises(rolecall.RolecallError, match='FailingEvaluator returned an error: lengths differ'):
         build_scorer({'evaluator': package.FailingEvaluator}).score([Scorable(0, 'ok', 'a', 'a')])
+
+
+def test_a_registered_function_makes_the_evaluator(package: ModuleType, tmp_path: Path) -> None:
+    text = CONFIG.replace('dict(type=HalfEvaluator, bonus=0)', "dict(type='HalfEvaluator_50')")
+    scoring = load_config(written(tmp_path, text), foreign='real')['datasets'][0]['eval_cfg']
+    assert build_scorer(scoring).score([Scorable(0, 'ok', 'a', 'a')]).value == 150.0
+
+
+@pytest.mark.parametrize(('name', 'prediction', 'value'), [('GradedEvaluator', 'a', 66.5), ('LossEvaluator', 1.5, 1.5)])
+def test_evaluators_of_the_package_keep_their_ways(
+    package: ModuleType, name: str, prediction: Any, value: float
+) -> None:
+    run = build_scorer({'evaluator': getattr(package, name)}).score([Scorable(0, 'ok', prediction, 'a')])
+    assert (run.value, run.scored) == (value, 1)
+
+
+JUDGED = CONFIG.replace(
+    "eval_cfg=dict(evaluator=dict(type=HalfEvaluator, bonus=0), pred_postprocessor=dict(type=last_word, strip='.'))",
+    "eval_cfg=dict(evaluator=dict(type='GenericLLMEvaluator', judge_cfg=dict(type=JUDGE), "
+    "prompt_template=dict(type='PromptTemplate', template='{q} {prediction}'), "
+    "dict_postprocessor=dict(type='letters')))",
+)
+
+
+@pytest.mark.parametrize(
+    ('options', 'judge', 'value', 'scored'),
+    [
+        ('', "lambda prompt: 'A' if '2' in prompt else 'B'", 25.0, 4),
+        ("right='B'", "lambda prompt: 'A' if '2' in prompt else 'B'", 75.0, 4),
+    ],
+)
+def test_a_judges_replies_are_read_by_the_package(
+    package: ModuleType, tmp_path: Path, options: str, judge: str, value: float, scored: int
+) -> None:
+    text = JUDGED.replace('JUDGE', judge).replace("dict(type='letters')", f"dict(type='letters', {options})")
+    config = dict(load_config(written(tmp_path, text), foreign='real'))
+    config['models'] = [{'abbr': 'm', 'type': lambda prompt: 'said'}]
+    card = rolecall.run_config(config, out=tmp_path / 'run').scorecards[0]
+    assert (card.metric, card.value, card.scored, card.total) == ('letters', value, scored, 4)
+    assert card.details['returned'] == {'by': {'math': 1.0}}
+
+
+def test_a_cascade_takes_one_reply_at_a_time_to_the_package(package: ModuleType, tmp_path: Path) -> None:
+    judge = {'type': 'GenericLLMEvaluator', 'dict_postprocessor': {'type': package.letter_judge}}
+    cascade = {'type': 'CascadeEvaluator', 'rule_evaluator': 'AccEvaluator', 'llm_evaluator': judge}
+    scorer = build_scorer({'evaluator': cascade}, judge=lambda values: 'A' if values['prediction'] == 'near' else 'B')
+    rows = [Scorable(0, 'ok', 'x', 'x'), Scorable(1, 'ok', 'near', 'x'), Scorable(2, 'ok', 'far', 'x')]
+    assert [verdict.correct for verdict in scorer.score(rows).verdicts] == [True, True, False]
 
 
 def whole(predictions: list[str], references: list[str], **kwargs: Any) -> dict[str, float]:

@@ -61,11 +61,12 @@ MODES: dict[str, tuple[Any, dict[str, Any]]] = {
     'labels of a dialogue': (DIALOGUE, {'type': 'PPLInferencer', 'labels': ['yes', 'no']}),
     'whole': (TEXT, {'type': 'PPLOnlyInferencer'}),
     'choices': (TEXT, {'type': 'CLPInferencer'}),
+    'choices of a dialogue': (DIALOGUE, {'type': 'CLPInferencer'}),
     'every turn': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'every'}),
     'gold turns': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'every_with_gt'}),
     'last turn': (DIALOGUE, {'type': 'MultiTurnGenInferencer', 'infer_mode': 'last'}),
 }
-WEIGHED = ('labels', 'labels of a dialogue', 'whole', 'choices')
+WEIGHED = ('labels', 'labels of a dialogue', 'whole', 'choices', 'choices of a dialogue')
 
 
 @pytest.fixture(scope='module')
@@ -96,7 +97,7 @@ def server() -> Iterator[Server]:
 def configs(draw: st.DrawFn) -> dict[str, Any]:
     mode = draw(st.sampled_from(sorted(MODES)))
     side = draw(st.sampled_from(sorted(SIDES)))
-    if mode in ('choices', 'labels') and side == 'messages':
+    if mode in ('choices', 'choices of a dialogue', 'labels') and side == 'messages':
         side = 'meta'
     prompt, inferencer = MODES[mode]
     shots = draw(st.integers(0, 4))

@@ -104,6 +104,7 @@ _REGISTERED = {
     'pred_postprocessor': 'TEXT_POSTPROCESSORS',
     'dataset_postprocessor': 'TEXT_POSTPROCESSORS',
     'model_postprocessor': 'TEXT_POSTPROCESSORS',
+    'dict_postprocessor': 'DICT_POSTPROCESSORS',
 }
 
 

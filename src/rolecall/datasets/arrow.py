@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,10 +15,17 @@ from rolecall.datasets.compression import extra_module, plain_path
 from rolecall.datasets.rows import WHOLE, Row, Splits, resolve_index
 from rolecall.errors import DataError
 
-__all__ = ['HubRows', 'ParquetRows', 'open_hub']
+__all__ = ['HubRows', 'ParquetRows', 'as_hub_dataset', 'open_hub']
 
 _BATCH = 1024
 _SAVED = ('dataset_dict.json', 'state.json')
+
+
+def as_hub_dataset(rows: Iterable[Row]) -> Any:
+    """Rows as OpenCompass and AISBench hand them around: a `datasets.Dataset` where that package is loaded."""
+    listed = [dict(row) for row in rows]
+    datasets = sys.modules.get('datasets')
+    return listed if datasets is None else datasets.Dataset.from_list(listed)
 
 
 class ParquetRows:

@@ -123,12 +123,13 @@ class _Choices(_Prompts):
 
     def traces(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Iterator[Traced]:
         [(_, trace, prompt)] = super().traces(row, shots, turn, replies)
-        if not isinstance(trace.request, str) or not isinstance(prompt, str):
+        if not isinstance(trace.request, str):
             yield None, trace, prompt  # before the model side, where choices have no place yet
             return
         for choice in self._choices(row):
             spans = (*trace.spans, Span(choice, Origin('field', self.column)))
-            yield choice, Trace(trace.request + choice, spans, trace.notes), prompt + choice
+            worded = prompt + choice if isinstance(prompt, str) else prompt
+            yield choice, Trace(trace.request + choice, spans, trace.notes), worded
 
     def _choices(self, row: Row) -> list[str]:
         choices = row.get(self.column)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from rolecall.checking import argument_problems
+from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import describe_value
 from rolecall.retrievers.pool import Pool
@@ -63,7 +63,7 @@ class PackageRetriever:
     ) -> Iterator[Picked]:
         rows = list(test)
         pool = Pool(train, reader, same_split)
-        dataset = SimpleNamespace(train=_as_dataset(train), test=_as_dataset(rows), reader=reader)
+        dataset = SimpleNamespace(train=as_hub_dataset(train), test=as_hub_dataset(rows), reader=reader)
         with user_code(f'the retriever {self.kind.__name__}'):
             found = self.kind(dataset, **self.options).retrieve()
         ids = self._check_ids(found, len(rows), len(train))
@@ -80,10 +80,3 @@ class PackageRetriever:
             what = f'{name}.retrieve() must return a list of training row numbers for each of {rows} test rows'
             raise ConfigError(Problem('type', f'{what}, got {describe_value(found)}.'))
         return ids
-
-
-def _as_dataset(rows: Iterable[Row]) -> Any:
-    """Rows as the package's own system has them: its `datasets` library where that is loaded, else a list."""
-    datasets = sys.modules.get('datasets')
-    listed = [dict(row) for row in rows]
-    return listed if datasets is None else datasets.Dataset.from_list(listed)

@@ -31,7 +31,15 @@ _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
 _EVALUATORS_OWN = 'evaluator.pred_postprocessor'
 _ONLY = ''
 """The name of the extractor where there is one."""
-_OF_THE_RUN = ('pred_role', 'num_gpus', 'sc_size', 'ds_split', 'dump_details', 'cal_extract_rate')
+_OF_THE_RUN = (
+    'pred_role',
+    'num_gpus',
+    'sc_size',
+    'ds_split',
+    'dump_details',
+    'cal_extract_rate',
+    'analyze_contamination',
+)
 _KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', 'failures', 'unparsed', *_OF_THE_RUN)
 
 

@@ -11,7 +11,7 @@ from rolecall.models.protocol import Outcome
 from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow, Summary
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
-from rolecall.scoring.metrics.metric import Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.summary import summarise_whole
 
@@ -197,15 +197,16 @@ class ScoringSession:
     def _mark_row(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
         """The row with its marks, why it has none, and whether the evaluator failed."""
         cut = _is_cut(read.row)
+        read = replace(read, answers=_add_opinions(read.answers, opinions))
         try:
-            marks, reason = self._marks(read, opinions)
+            marks, reason = self._marks(read)
         except ScoringError as error:
             wrong = (Mark(0.0, correct=False),) if self.failures == 'wrong' else ()
             return MarkedRow(read.row.cluster, read.answers, wrong, answered=False, cut=cut), str(error), True
         answered = read.outcome == 'ok'
         return MarkedRow(read.row.cluster, read.answers, marks, answered=answered, cut=cut), reason, False
 
-    def _marks(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[tuple[Mark, ...], str]:
+    def _marks(self, read: ReadRow) -> tuple[tuple[Mark, ...], str]:
         """The marks of a row's answers (none if the row is excluded), and the reason where known."""
         metric = self.metric
         if metric is None or self._lacks_gold(read):
@@ -215,13 +216,13 @@ class ScoringSession:
             counts = policy == 'wrong' and not metric.lower_is_better
             return (_mark_missing_answer(metric, read) if counts else ()), ''
         if metric.whole is not None:
-            return (Mark(0.0),) * len(read.answers), ''
-        heard = [*opinions, *([None] * len(read.answers))]
+            unheard = metric.needs_judge is not None and any(answer.opinion is None for answer in read.answers)
+            return () if unheard else (Mark(0.0),) * len(read.answers), ''
         marks: list[Mark | None] = []
         reason = ''
-        for answer, words in zip(read.answers, heard, strict=False):
+        for answer in read.answers:
             try:
-                marks.append(_mark(metric, replace(answer, opinion=words), read))
+                marks.append(_mark(metric, answer, read))
             except NoOpinionError as error:
                 marks.append(None)
                 reason = reason or str(error)
@@ -292,6 +293,14 @@ class ScoringSession:
 def name_evaluator(metric: Metric) -> str:
     """How an error names the evaluator."""
     return f'the evaluator {metric.name}'
+
+
+def _add_opinions(answers: tuple[Answer, ...], opinions: Sequence[str | None]) -> tuple[Answer, ...]:
+    """The answers with the judge's replies about them, where it was asked."""
+    if not opinions:
+        return answers
+    heard = [*opinions, *([None] * len(answers))]
+    return tuple(replace(answer, opinion=words) for answer, words in zip(answers, heard, strict=False))
 
 
 def _mark(metric: Metric, answer: Any, read: ReadRow) -> Mark | None:

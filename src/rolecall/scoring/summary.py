@@ -10,7 +10,7 @@ from rolecall.scoring.accumulate import CONFIDENCE, MarkAccumulator, MarkedRow, 
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, Metric, is_boolean
 
-__all__ = ['summarise_whole']
+__all__ = ['summarise_whole', 'unwrap_verdict']
 
 _ROUNDED = 0.005
 
@@ -72,7 +72,8 @@ def _further_details(told: Mapping[str, Any]) -> dict[str, Any]:
     return {'returned': kept} if kept else {}
 
 
-def _unwrap(verdict: Any) -> Any:
+def unwrap_verdict(verdict: Any) -> Any:
+    """A verdict out of its list, where it is alone there."""
     return verdict[0] if isinstance(verdict, (list, tuple)) and len(verdict) == 1 else verdict
 
 
@@ -91,7 +92,7 @@ def _read_verdicts(details: Any, size: int) -> list[float]:
     each = list(details.values()) if isinstance(details, Mapping) else details
     listed = [one for one in each if isinstance(one, Mapping)] if isinstance(each, (list, tuple)) else []
     key = next((name for name in ('correct', 'is_correct') if listed and all(name in one for one in listed)), '')
-    found: list[Any] = [_unwrap(one[key]) for one in listed] if key else []
+    found: list[Any] = [unwrap_verdict(one[key]) for one in listed] if key else []
     if key == 'is_correct' and len(found) != size:
         return []  # of another system, which may count otherwise
     odd = [one for one in found if not is_boolean(one) and one not in (0, 1)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import is_reference_class
+from rolecall.registry import REFERENCE_SYSTEMS, is_reference_class
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.naming import Entry, option_problems
+from rolecall.scoring.summary import unwrap_verdict
 from rolecall.usercode import printing_to_stderr
 
 __all__ = ['read_user_evaluator']
@@ -26,19 +27,21 @@ def read_user_evaluator(read: Entry) -> Metric:
     if callable(getattr(read.kind, 'build_metric', None)):
         built: Metric = read.kind.build_metric()
         return built
-    if not inspect.isclass(read.kind) and not hasattr(read.kind, 'score'):
+    makes = inspect.isclass(read.kind) or _is_reference_factory(read.kind)
+    if not makes and not hasattr(read.kind, 'score'):
         return _read_function(read)
-    if problems := option_problems(read.kind, read, skip=0) if inspect.isclass(read.kind) else []:
+    if problems := option_problems(read.kind, read, skip=0) if makes else []:
         raise ConfigError(problems)
     try:
         with printing_to_stderr:
-            evaluator: Any = read.kind(**read.options) if inspect.isclass(read.kind) else read.kind
+            evaluator: Any = read.kind(**read.options) if makes else read.kind
     except Exception as error:  # a user's class may raise anything
         raise ConfigError(Problem(read.where, f'{read.name} raised {describe_error(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
-    score = _in_its_own_system(evaluator) if _is_of_reference_system(read.kind) else evaluator.score
-    return _score_whole(read.name, score, inspect.signature(evaluator.score).parameters)
+    score = _in_its_own_system(evaluator) if is_reference_class(type(evaluator)) else evaluator.score
+    name = read.name if inspect.isclass(read.kind) else type(evaluator).__name__
+    return _score_whole(name, score, inspect.signature(evaluator.score).parameters)
 
 
 def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspect.Parameter]) -> Metric:
@@ -51,6 +54,7 @@ def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspe
             'references': [answer.gold for answer in answers],
             'test_set': [answer.values for answer in answers],
             'origin_prompt': [''] * len(answers),
+            'ppl': [answer.prediction for answer in answers],  # what OpenCompass calls the loss of a whole text
         }
         positional = [one.name for one in taken.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
         if 'references' not in taken and len(positional) > 1 and positional[1] not in columns:
@@ -67,8 +71,9 @@ def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspe
     return Metric(name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
 
 
-def _is_of_reference_system(kind: Any) -> bool:
-    return is_reference_class(kind if inspect.isclass(kind) else type(kind))
+def _is_reference_factory(kind: Any) -> bool:
+    """Whether this is a function of a reference system: what is registered there makes an evaluator."""
+    return inspect.isfunction(kind) and kind.__module__.partition('.')[0] in REFERENCE_SYSTEMS
 
 
 def _in_its_own_system(evaluator: Any) -> Callable[..., Any]:
@@ -76,19 +81,26 @@ def _in_its_own_system(evaluator: Any) -> Callable[..., Any]:
 
     def score(**columns: Any) -> Any:
         if 'test_set' in columns:
-            columns['test_set'] = _as_dataset(columns['test_set'])
+            columns['test_set'] = as_hub_dataset(columns['test_set'])
         with tempfile.TemporaryDirectory(prefix='rolecall-evaluator-') as folder:
             with suppress(AttributeError):
                 evaluator._out_dir = f'{folder}/results'
                 evaluator._dataset_replica_idx = 0
-            return evaluator.score(**columns)
+            return _drop_graded_details(evaluator.score(**columns))
 
     return score
 
 
-def _as_dataset(rows: Sequence[Mapping[str, Any]]) -> Any:
-    datasets = sys.modules.get('datasets')
-    return rows if datasets is None else datasets.Dataset.from_list([dict(row) for row in rows])
+def _drop_graded_details(result: Any) -> Any:
+    """A result whose details have verdicts, or none: some of these evaluators call a grade `correct`."""
+    if not isinstance(result, Mapping) or not isinstance(result.get('details'), Mapping | list | tuple):
+        return result
+    details = result['details']
+    each = details.values() if isinstance(details, Mapping) else details
+    said = [one.get('correct') for one in each if isinstance(one, Mapping) and 'correct' in one]
+    if all(unwrap_verdict(one) in (True, False) for one in said):
+        return result
+    return {name: value for name, value in result.items() if name != 'details'}
 
 
 def _read_function(read: Entry) -> Metric:

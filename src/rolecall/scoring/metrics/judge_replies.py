@@ -194,6 +194,7 @@ READINGS: Registry[Reading] = Registry(
         'alignbench_postprocess': Reading(read_dimensions, unit='', derive=_derive_alignbench),
         'fofo_postprocess': Reading(read_format_check, unit='%'),
     },
+    is_ours=lambda name: name in READINGS,
 )
 """Each is described by the first line of its docstring."""
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rolecall.scoring.metrics.judge_replies import read_dict_postprocessor
+from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.package_judging import package_judge_metric
+from rolecall.scoring.naming import find_entry
 
 __all__ = ['Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
 
@@ -64,6 +67,9 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 
 
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str) -> Metric:
+    found = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
+    if not found.builtin and str(getattr(found.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
+        return package_judge_metric(found, unit='')
     reading = read_dict_postprocessor(dict_postprocessor)
 
     def mark(answer: Answer) -> Mark | None:

@@ -1,0 +1,57 @@
+"""`dict_postprocessor`s of OpenCompass or AISBench, used as they are: functions of all replies of a judge at once."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from rolecall.datasets.arrow import as_hub_dataset
+from rolecall.scoring.blame import NoOpinionError, describe_error
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.naming import Entry
+from rolecall.usercode import printing_to_stderr
+
+__all__ = ['package_judge_metric']
+
+
+def package_judge_metric(read: Entry, *, unit: str) -> Metric:
+    """A metric from `function(output, output_path)`, where `output` holds the judge's replies by number."""
+    function: Callable[..., Any] = read.kind
+    options = dict(read.options)
+    takes_dataset = 'dataset' in inspect.signature(function).parameters
+
+    def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
+        output = {
+            str(number): {'origin_prompt': '', 'prediction': answer.opinion, 'gold': answer.gold}
+            for number, answer in enumerate(answers)
+        }
+        dataset = {'dataset': _as_judged_dataset(answers)} if takes_dataset else {}
+        with tempfile.TemporaryDirectory(prefix='rolecall-judge-') as folder, printing_to_stderr:
+            result = function(output, f'{folder}/judge.json', **dataset, **options)
+        return result if isinstance(result, Mapping) else {read.name: result}
+
+    def mark(answer: Answer) -> Mark | None:
+        """The mark of one answer, where a rule has marked the others."""
+        if answer.opinion is None:
+            return None
+        try:
+            numbers = [value for value in whole([answer]).values() if isinstance(value, int | float)]
+        except Exception as error:  # the package's code may raise anything; this answer has no mark
+            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
+        if not numbers:
+            raise NoOpinionError(f"{read.name} found no verdict in the judge's reply.")
+        right = numbers[0] > 0
+        return Mark(float(right), correct=right)
+
+    return Metric(read.name, mark, unit=unit, needs_gold=False, needs_judge=lambda answer: True, whole=whole)
+
+
+def _as_judged_dataset(answers: Sequence[Answer]) -> SimpleNamespace:
+    """The rows as the package hands them to such a function: a dataset with a reader."""
+    rows = as_hub_dataset(
+        {**answer.values, 'prediction': answer.prediction, 'reference': answer.gold} for answer in answers
+    )
+    return SimpleNamespace(test=rows, reader=SimpleNamespace(dataset={'test': rows}))
