@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
 from rolecall.errors import RolecallError
+from rolecall.render.looks import LOOKS
 from rolecall.report import (
     ConfigPreviews,
     StoredRun,
@@ -32,7 +33,6 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.looks import LOOKS
 from rolecall.views.terminal import make_console
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rolecall.pairs.pair import preview
+from rolecall.render.looks import LOOKS
 from rolecall.render.spans import join_spans
 from rolecall.strings import printable
 from rolecall.views.blocks import blocks_of
 from rolecall.views.jsonl import as_json, json_line
-from rolecall.views.looks import LOOKS
 from rolecall.views.plain import plain_lines
 from rolecall.views.terminal import make_console, show_preview
 

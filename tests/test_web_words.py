@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rolecall.lint.finding import SEVERITIES
+from rolecall.render.looks import LOOKS
 from rolecall.report.counts import VERDICTS
 from rolecall.report.score_text import OUTCOMES
 from rolecall.views.facts import _HAPPENED
-from rolecall.views.looks import LOOKS
 
 pytest.importorskip('aiohttp')
 from rolecall.web.prompts_json import CHANGED, NO_CONFIG

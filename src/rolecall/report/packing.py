@@ -15,13 +15,13 @@ from typing import Any
 
 from rolecall.pairs.pair import Preview
 from rolecall.prompts.pieces import Origin
+from rolecall.render.looks import groups_in, label_of, style_of
 from rolecall.render.spans import Span
 from rolecall.report.counts import VERDICTS, Pair, verdict_of
 from rolecall.report.run_source import SentRequest
 from rolecall.report.score_text import OUTCOMES
 from rolecall.runs.store.results import Result
 from rolecall.views.blocks import blocks_of, is_messages
-from rolecall.views.looks import groups_in, label_of, style_of
 from rolecall.views.visible import shorten_media
 
 __all__ = ['Packer', 'pack']

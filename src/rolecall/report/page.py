@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rolecall._version import __version__
+from rolecall.render.looks import LOOKS
 from rolecall.report.counts import VERDICTS, RunCounts, every_card, unjudged_reasons
 from rolecall.report.packing import Packer, pack
 from rolecall.report.palette import SERIES, plot_sheet, style_sheet
@@ -46,7 +47,6 @@ from rolecall.report.standing import find_standing
 from rolecall.report.usage import usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
-from rolecall.views.looks import LOOKS
 
 __all__ = ['make_environment', 'page_parts', 'read_asset', 'report_html']
 

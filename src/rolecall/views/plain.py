@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rolecall.pairs.pair import Preview
+from rolecall.render.looks import label_of
 from rolecall.render.spans import Span
 from rolecall.strings import printable
 from rolecall.views.blocks import Block, blocks_of, is_messages
 from rolecall.views.facts import facts_of, title_of
-from rolecall.views.looks import label_of
 from rolecall.views.visible import shorten_media, show_blanks
 
 __all__ = ['plain_lines', 'span_text']

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from rolecall.prompters import Prompter, PromptTrace
 from rolecall.prompts.pieces import Origin
+from rolecall.render.looks import LOOKS, group_of, label_of
 from rolecall.render.spans import Span
 from rolecall.strings import printable
 from rolecall.views.blocks import Block
 from rolecall.views.jsonl import span_as_json
-from rolecall.views.looks import LOOKS, group_of, label_of
 from rolecall.views.terminal import draw_spans, frame_block
 
 if TYPE_CHECKING:

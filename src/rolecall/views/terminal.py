@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.pairs.pair import Preview
+from rolecall.render.looks import LOOKS, groups_in, style_of
 from rolecall.render.spans import Span
 from rolecall.strings import printable
 from rolecall.views.blocks import Block, blocks_of, is_messages
 from rolecall.views.facts import facts_of, title_of
-from rolecall.views.looks import LOOKS, groups_in, style_of
 from rolecall.views.plain import span_text
 from rolecall.views.visible import SPECIAL_TOKEN, show_blanks, split_matches
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from rolecall.pairs.fitting import TokenBudget
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
+from rolecall.render.looks import LOOKS, group_of, label_of
 from rolecall.render.spans import Span
 from rolecall.strings import count_noun, printable
 from rolecall.views.blocks import is_messages
-from rolecall.views.looks import LOOKS, group_of, label_of
 from rolecall.views.visible import show_blanks
 
 if TYPE_CHECKING:

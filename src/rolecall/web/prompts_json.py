@@ -11,10 +11,10 @@ from rolecall.pairs.judges import JudgePair
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.program import fingerprint
 from rolecall.prompts.pieces import Origin
+from rolecall.render.looks import ALL_STYLES, LOOKS, group_of, groups_in, style_of
 from rolecall.render.spans import Span
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.facts import facts_of
-from rolecall.views.looks import ALL_STYLES, LOOKS, group_of, groups_in, style_of
 from rolecall.views.plain import span_text
 from rolecall.views.tokens import Counted
 from rolecall.web.entry_values import texts_of, write_path

@@ -13,10 +13,10 @@ from aiohttp import web
 from rolecall._version import __version__
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.models.protocol import Model
+from rolecall.render.looks import ALL_STYLES
 from rolecall.report.page import read_asset
 from rolecall.report.palette import plot_sheet, style_sheet
 from rolecall.views.jsonl import ascii_json
-from rolecall.views.looks import ALL_STYLES
 from rolecall.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.web.editing import edited_prompts, edited_source, save_edited
 from rolecall.web.prompts_json import LEGEND
