@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.chat.adapters import TextAdapter
 from rolecall.chat.background import finish, result_of
@@ -24,6 +24,9 @@ from rolecall.render.chat_template import ChatTemplate
 from rolecall.runs.client.model_client import RetryPolicy
 from rolecall.tokenizers.chat_files import find_chat_template
 from rolecall.tokenizers.tokenizer import find_tokenizer
+
+if TYPE_CHECKING:
+    from rolecall.tuning.tune import TuneListener
 
 __all__ = ['Engine', 'TrainableModule']
 
@@ -89,6 +92,43 @@ class TrainableModule(ChatModule):
         """Cancel calls in progress and free the memory. The module can be started again."""
         self._local.stop()
 
+    def tune(
+        self,
+        rows: str | Path | Iterable[Mapping[str, Any]],
+        output: str | Path,
+        *,
+        answer: str = 'answer',
+        input: str | None = None,  # noqa: A002  # named like the others: the column of the user's input
+        history: str | None = None,
+        tools: str | None = None,
+        overwrite: bool = False,
+        skip: bool = False,
+        listener: TuneListener | None = None,
+        **settings: Any,
+    ) -> TrainableModule:
+        """Fine-tune the model on rows worded by this module's prompter; the result is a module of the tuned model.
+
+        module = TrainableModule('models/base').prompt(prompter).tune('rows.jsonl', 'tuned', answer='answer', lora=16)
+
+        `answer`, `input`, `history` and `tools` name columns. `settings` are those of `TuneSettings`: `lora`, `epochs`,
+        `batch_size`, `learning_rate`, `held_out`, `seed`, … The same call after an interruption resumes.
+        """
+        from rolecall.sft.prompter_examples import Columns
+        from rolecall.tuning import TuneSettings, tune
+
+        result = tune(
+            self._local.training_entry,
+            rows,
+            self.prompter,
+            Columns(answer, input, history, tools),
+            output,
+            settings=TuneSettings.read(settings),
+            skip=skip,
+            overwrite=overwrite,
+            listener=listener,
+        )
+        return self._with(model=str(result.folder), _local=self._local.at(str(result.folder)))
+
     def __repr__(self) -> str:
         return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
 
@@ -109,6 +149,18 @@ class _LocalModel:
         self._options = options
         self._changing = RLock()
         self._on_exit: weakref.finalize[..., _LocalModel] | None = None
+
+    @property
+    def training_entry(self) -> dict[str, Any]:
+        """The model entry that says which weights to train."""
+        known = ('tokenizer_path', 'tokenizer_kwargs', 'model_kwargs', 'device', 'dtype', 'trust_remote_code')
+        options = {name: value for name, value in self._options.items() if name in known}
+        kind = 'LlamaCpp' if self.engine == 'llama' else 'HuggingFaceCausalLM'
+        return {'abbr': Path(self._path).name, **options, 'type': kind, 'path': self._path}
+
+    def at(self, path: str) -> _LocalModel:
+        """The same engine and options for other weights, not started."""
+        return _LocalModel(path, self.engine, self._options)
 
     def start(self) -> None:
         with self._changing:

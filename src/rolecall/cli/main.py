@@ -17,7 +17,8 @@ from rolecall.errors import RolecallError
 __all__ = ['main']
 
 _COMMANDS = (
-    'view', 'lint', 'run', 'report', 'compare', 'doctor', 'export', 'web', 'models', 'config', 'list', 'prompter',
+    'view', 'lint', 'run', 'report', 'compare', 'doctor', 'export', 'tune', 'web', 'models', 'config', 'list',
+    'prompter',
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -19,7 +19,15 @@ from rolecall.models.protocol import ModelError
 from rolecall.tokenizers.huggingface import TransformersTokenizer
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
-__all__ = ['DTYPES', 'LoadedModel', 'WeightsSource', 'digest_model_files', 'import_hf_package', 'release_memory']
+__all__ = [
+    'DTYPES',
+    'LoadedModel',
+    'WeightsSource',
+    'digest_model_files',
+    'import_hf_package',
+    'no_progress_bar',
+    'release_memory',
+]
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 _ATTENTION = {'full_attention', 'sliding_attention'}
@@ -83,7 +91,7 @@ class WeightsSource:
         if not spread:
             options.pop('device_map', None)
         options['dtype'] = dtype if dtype == 'auto' else getattr(torch, dtype)
-        with _loading_errors(self.path), _no_progress_bar(transformers):
+        with _loading_errors(self.path), no_progress_bar(transformers):
             model, about = transformers.AutoModelForCausalLM.from_pretrained(
                 path, trust_remote_code=self.trust_remote_code, output_loading_info=True, **options
             )
@@ -91,13 +99,16 @@ class WeightsSource:
                 raise ValueError(f'weights are missing: {", ".join(sorted(about["missing_keys"])[:5])}')
             if not spread:
                 model = model.to(device)
-            found = tokenizer or self.local_tokenizer() or self._own_tokenizer(transformers)
+            found = tokenizer or self.local_tokenizer() or self.own_tokenizer()
         return LoadedModel.of(model.eval(), found)
 
-    def _own_tokenizer(self, transformers: Any) -> TransformersTokenizer:
+    def own_tokenizer(self) -> TransformersTokenizer:
+        """The tokenizer as `transformers` loads it."""
         options = {'trust_remote_code': self.trust_remote_code, **self.tokenizer_kwargs}
         return TransformersTokenizer(
-            transformers.AutoTokenizer.from_pretrained(os.path.expanduser(self.tokenizer_path or self.path), **options)
+            import_hf_package('transformers').AutoTokenizer.from_pretrained(
+                os.path.expanduser(self.tokenizer_path or self.path), **options
+            )
         )
 
 
@@ -189,7 +200,8 @@ def _loading_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _no_progress_bar(transformers: Any) -> Iterator[None]:
+def no_progress_bar(transformers: Any) -> Iterator[None]:
+    """Without the progress bars of `transformers`."""
     logging = transformers.utils.logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
