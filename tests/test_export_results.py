@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,34 @@ def test_human_labels_are_exported_beside_their_rows(run, capsys, tmp_path, form
         rows = list(csv.DictReader(lines)) if form == 'csv' else map(json.loads, lines)
         found = [row['label'] or None for row in rows]
     assert found == [None, 'correct']
+
+
+def test_the_rows_own_fields_are_exported(run, capsys, tmp_path):
+    rows = [json.loads(line) for line in export(run, capsys).splitlines()]
+    assert [row['fields'] for row in rows] == [{'q': 'ab', 'a': 'ba'}, {'q': 'cd', 'a': 'xx'}]
+    assert '"{""q"": ""ab"", ""a"": ""ba""}"' in export(run, capsys, '--format', 'csv')
+    parquet = pytest.importorskip('pyarrow.parquet')
+    export(run, capsys, '--format', 'parquet', '-o', str(tmp_path / 'rows.parquet'))
+    table = parquet.read_table(tmp_path / 'rows.parquet').to_pylist()
+    assert json.loads(table[1]['fields']) == {'q': 'cd', 'a': 'xx'}
+
+
+def test_fields_survive_a_repair_and_damage_is_told(run, capsys, tmp_path):
+    assert main(['doctor', str(run), '--repair', str(tmp_path / 'saved')]) == 0
+    assert json.loads(export(tmp_path / 'saved', capsys).splitlines()[0])['fields'] == {'q': 'ab', 'a': 'ba'}
+    with sqlite3.connect(tmp_path / 'saved' / 'run.sqlite') as db:
+        db.execute("UPDATE data SET fields = '{}' WHERE row = 0")
+    db.close()
+    capsys.readouterr()
+    assert main(['export', 'results', str(tmp_path / 'saved')]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line)['fields'] for line in shown.out.splitlines()] == [{}, {'q': 'cd', 'a': 'xx'}]
+    assert '1 row of data' in shown.err
+
+
+def test_a_run_without_kept_fields_is_exported_as_before(run, capsys, tmp_path):
+    assert main(['doctor', str(run), '--repair', str(tmp_path / 'old')]) == 0
+    with sqlite3.connect(tmp_path / 'old' / 'run.sqlite') as db:
+        db.execute('DROP TABLE data')
+    db.close()
+    assert [json.loads(line)['fields'] for line in export(tmp_path / 'old', capsys).splitlines()] == [{}, {}]

@@ -101,3 +101,27 @@ def test_the_linter_tells_the_same_in_few_words(config: Path) -> None:
     assert found['cannot-score'].where == 'unscored'
     assert "unknown metric 'AccEvalutor'" in found['cannot-score'].message
     assert 'more, to' in found['rows-not-at-hand'].where or 'lost' in found['rows-not-at-hand'].where
+
+
+def test_models_data_and_evaluators_are_reported_together(tmp_path, capsys):
+    config = tmp_path / 'config.py'
+    config.write_text("""
+base = dict(reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}'), inferencer=dict(type='GenInferencer', max_out_len=9)),
+    eval_cfg=dict(evaluator=dict(type='AccEvaluator')))
+datasets = [dict(base, abbr=f'd{n}', path=f'missing/x{n}.jsonl') for n in range(110)]
+datasets += [dict(base, abbr='odd', path='missing/y.jsonl', eval_cfg=dict(evaluator=dict(type='AcEvaluator')))]
+models = [dict(type='OpenAy', abbr='a', path='gpt-4o'), dict(type='OpenAI', abbr='b', path='x', generation_kwargs=dict(temperatur=1))]
+""")
+    assert main(['run', str(config), '--out', str(tmp_path / 'run')]) != 0
+    told = capsys.readouterr().err
+    assert "models[0].type\n  unknown model 'OpenAy'." in told
+    assert "models[1].generation_kwargs.temperatur\n  unknown key 'temperatur'." in told
+    assert "datasets[110].eval_cfg.evaluator\n  unknown metric 'AcEvaluator'." in told
+    assert told.count('no such file or folder') == 1
+    assert 'The same holds for 110 more, to datasets[110].' in told
+    assert main(['lint', str(config)]) == 1
+    shown = capsys.readouterr().out
+    assert shown.count('rows-not-at-hand') == 1
+    assert 'The same holds for 110 more, to odd.' in shown
+    assert all(rule in shown for rule in ('unknown-model  a', 'wrong-sampling', 'cannot-score  odd'))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
 from rolecall.errors import RolecallError
+from rolecall.models.prices import Price, find_price, read_prices
 from rolecall.render.looks import LOOKS
 from rolecall.report import (
     ConfigPreviews,
@@ -26,7 +27,6 @@ from rolecall.report.counts import count_results
 from rolecall.report.packing import pack
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
 from rolecall.report.plots import round_ticks
-from rolecall.report.prices import Price, find_price, read_prices
 from rolecall.report.score_text import left_out
 from rolecall.report.usage import usage_lines
 from rolecall.runs.store.results import Result
@@ -386,20 +386,20 @@ def test_tokens_and_money_are_shown_by_model_and_dataset():
     for shown in (out.getvalue(), report_markdown(run, prices=prices), report_html(run, prices=prices)):
         assert '200,000' in shown
         assert '0.56' in shown  # 200,000 tokens at 2 dollars, 20,000 at 8
-    assert re.search(r'b +d +200 +200,000 +20,000 +0\.50 +–', out.getvalue())
+    assert re.search(r'b +d +200 +200,000 +– +20,000 +– +0\.50 +–', out.getvalue())
 
 
 def test_a_token_count_with_a_gap_is_not_known():
     rows = [Result('d', 'm', 0, 'ok', input_tokens=5, output_tokens=5), Result('d', 'm', 1, 'ok', output_tokens=5)]
     [line] = usage_lines(count_results(rows), {'m': Price(1.0, 1.0)})
-    assert (line.input_tokens, line.output_tokens, line.cost) == (None, 10, None)
+    assert (line.used.input_tokens, line.used.output_tokens, line.cost) == (None, 10, None)
 
 
 @pytest.mark.parametrize(
     ('entry', 'expected'),
     [
-        ({'path': 'gpt-4o-mini-2024-07-18'}, Price(0.15, 0.60)),
-        ({'path': 'gpt-4o'}, Price(2.5, 10.0)),
+        ({'path': 'gpt-4o-mini-2024-07-18'}, Price(0.15, 0.60, 0.075)),
+        ({'path': 'gpt-4o'}, Price(2.5, 10.0, 1.25)),
         ({'path': 'mine'}, Price(1.0, 2.0)),
         ({'path': 'gpt-4o', 'price': {'input': 7, 'output': 8}}, Price(7.0, 8.0)),
         ({'path': 'unknown'}, None),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ['count_noun', 'printable']
+__all__ = ['count_noun', 'mask_details', 'printable']
 
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
+_DETAIL = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
 _PLURALS = {'reply': 'replies', 'entry': 'entries', 'category': 'categories', 'match': 'matches'}
 
 
@@ -20,6 +21,15 @@ def count_noun(count: int, noun: str) -> str:
         return f'1 {noun}'
     before, space, last = noun.rpartition(' ')
     return f'{count:,} {before}{space}{_PLURALS.get(last, f"{last}s")}'
+
+
+def mask_details(text: str) -> str:
+    """The text without paths, quoted names and numbers: equal for messages of one kind.
+
+    >>> mask_details("data/x1.jsonl: row 7 has no column 'answer'.")
+    '… row … has no column ….'
+    """
+    return _DETAIL.sub('…', text)
 
 
 def printable(text: str) -> str:

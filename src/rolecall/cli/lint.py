@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ['add_lint']
 
+_SAME = 4
+"""From this many on, findings of one kind are shown as one, with their number."""
+
 
 def add_lint(commands: Any) -> None:
     """Declare `rolecall lint`."""
@@ -80,16 +83,33 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Each finding with its place, an example and a remedy, then a count."""
     from rolecall.strings import count_noun, printable
 
-    for finding in findings:
+    for finding, more in _merge_same(findings):
         yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
         yield f'  {printable(finding.message)}{_rows_in_brackets(finding)}'
         if finding.example:
             yield f'  e.g. {finding.example!r}'
         if finding.remedy:
             yield f'  {printable(finding.remedy)}'
+        if more:
+            yield f'  The same holds for {len(more):,} more, to {printable(more[-1].where)}.'
         yield ''
     counts = Counter(finding.severity for finding in findings)
     yield ', '.join(count_noun(count, severity) for severity, count in counts.items()) or 'nothing found'
+
+
+def _merge_same(findings: Sequence[Finding]) -> Iterator[tuple[Finding, Sequence[Finding]]]:
+    """Findings that are not about rows and differ in names and numbers only: the first, and the others."""
+    from rolecall.strings import mask_details
+
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        key = mask_details(finding.message) if finding.row is None else f'{finding.where} {finding.message}'
+        groups.setdefault((finding.rule, key), []).append(finding)
+    for same in groups.values():
+        if len(same) < _SAME:
+            yield from ((finding, ()) for finding in same)
+        else:
+            yield same[0], same[1:]
 
 
 def _rows_in_brackets(finding: Finding) -> str:

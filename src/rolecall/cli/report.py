@@ -11,7 +11,7 @@ from rolecall.cli.options import declare_command, print_note
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.report.prices import Price
+    from rolecall.models.prices import Price
     from rolecall.report.run_source import Run
 
 __all__ = ['add_report', 'note_damage', 'show_report']
@@ -51,7 +51,7 @@ def _report(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.directory) as archive:
         run = StoredRun(archive)
         prices = run.prices(_read_overrides(arguments.prices))
-        print(report_markdown(run, prices=prices) if arguments.markdown else report_csv(run), end='')
+        print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
         note_damage(run)
     return 0
 
@@ -63,7 +63,7 @@ def note_damage(run: Run) -> None:
 
 
 def _read_overrides(path: str | None) -> dict[str, Price]:
-    from rolecall.report.prices import read_prices
+    from rolecall.models.prices import read_prices
 
     return read_prices(path) if path else {}
 

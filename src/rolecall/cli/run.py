@@ -59,6 +59,12 @@ def add_run(commands: Any) -> None:
     )
     parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
+    parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
+    parser.add_argument(
+        '--count-remotely',
+        action='store_true',
+        help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
+    )
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     add_source_options(parser)
 
@@ -85,9 +91,11 @@ def _run(arguments: argparse.Namespace) -> int:
         keep_going=arguments.keep_going,
         overrides=opened.overrides,
         force=arguments.force,
+        prices=arguments.prices,
+        count_remotely=arguments.count_remotely,
     )
     if not arguments.dry_run and code in (0, 1):
-        show_report(out)
+        show_report(out, prices=arguments.prices)
         config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
         print(f'Every row: rolecall report {out} --html report.html{config}', file=sys.stderr)
     return code
@@ -125,11 +133,15 @@ def run_command(
     keep_going: bool = False,
     overrides: Mapping[str, Any] | None = None,
     force: bool = False,
+    prices: str | None = None,
+    count_remotely: bool = False,
 ) -> int:
     """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from pathlib import Path
 
+    from rolecall.models.prices import read_prices
     from rolecall.runs import run_config
+    from rolecall.runs.plan import Costs
     from rolecall.strings import printable
     from rolecall.views.run_progress import progress_for
 
@@ -148,6 +160,7 @@ def run_command(
             keep_going=keep_going,
             overrides=overrides,
             force=force,
+            costs=Costs(read_prices(prices) if prices else {}, count_remotely),
         )
     for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
         print(printable(line), file=sys.stderr)

@@ -16,11 +16,12 @@ from rolecall.lint.finding import Finding, Rule, Severity
 from rolecall.lint.rules import RULES, collect_rules
 from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject
 from rolecall.lint.tally import FindingTally, worst_first
+from rolecall.models.backends import find_type_problems
 from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
-from rolecall.pairs.sampling import find_option, sampling_of
+from rolecall.pairs.sampling import check_sampling, check_stops, find_option, sampling_of
 from rolecall.pairs.tasks import MISPLACED_OPTIONS, Task
 from rolecall.pairs.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
 from rolecall.registry import part_name
@@ -402,6 +403,7 @@ def _model_subject(model_entry: ModelEntry, namesakes: tuple[str, ...]) -> Subje
         foreign_keys=tuple(foreign_keys(model_entry.entry)),
         template_unused=model_entry.ignores_own_template,
         takes=model_entry.kind,
+        type_problems=() if model_entry.entry.get('type') is None else find_type_problems(model_entry.entry['type']),
         meta=model_entry.meta,
         chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,
         tokenizer=tokenizer,
@@ -421,6 +423,11 @@ def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: Mod
         tokenizer=model.tokenizer,
         max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
         alike_samples=_draws_alike(task, model_entry),
+        sampling_problems=tuple(
+            problem
+            for check in (check_stops, check_sampling)
+            for problem in check(task.inferencer.options, model_entry.entry)
+        ),
     )
 
 

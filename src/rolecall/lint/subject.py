@@ -77,6 +77,8 @@ class Subject:
     judge_missing: str = ''
     """Why the dataset's judge cannot be asked."""
 
+    type_problems: tuple[Problem, ...] = ()
+    """Why there is no model of the entry's type."""
     meta: MetaTemplate | None = None
     chat_template: ChatTemplate | None = None
     template_unused: bool = False
@@ -86,6 +88,8 @@ class Subject:
     tokenizer_missing: str = ''
     """Why there is no tokenizer."""
     max_out_len: int | None = None
+    sampling_problems: tuple[Problem, ...] = ()
+    """Sampling parameters that cannot be used, or are misspelt."""
     alike_samples: bool = False
     """Several answers are drawn to one prompt, without a temperature."""
 

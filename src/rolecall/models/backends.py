@@ -9,7 +9,16 @@ from rolecall.errors import ConfigError, MissingExtraError, Problem
 from rolecall.models.protocol import Model
 from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
-__all__ = ['CHAT_BY_DEFAULT', 'MODELS', 'MODEL_KINDS', 'ModelKind', 'build_model', 'model_kind', 'with_default_path']
+__all__ = [
+    'CHAT_BY_DEFAULT',
+    'MODELS',
+    'MODEL_KINDS',
+    'ModelKind',
+    'build_model',
+    'find_type_problems',
+    'model_kind',
+    'with_default_path',
+]
 
 MODELS: Registry[Callable[..., Model]] = Registry(
     'model',
@@ -152,6 +161,23 @@ def model_kind(type_: object) -> ModelKind | None:
         found = MODELS.find(type_).value
     capabilities = getattr(found, 'capabilities', None)
     return 'api' if getattr(capabilities, 'chat', None) is True else None
+
+
+def find_type_problems(given: object) -> tuple[Problem, ...]:
+    """Why there is no model of this type; nothing if there is one, or one that can at least be previewed.
+
+    >>> print(*find_type_problems('OpenAy'), find_type_problems('OpenAI'))
+    type
+      unknown model 'OpenAy'.
+      Did you mean 'OpenAI'? ()
+    """
+    if MODELS.builtin_name(given) is not None or bare_name(given) in MODEL_KINDS:
+        return ()
+    try:
+        MODELS.find(given, where='type')
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def build_model(entry: Mapping[str, Any], *, name: str) -> Model:

@@ -95,6 +95,8 @@ class Usage:
     cached_tokens: int | None = None
     """Input tokens served from a cache."""
     seconds: float | None = None
+    reasoning_tokens: int | None = None
+    """Output tokens spent on reasoning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,17 @@ from rolecall.scoring.model_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
-__all__ = ['VERDICTS', 'Pair', 'RunCounts', 'Why', 'count_results', 'every_card', 'unjudged_reasons', 'verdict_of']
+__all__ = [
+    'VERDICTS',
+    'Pair',
+    'RunCounts',
+    'Used',
+    'Why',
+    'count_results',
+    'every_card',
+    'unjudged_reasons',
+    'verdict_of',
+]
 
 Pair = tuple[str, str]
 """A dataset and a model."""
@@ -57,6 +67,40 @@ class Why:
 
 
 @dataclass(slots=True)
+class Used:
+    """What rows used; None where one of them does not say. Cached tokens and reasoning add up where they are told."""
+
+    rows: int = 1
+    input_tokens: float | None = 0
+    output_tokens: float | None = 0
+    seconds: float | None = 0
+    cached_tokens: float | None = None
+    reasoning_tokens: float | None = None
+
+    @classmethod
+    def of(cls, result: Result) -> Used:
+        """What one row used."""
+        return cls(
+            1,
+            result.input_tokens,
+            result.output_tokens,
+            result.seconds,
+            result.cached_tokens,
+            result.reasoning_tokens,
+        )
+
+    def add(self, other: Used) -> None:
+        """Add what other rows used."""
+        self.rows += other.rows
+        for name in ('input_tokens', 'output_tokens', 'seconds'):
+            ours, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, None if ours is None or theirs is None else ours + theirs)
+        for name in ('cached_tokens', 'reasoning_tokens'):
+            told = [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
+            setattr(self, name, sum(told) if told else None)
+
+
+@dataclass(slots=True)
 class RunCounts:
     """The counts of a run. `measures` has the numbers of each model by what was measured."""
 
@@ -64,8 +108,7 @@ class RunCounts:
     """How many rows ended in which verdict (of those that are `ok`) or outcome."""
     reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
     measures: dict[str, dict[str, array[float]]] = field(default_factory=dict)
-    usage: dict[Pair, tuple[int, float | None, float | None, float | None]] = field(default_factory=dict)
-    """Rows, input tokens, output tokens and seconds; None where a row does not tell."""
+    usage: dict[Pair, Used] = field(default_factory=dict)
     scores: dict[str, dict[Hashable, PairedRow]] = field(default_factory=dict)
     """The scores of each model by dataset and row, for comparing models: those between 0 and 1, up to a limit."""
     scores_capped: bool = False
@@ -89,16 +132,8 @@ class RunCounts:
         self._add_score(result)
 
     def _add_usage(self, pair: Pair, result: Result) -> None:
-        used = (result.input_tokens, result.output_tokens, result.seconds)
-        rows, *sums = self.usage.get(pair, (0, 0.0, 0.0, 0.0))
-        if result.outcome in ('failed', 'too_long') and result.output_tokens is None:
-            self.usage[pair] = (rows + 1, sums[0], sums[1], sums[2])
-            return
-        added = [
-            None if total is None or number is None else total + number
-            for total, number in zip(sums, used, strict=True)
-        ]
-        self.usage[pair] = (rows + 1, added[0], added[1], added[2])
+        unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
+        self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
 
     def _add_score(self, result: Result) -> None:
         if result.score is None or not 0 <= result.score <= 1:

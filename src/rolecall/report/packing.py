@@ -177,6 +177,8 @@ def _more(result: Result) -> dict[str, Any]:
         'seconds': _finite(result.seconds),
         'in': result.input_tokens,
         'out': result.output_tokens,
+        'cached': result.cached_tokens,
+        'thought': result.reasoning_tokens,
         'shots': list(result.shots),
         'dropped': result.shots_dropped,
         'cluster': result.cluster,

@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rolecall._version import __version__
+from rolecall.models.prices import PRICES_OF, Price
 from rolecall.render.looks import LOOKS
 from rolecall.report.counts import VERDICTS, RunCounts, every_card, unjudged_reasons
 from rolecall.report.packing import Packer, pack
@@ -30,7 +31,6 @@ from rolecall.report.plots import (
     outcome_bars,
     score_plots,
 )
-from rolecall.report.prices import PRICES_OF, Price
 from rolecall.report.run_source import Previews, Run, judge_requests, requests_sent
 from rolecall.report.score_text import (
     FOLD_FROM,
@@ -44,7 +44,7 @@ from rolecall.report.score_text import (
     warnings_of,
 )
 from rolecall.report.standing import find_standing
-from rolecall.report.usage import usage_lines
+from rolecall.report.usage import USAGE_HEADS, usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -206,8 +206,8 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str], damage: str) -> d
 
 def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[str, Any]:
     lines = list(usage_lines(run_counts, prices))
-    known = any(line.input_tokens or line.output_tokens for line in lines)
-    return {'usage': lines if known else [], 'prices_of': PRICES_OF}
+    known = any(line.known for line in lines)
+    return {'usage': lines if known else [], 'usage_heads': USAGE_HEADS, 'prices_of': PRICES_OF}
 
 
 def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, open_dataset
 from rolecall.errors import RenderError, RolecallError
+from rolecall.models.prices import Price, find_price
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Request, Span, texts_of
-from rolecall.report.prices import Price, find_price
 from rolecall.retrievers import Picked
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.results import Result

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
-from rolecall.report.prices import Price
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import (
     FOLD_FROM,
@@ -28,7 +28,7 @@ from rolecall.report.score_text import (
     warnings_of,
 )
 from rolecall.report.standing import Standing, find_standing
-from rolecall.report.usage import usage_lines
+from rolecall.report.usage import USAGE_HEADS, usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -143,9 +143,9 @@ def _ranking_table(standing: Standing) -> Table:
 
 def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console) -> None:
     lines = list(usage_lines(counts, prices))
-    if not any(line.input_tokens or line.output_tokens for line in lines):
+    if not any(line.known for line in lines):
         return
-    table = _new_table('tokens', ('rows', 'input', 'output', 's/row', 'US$'), ('model', 'dataset'))
+    table = _new_table('tokens', USAGE_HEADS, ('model', 'dataset'))
     for line in lines:
         table.add_row(Text(printable(line.model)), Text(printable(line.dataset or 'all')), *line.cells)
     to.print(table)

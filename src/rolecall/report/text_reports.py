@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, count_results, every_card, unjudged_reasons
-from rolecall.report.prices import Price
 from rolecall.report.run_source import Run
 from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.report.standing import Standing, find_standing
-from rolecall.report.usage import usage_lines
+from rolecall.report.usage import USAGE_HEADS, UsageLine, usage_lines
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -22,7 +22,9 @@ __all__ = ['report_csv', 'report_markdown']
 
 _SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
 _REASONS = 20
+_SCORES = ('dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total')
 _REPLIES = ('cut', 'empty', 'value_of_finished')
+_USED = ('input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens')
 
 
 def report_markdown(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
@@ -90,10 +92,10 @@ def _more_tables(standing: Standing | None, run_counts: RunCounts, prices: Mappi
             numbers_from=1,
         )
     usage = list(usage_lines(run_counts, prices))
-    if any(line.input_tokens or line.output_tokens for line in usage):
+    if any(line.known for line in usage):
         yield from ('', '## Tokens', '')
         yield from _table(
-            ['model', 'dataset', 'rows', 'input', 'output', 's/row', 'US$'],
+            ['model', 'dataset', *USAGE_HEADS],
             [[line.model, line.dataset or 'all', *line.cells] for line in usage],
             numbers_from=2,
         )
@@ -112,14 +114,14 @@ def _words(text: str) -> str:
     return _SPECIAL.sub(r'\\\1', printable(' '.join(text.split()))).replace('&', '&amp;')
 
 
-def report_csv(run: Run) -> str:
-    """The scores of a run. The outcomes add up to the rows that are finished."""
+def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
+    """The scores of a run, tokens and money. The outcomes add up to the rows that are finished."""
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')
-    writer.writerow(
-        ['dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', *OUTCOMES, *_REPLIES, 'details']
-    )
-    for card in every_card(run.scorecards(), count_results(run.results())):
+    writer.writerow([*_SCORES, *OUTCOMES, *_REPLIES, *_USED, 'cost', 'details'])
+    run_counts = count_results(run.results())
+    usage = {(line.dataset, line.model): line for line in usage_lines(run_counts, prices or {})}
+    for card in every_card(run.scorecards(), run_counts):
         writer.writerow(
             [
                 *(card.dataset, card.model, card.metric),
@@ -127,10 +129,19 @@ def report_csv(run: Run) -> str:
                 *(card.scored, card.total),
                 *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),
                 *_reply_counts(card),
+                *_usage_cells(usage.get((card.dataset, card.model))),
                 json.dumps(dict(card.details), ensure_ascii=False, default=str) if card.details else '',
             ]
         )
     return out.getvalue()
+
+
+def _usage_cells(line: UsageLine | None) -> list[Any]:
+    """Tokens and dollars; empty where they are not known, and for groups of datasets."""
+    if line is None:
+        return [''] * (len(_USED) + 1)
+    numbers = [getattr(line.used, name) for name in _USED]
+    return ['' if number is None else round(number) for number in numbers] + ['' if line.cost is None else line.cost]
 
 
 def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:

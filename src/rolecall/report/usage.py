@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rolecall.report.counts import RunCounts
-from rolecall.report.prices import Price
+from rolecall.models.prices import Price
+from rolecall.report.counts import RunCounts, Used
 
-__all__ = ['UsageLine', 'usage_lines']
+__all__ = ['USAGE_HEADS', 'UsageLine', 'usage_lines']
+
+USAGE_HEADS = ('rows', 'input', 'of it cached', 'output', 'of it reasoning', 's/row', 'US$')
+_UNKNOWN = '–'
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +20,26 @@ class UsageLine:
 
     model: str
     dataset: str
-    rows: int
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds: float | None
+    used: Used
     cost: float | None = None
 
     @property
+    def known(self) -> bool:
+        """Whether any tokens were reported."""
+        return bool(self.used.input_tokens or self.used.output_tokens)
+
+    @property
     def cells(self) -> tuple[str, ...]:
-        """Rows, input tokens, output tokens, seconds a row, and dollars."""
+        """The texts under `USAGE_HEADS`."""
+        used = self.used
         return (
-            f'{self.rows:,}',
-            _count(self.input_tokens),
-            _count(self.output_tokens),
-            '–' if self.seconds is None or not self.rows else f'{self.seconds / self.rows:,.2f}',
-            '–' if self.cost is None else f'{self.cost:,.2f}' if self.cost >= 0.01 else f'{self.cost:.4f}',
+            f'{used.rows:,}',
+            _count(used.input_tokens, 'not known'),
+            _count(used.cached_tokens),
+            _count(used.output_tokens, 'not known'),
+            _count(used.reasoning_tokens),
+            _UNKNOWN if used.seconds is None or not used.rows else f'{used.seconds / used.rows:,.2f}',
+            _UNKNOWN if self.cost is None else f'{self.cost:,.2f}' if self.cost >= 0.01 else f'{self.cost:.4f}',
         )
 
 
@@ -40,35 +48,23 @@ def usage_lines(counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterat
 
     Tokens that a server did not report are not guessed: a sum with a gap is unknown.
     """
-    models = dict.fromkeys(model for _, model in counts.usage)
-    for model in models:
-        own = {dataset: usage for (dataset, one), usage in counts.usage.items() if one == model}
-        lines = [_make_line(model, dataset, *usage, prices.get(model)) for dataset, usage in own.items()]
-        if len(lines) > 1:
-            sums = [_sum([usage[place] for usage in own.values()]) for place in range(4)]
-            yield _make_line(model, '', int(sums[0] or 0), sums[1], sums[2], sums[3], prices.get(model))
-        yield from lines
+    for model in dict.fromkeys(model for _, model in counts.usage):
+        own = {dataset: used for (dataset, one), used in counts.usage.items() if one == model}
+        if len(own) > 1:
+            total = Used(0)
+            for used in own.values():
+                total.add(used)
+            yield _make_line(model, '', total, prices.get(model))
+        for dataset, used in own.items():
+            yield _make_line(model, dataset, used, prices.get(model))
 
 
-def _make_line(
-    model: str,
-    dataset: str,
-    rows: int,
-    input_tokens: float | None,
-    output_tokens: float | None,
-    seconds: float | None,
-    price: Price | None,
-) -> UsageLine:
-    known = price is not None and input_tokens is not None and output_tokens is not None
-    cost = price.cost(input_tokens or 0, output_tokens or 0) if known and price is not None else None
-    tokens = [None if number is None else int(number) for number in (input_tokens, output_tokens)]
-    return UsageLine(model, dataset, rows, tokens[0], tokens[1], seconds, cost)
+def _make_line(model: str, dataset: str, used: Used, price: Price | None) -> UsageLine:
+    if price is None or used.input_tokens is None or used.output_tokens is None:
+        return UsageLine(model, dataset, used)
+    cost = price.cost(used.input_tokens, used.output_tokens, cached_tokens=used.cached_tokens or 0)
+    return UsageLine(model, dataset, used, cost)
 
 
-def _sum(numbers: list[float | None]) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
-
-
-def _count(tokens: int | None) -> str:
-    return 'not known' if tokens is None else f'{tokens:,}'
+def _count(tokens: float | None, unknown: str = _UNKNOWN) -> str:
+    return unknown if tokens is None else f'{tokens:,.0f}'

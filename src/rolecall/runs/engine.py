@@ -187,6 +187,7 @@ class Engine:
         if known is not None and _says_the_same(known, result):
             self._listener.on_row(known, asked=False)
             return
+        self._store.add_fields(job.dataset, job.model, number, row)
         told = partial(self._listener.on_row, result, asked=ask.sent > 0)
         self._store.add_result(result, then=told)
 
@@ -259,6 +260,8 @@ def _result(job: Job, ask: RowClient, number: int, row: Row, picked: Picked, pre
         input_tokens=ask.input_tokens,
         output_tokens=ask.output_tokens,
         seconds=ask.seconds,
+        cached_tokens=ask.cached_tokens,
+        reasoning_tokens=ask.reasoning_tokens,
     )
 
 

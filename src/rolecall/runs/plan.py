@@ -6,16 +6,18 @@ import asyncio
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rolecall.datasets import first
 from rolecall.datasets.rows import count_skipped
-from rolecall.errors import RenderError
+from rolecall.errors import RenderError, RunError
 from rolecall.inferencers.inferencer import Prediction
-from rolecall.models.protocol import Reply, Sampling, Scored
+from rolecall.models.prices import Price, find_price
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
 from rolecall.pairs.fitting import cannot_exceed
 from rolecall.pairs.pair import stand_in_reply
 from rolecall.render.spans import Request
@@ -23,13 +25,28 @@ from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import request_key
 from rolecall.runs.engine import infer_row, run_blocking
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
+from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.strings import count_noun
 
-__all__ = ['PlannedPair', 'RunPlan', 'make_plan', 'plan_run']
+__all__ = ['Costs', 'PlannedPair', 'RunPlan', 'make_plan', 'plan_run']
 
 _UNSCORED = Scored((0, 0), (None, 0.0))
 """Stands for the scores of a request: two tokens, which say nothing."""
+
+
+_ASKED_OF_VENDOR = 50
+"""Requests whose tokens the vendor's endpoint counts, of each pair; the others are estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How tokens and money are planned."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """The user's own, by pattern of the model's name."""
+    ask_vendor: bool = False
+    """Whether the vendor's counting endpoint may be asked, where no tokenizer is at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +63,9 @@ class PlannedPair:
     output_tokens: int | None = None
     """At most."""
     price: float | None = None
-    """At most, in the currency of the entry's `price`."""
+    """At most, in US dollars (or the currency of the entry's own `price`)."""
+    remote: bool = False
+    """Whether a server elsewhere is asked, so that tokens cost money."""
     shots_dropped: int = 0
     too_long: int = 0
     left_out: int = 0
@@ -100,7 +119,9 @@ class RunPlan:
         about = '' if self.exact else '~'
         judging = sum(pair.to_judge for pair in self.pairs)
         more = f', and up to {judging:,} to judges' if judging else ''
-        price = '' if self.price is None else f', at most {self.price:.2f}{" without the judges" if judging else ""}'
+        some = ' for those whose price is known' if any(one.remote and one.price is None for one in self.pairs) else ''
+        without = ' without the judges' if judging else ''
+        price = '' if self.price is None else f', at most {self.price:.2f}{some}{without}'
         yield f'{about}{count_noun(self.requests, "request")} to send{more}{price}'
 
     def __str__(self) -> str:
@@ -113,6 +134,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
     yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
     if pair.input_tokens is not None:
         yield f'{pair.about}{count_noun(pair.input_tokens, "input token")}'
+    elif pair.remote:
+        yield 'input tokens not known'
     if pair.unchecked:
         yield 'not known here whether they fit the context'
     if pair.shots_dropped:
@@ -125,6 +148,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
         yield f'up to {count_noun(pair.to_judge, "request")} to its judge'
     if pair.price is not None:
         yield f'at most {pair.price:.2f}'
+    elif pair.remote:
+        yield 'price not known'
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:
@@ -141,13 +166,14 @@ def plan_run(
     model: str | Sequence[str] | None = None,
     rerun: Collection[str] = (),
     data: Mapping[str, str] | None = None,
+    costs: Costs | None = None,
 ) -> RunPlan:
     """What a run of the config would ask, counted exactly.
 
     `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.
     """
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
-    return make_plan(prepared, out=out, rerun=rerun)
+    return make_plan(prepared, out=out, rerun=rerun, costs=costs)
 
 
 @contextmanager
@@ -161,26 +187,37 @@ def _open_known(out: str | Path | None) -> Iterator[RunReader | None]:
 
 
 def make_plan(
-    prepared: Prepared, *, out: str | Path | None, rerun: Collection[str] = (), seconds: float | None = None
+    prepared: Prepared,
+    *,
+    out: str | Path | None,
+    rerun: Collection[str] = (),
+    seconds: float | None = None,
+    costs: Costs | None = None,
 ) -> RunPlan:
     """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
-    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, out, rerun, seconds))))
+    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, out, rerun, seconds, costs or Costs()))))
 
 
 async def _plan_pairs(
-    prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None
+    prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None, costs: Costs
 ) -> list[PlannedPair]:
     deadline = None if seconds is None else time.monotonic() + seconds
     sent: set[str] = set()
-    with _open_known(out) as known:
-        return [
-            await _plan_pair(one, _CountingClient(one, _Memory(one, known, rerun), sent), prepared.limit, deadline)
-            for one in prepared.pairs
-        ]
+    try:
+        with _open_known(out) as known:
+            clients = [_CountingClient(one, _Memory(one, known, rerun), sent, costs) for one in prepared.pairs]
+            return [
+                await _plan_pair(one, client, prepared.limit, deadline, costs)
+                for one, client in zip(prepared.pairs, clients, strict=True)
+            ]
+    finally:
+        if costs.ask_vendor:
+            for model in {id(one.model): one.model for one in prepared.pairs}.values():
+                await model.close()
 
 
 async def _plan_pair(
-    prepared: PreparedPair, client: _CountingClient, limit: int | None, deadline: float | None
+    prepared: PreparedPair, client: _CountingClient, limit: int | None, deadline: float | None, costs: Costs
 ) -> PlannedPair:
     total = len(prepared.pair.data.test)
     total = total if limit is None else min(total, limit)
@@ -197,7 +234,7 @@ async def _plan_pair(
                 await asyncio.sleep(0)  # so that Ctrl-C is heard
         plan = client.plan(total)
     left_out = count_skipped(prepared.pair.data.test)
-    return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total)))
+    return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total)), costs)
 
 
 def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
@@ -263,8 +300,11 @@ class _Memory:
 class _CountingClient:
     """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
 
-    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[str]) -> None:
+    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[str], costs: Costs) -> None:
         self._prepared = prepared
+        self._count_remotely = getattr(prepared.model, 'count_remotely', None) if costs.ask_vendor else None
+        self._asked: list[tuple[int, int]] = []
+        """Tokens and characters of the requests that the vendor has counted."""
         self._memory = memory
         self._sent = sent
         """What was asked by rows before, of all pairs: equal requests are sent once."""
@@ -289,7 +329,7 @@ class _CountingClient:
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request: the stored one where later requests depend on it."""
-        reply = self._find(request_key(request, sampling, self._identity, sample), request)
+        reply = await self._find(request_key(request, sampling, self._identity, sample), request)
         if not isinstance(reply, Reply):
             reply = Reply(stand_in_reply(None, len(self.said)))
         self.said.append(reply.text)
@@ -297,20 +337,20 @@ class _CountingClient:
 
     async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
         """The scores of requests: the stored ones where later requests depend on them."""
-        found = [self._find(request_key(request, None, self._identity), request) for request in requests]
+        found = [await self._find(request_key(request, None, self._identity), request) for request in requests]
         return [scored if isinstance(scored, Scored) else _UNSCORED for scored in found]
 
-    def _find(self, key: str, request: Request) -> Reply | Scored | None:
+    async def _find(self, key: str, request: Request) -> Reply | Scored | None:
         """Count a request. The stored reply to it, where that matters for what is asked next."""
         self._exact = self._exact and not self._made_up
-        known = self._count(key, request)
+        known = await self._count(key, request)
         if not self._goes_on:
             return None
         reply = self._memory.find_reply(key) if known else None
         self._made_up = self._made_up or reply is None
         return reply
 
-    def _count(self, key: str, request: Request) -> bool:
+    async def _count(self, key: str, request: Request) -> bool:
         """Add up one request; whether a stored reply is reused."""
         known = self._memory.knows(key, self._row)
         if key in self._sent:
@@ -318,12 +358,28 @@ class _CountingClient:
         self._sent.add(key)
         self._requests += 1
         self._cached += known
-        tokens = self._prepared.model_entry.count(request) if self._countable else None
+        tokens = await self._count_tokens(request) if self._countable else None
         self._countable = tokens is not None
         self._tokens += tokens or 0
         budget = self._prepared.pair.budget
         self._unchecked |= tokens is None and budget.tokens is not None and not cannot_exceed(request, budget)
         return known
+
+    async def _count_tokens(self, request: Request) -> int | None:
+        """Counted here, or by the vendor; after so many requests, estimated from those the vendor has counted."""
+        tokens = self._prepared.model_entry.count(request)
+        if tokens is not None or self._count_remotely is None:
+            return tokens
+        size = len(dumps(request))
+        if len(self._asked) < _ASKED_OF_VENDOR:
+            try:
+                counted: int = await self._count_remotely(request)
+            except ModelError as error:
+                raise RunError(f'the tokens cannot be counted: {error}') from error
+            self._asked.append((counted, size))
+            return counted
+        self._exact = False
+        return round(size * sum(one for one, _ in self._asked) / max(1, sum(one for _, one in self._asked)))
 
     def plan(self, rows: int) -> PlannedPair:
         """The plan for this many rows, scaled up from those that were checked."""
@@ -342,14 +398,19 @@ class _CountingClient:
         )
 
 
-def _price(prepared: PreparedPair, plan: PlannedPair) -> PlannedPair:
-    """The plan with what it costs at most, where the entry has a `price` for a million tokens."""
+def _price(prepared: PreparedPair, plan: PlannedPair, costs: Costs) -> PlannedPair:
+    """The plan with what it costs at most, where tokens and price are known."""
     sampling: Sampling | None = getattr(prepared.inferencer, 'sampling', None)
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
-    plan = replace(plan, output_tokens=out)
-    price = prepared.model_entry.entry.get('price')
-    if not isinstance(price, Mapping) or plan.input_tokens is None:
+    plan = replace(plan, output_tokens=out, remote=_is_remote(prepared.model.identity.get('server')))
+    price = find_price(prepared.model_entry.entry, costs.prices)
+    known = price is not None and (plan.remote or 'price' in prepared.model_entry.entry)
+    if price is None or not known or plan.input_tokens is None:
         return plan
     left = 1 - plan.cached / plan.requests if plan.requests else 0.0
-    cost = plan.input_tokens * float(price.get('input', 0)) + (out or 0) * float(price.get('output', 0))
-    return replace(plan, price=left * cost / 1e6)
+    return replace(plan, price=left * price.cost(plan.input_tokens, out or 0))
+
+
+def _is_remote(server: object) -> bool:
+    host = urlsplit(server).hostname if isinstance(server, str) else None
+    return host is not None and host != 'localhost' and not host.startswith('127.') and host != '::1'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -30,13 +29,13 @@ from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.scores import Scores, build_scores
 from rolecall.runs.store.manifest import without_rows
+from rolecall.strings import mask_details
 
 __all__ = ['Prepared', 'PreparedPair', 'prepare']
 
 _LOOKED_AT = 1000
 _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""
-_VARYING = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
 _MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
 
 
@@ -125,6 +124,8 @@ def prepare(
             if who is not None and rows is not None and not mismatched:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
+            else:
+                problems += _find_scoring_problems(task, model_entry, plan.model_entries)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
     if problems and not (keep_going and pairs):
@@ -140,7 +141,7 @@ def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
     """One problem for what is wrong at many places for the same reason, but for paths, names and numbers in it."""
     groups: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:
-        groups.setdefault((_VARYING.sub('…', problem.what), _VARYING.sub('…', problem.remedy)), []).append(problem)
+        groups.setdefault((mask_details(problem.what), mask_details(problem.remedy)), []).append(problem)
     merged = []
     for same in groups.values():
         if len(same) < _SAME:
@@ -170,11 +171,11 @@ def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
     except (MissingExtraError, DataError) as error:
         told = [Problem(model_entry.where, str(error))]
     known = {problem.where.rpartition('.')[2] for problem in told}
-    told += [
-        wrong.inside(model_entry.where) for wrong in check_client_options(model_entry.entry) if wrong.where not in known
-    ]
+    entry = model_entry.entry
+    wrong = [*check_client_options(entry), *check_stops(entry), *check_sampling(entry)]
+    told += [problem.inside(model_entry.where) for problem in wrong if problem.where not in known]
     problems += told
-    return model
+    return None if told else model
 
 
 def _place_in_model(model_entry: ModelEntry, problem: Problem) -> Problem:
@@ -199,6 +200,17 @@ def _open(task: Task, base: Path | None, data: Mapping[str, str] | None, problem
     except (MissingExtraError, DataError) as error:
         problems.append(Problem(task.where, str(error)))
     return None
+
+
+def _find_scoring_problems(task: Task, entry: ModelEntry, entries: Sequence[ModelEntry]) -> list[Problem]:
+    """What is wrong with the scoring of a dataset whose rows, or whose model, cannot be used either."""
+    try:
+        build_scores(task, entry, entries)
+    except ConfigError as error:
+        return [problem.inside(task.where) for problem in error.problems]
+    except (MissingExtraError, DataError):  # of the judge, which is reported with the models
+        pass
+    return []
 
 
 def _prepare_pair(

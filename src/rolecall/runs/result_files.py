@@ -22,6 +22,7 @@ __all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
 
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
+_TOKENS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens')
 _PART = 1000
 _FORMULA = ('=', '+', '-', '@', '\t', '\r')
 _NUMBER = re.compile(r'[+-]?\d+(?:[.,]\d+)*%?')
@@ -40,8 +41,9 @@ def export_results(
 ) -> int:
     """Write the rows of a run one at a time, and return how many there were.
 
-    `dataset` and `model` select by abbr; patterns work. With `prompts`, each row has the `requests` that were sent. In
-    CSV, text that a spreadsheet would run as a formula gets an apostrophe in front; `formulas=True` writes it as it is.
+    Each row has the dataset's columns as `fields`; with `prompts`, also the `requests` that were sent. `dataset` and
+    `model` select by abbr; patterns work. In CSV, text that a spreadsheet would run as a formula gets an apostrophe in
+    front; `formulas=True` writes it as it is.
     `on_damage` is called once, with a sentence, if rows of the run could not be read.
     """
     if format == 'parquet':
@@ -96,7 +98,10 @@ def result_objects(
             ):
                 for result in archive.results(*pair):
                     label = labels.get((result.dataset, result.model, result.row))
-                    values = _order_keys(result, archive) | {'label': label}
+                    values = _order_keys(result, archive) | {
+                        'label': label,
+                        'fields': archive.fields(pair[0], result.row),
+                    }
                     yield values | {'requests': _requests_of(result, archive)} if prompts else values
         if archive.damage and on_damage is not None:
             on_damage(str(archive.damage))
@@ -184,9 +189,9 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
     pyarrow = import_extra('pyarrow', purpose='to write Parquet files', extra='data')
     parquet = import_extra('pyarrow.parquet', purpose='to write Parquet files', extra='data')
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
-    numbers |= dict.fromkeys(('shots_dropped', 'input_tokens', 'output_tokens'), pyarrow.int64())
+    numbers |= dict.fromkeys(('shots_dropped', *_TOKENS), pyarrow.int64())
     numbers['seconds'] = pyarrow.float64()
-    keys = [*_order_keys(Result('', '', 0, 'ok')), 'label', *(['requests'] if prompts else [])]
+    keys = [*_order_keys(Result('', '', 0, 'ok')), 'label', 'fields', *(['requests'] if prompts else [])]
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:

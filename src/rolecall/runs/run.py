@@ -31,7 +31,7 @@ from rolecall.runs.client.model_client import ModelClient, build_client
 from rolecall.runs.engine import Engine, Job, run_blocking
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.plan import RunPlan, make_plan
+from rolecall.runs.plan import Costs, RunPlan, make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.remarks import remark_on
 from rolecall.runs.store.manifest import describe_run, hide_secrets
@@ -103,6 +103,7 @@ def run_config(
     keep_going: bool = False,
     overrides: Mapping[str, Any] | None = None,
     force: bool = True,
+    costs: Costs | None = None,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -114,6 +115,7 @@ def run_config(
     were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
     reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
     Without `force`, errors that the linter finds end the run before anything is sent.
+    `costs` has prices of your own for the plan.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
@@ -130,12 +132,13 @@ def run_config(
     if not force and not keep_going and not dry_run and (errors := [one for one in findings if _stops(one)]):
         raise ConfigError([*map(_as_problem, errors), Problem('lint', *_how_to_go_on(len(errors)))])
     if dry_run:
-        plan = make_plan(prepared, out=out, rerun=rerun)
+        plan = make_plan(prepared, out=out, rerun=rerun, costs=costs)
         listener.on_plan(plan, findings)
         listener.on_end()
         return RunSummary(Path(out), plan, findings=findings, warnings=warnings, dry=True, skipped=prepared.skipped)
     with closing(Store(out)) as store:
-        plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS)
+        prices = None if costs is None else replace(costs, ask_vendor=False)
+        plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)
         listener.on_plan(plan, findings)
         store.record_start(
             _describe(prepared, overrides or {}), format_config(hide_secrets(prepared.config), style='json')

@@ -17,12 +17,12 @@ from rolecall.checking import argument_problems
 from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.lint.linter import lint_plan
+from rolecall.models.prices import find_price
 from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.sampling import sampling_of
 from rolecall.registry import Registry, part_name
 from rolecall.render.families import META_TEMPLATES, find_meta_template
-from rolecall.report.prices import find_price
 from rolecall.report.run_source import PairRows
 from rolecall.retrievers.build import RETRIEVERS
 from rolecall.strings import count_noun

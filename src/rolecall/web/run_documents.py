@@ -365,6 +365,10 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield 'input tokens', f'{result.input_tokens:,}'
     if result.output_tokens is not None:
         yield 'output tokens', f'{result.output_tokens:,}'
+    if result.cached_tokens:
+        yield 'cached tokens', f'{result.cached_tokens:,}'
+    if result.reasoning_tokens:
+        yield 'reasoning tokens', f'{result.reasoning_tokens:,}'
     if result.seconds is not None:
         yield 'time', f'{result.seconds:.2f} s'
     if result.shots:

@@ -17,7 +17,7 @@ def add_results(exports: Any) -> None:
         exports,
         'results',
         'write every row of a run',
-        'Write one record per row of a run: prediction, gold answer, score and outcome.',
+        "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.",
         '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
         '  rolecall export results runs/first --prompts --format parquet -o rows.parquet\n'
         '  rolecall export results runs/first --format every-eval-ever -o shared',

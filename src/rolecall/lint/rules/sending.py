@@ -45,6 +45,18 @@ def alike_samples(subject: Subject) -> Iterator[Hit]:
         yield Hit('several answers are drawn to each prompt without a temperature: they may all be the same.')
 
 
+def unknown_models(subject: Subject) -> Iterator[Hit]:
+    """Models that a run cannot build."""
+    for problem in subject.type_problems:
+        yield Hit(f'{problem.where}: {problem.what}', remedy=problem.remedy)
+
+
+def wrong_sampling(subject: Subject) -> Iterator[Hit]:
+    """Sampling parameters that a run refuses."""
+    for problem in subject.sampling_problems:
+        yield Hit(f'{problem.where}: {problem.what}', about=problem.where, remedy=problem.remedy)
+
+
 def misplaced_options(subject: Subject) -> Iterator[Hit]:
     """Options of the inferencer written one level too high."""
     for option in subject.misplaced_options:
@@ -121,6 +133,22 @@ SENDING_RULES = (
         remedy='Set temperature on the model or in generation_kwargs, for example temperature=0.7.',
         levels=('pair',),
         once=alike_samples,
+    ),
+    Rule(
+        name='unknown-model',
+        severity='error',
+        description="There is no model of the entry's type.",
+        remedy='`rolecall list models` shows them.',
+        levels=('model',),
+        once=unknown_models,
+    ),
+    Rule(
+        name='wrong-sampling',
+        severity='error',
+        description='A sampling parameter is misspelt, or its value cannot be used.',
+        remedy='A run refuses it before the first request.',
+        levels=('pair',),
+        once=wrong_sampling,
     ),
     Rule(
         name='misplaced-option',

@@ -25,6 +25,7 @@ from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.openai.entry import read_headers, read_server_address
+from rolecall.models.openai.wire import read_count
 from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
@@ -37,6 +38,8 @@ _HOST = 'api.anthropic.com'
 _ENDPOINTS = ('messages', 'models')
 _NOT_SENT = ('seed', 'min_out_len')
 """Parameters the format does not have."""
+_COUNTED = ('model', 'messages', 'system', 'thinking', 'tools', 'tool_choice')
+"""What the counting endpoint takes."""
 _LENGTH = 4096
 _VERSION = '2023-06-01'
 _STREAMING = Streaming(StreamedMessage, read_text_delta)
@@ -125,6 +128,16 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Anthropic's API does not offer it."""
         raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
+
+    async def count_remotely(self, request: Request) -> int:
+        """The number of input tokens, as the server's counting endpoint says."""
+        body = await self._write_body(request, Sampling(), stream=False)
+        counting = {key: value for key, value in body.items() if key in _COUNTED}
+        answer = await self._client.post('messages/count_tokens', counting)
+        counted = read_count(answer.get('input_tokens')) if isinstance(answer, Mapping) else None
+        if counted is None:
+            raise self._client.malformed_error('no number of input tokens')
+        return counted
 
     async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
         if not is_messages(request):

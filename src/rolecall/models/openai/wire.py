@@ -139,14 +139,19 @@ def parse_arguments(written: Any) -> Any:
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
     """The token counts the server reports."""
     usage = usage if isinstance(usage, Mapping) else {}
-    details = usage.get('prompt_tokens_details')
-    cached = read_count(details.get('cached_tokens')) if isinstance(details, Mapping) else None
+    cached = _read_detail(usage, 'prompt_tokens_details', 'cached_tokens')
     return Usage(
         input_tokens=read_count(usage.get('prompt_tokens')),
         output_tokens=read_count(usage.get('completion_tokens')),
         cached_tokens=read_count(usage.get('prompt_cache_hit_tokens')) if cached is None else cached,
         seconds=seconds,
+        reasoning_tokens=_read_detail(usage, 'completion_tokens_details', 'reasoning_tokens'),
     )
+
+
+def _read_detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
+    details = usage.get(group)
+    return read_count(details.get(name)) if isinstance(details, Mapping) else None
 
 
 def read_count(reported: object) -> int | None:

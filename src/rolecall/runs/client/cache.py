@@ -74,6 +74,9 @@ class CachedClient:
         return answer, True
 
 
+_AMOUNTS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds')
+
+
 class RowClient:
     """The `Asker` of one row. It records what was asked, and what it cost.
 
@@ -84,9 +87,11 @@ class RowClient:
         '_again',
         '_check',
         '_client',
+        'cached_tokens',
         'fingerprints',
         'input_tokens',
         'output_tokens',
+        'reasoning_tokens',
         'said',
         'seconds',
         'sent',
@@ -108,6 +113,8 @@ class RowClient:
         self.sent = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
         self.seconds: float | None = None
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
@@ -151,7 +158,7 @@ class RowClient:
     def _record(self, answer: Known, sent: bool) -> Known:
         self.sent += sent
         if not isinstance(answer, Failure):
-            for name in ('input_tokens', 'output_tokens', 'seconds'):
+            for name in _AMOUNTS:
                 amount: Any = getattr(answer.usage, name)
                 if isinstance(amount, (int, float)):  # servers have been seen to send anything
                     setattr(self, name, (getattr(self, name) or 0) + amount)

@@ -23,6 +23,7 @@ __all__ = [
     'decode_result',
     'dumps',
     'encode_result',
+    'pack_fields',
     'pack_request',
     'pack_scored',
     'read_reply',
@@ -46,6 +47,7 @@ _COMPRESSED_FROM = 512
 _MOST_INFLATED = 64 << 20
 _LONG_REPLY = 256
 """Characters from which a reply is stored once, with its request: looking it up costs time."""
+_LONGEST_FIELD = 20_000
 _LONGEST_KEPT = 4096
 """Longer urls of media are stored as their beginning and length."""
 
@@ -193,6 +195,27 @@ def unpack_request(packed: str | bytes) -> Any:
     return json.loads(packed if isinstance(packed, str) else _inflate(packed))
 
 
+def pack_fields(fields: Mapping[str, Any]) -> str | bytes:
+    """The columns of a dataset's row, compressed where they are long; very long texts are cut, and say so.
+
+    >>> unpack_request(pack_fields({'question': 'Why?', 'image': b'PNG'}))
+    {'question': 'Why?', 'image': '(3 bytes)'}
+    """
+    try:
+        text = _SHORT_MEDIA.encode({str(name): _shorten(value) for name, value in fields.items()})
+    except _UNREADABLE as error:  # circular, or too deep
+        text = dumps({'unreadable': str(error)})
+    return text if len(text) < _COMPRESSED_FROM else zlib.compress(text.encode(), 1)
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return f'({len(value)} bytes)'
+    if isinstance(value, str) and len(value) > _LONGEST_FIELD:
+        return f'{value[:_LONGEST_FIELD]}… ({len(value)} characters)'
+    return value
+
+
 def _inflate(packed: bytes) -> bytes:
     """Decompress, up to a bound: a few kilobytes of an untrusted file can stand for gigabytes."""
     decompressor = zlib.decompressobj()
@@ -291,5 +314,6 @@ def _decode_result(entry: tuple[str, str, int, str, str, Callable[[str], str | N
 
 _SAME_AS_REPLY = {'reply': 0}
 _KINDS: dict[str, Any] = dict.fromkeys(_TUPLES, list) | dict.fromkeys(('reason', 'fingerprint'), str)
-_KINDS |= dict.fromkeys(('input_tokens', 'output_tokens', 'seconds', 'score'), (int, float, type(None)))
+_NUMBERS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds', 'score')
+_KINDS |= dict.fromkeys(_NUMBERS, (int, float, type(None)))
 _KINDS |= {'details': dict, 'shots_dropped': int, 'correct': (bool, type(None)), 'cluster': (str, type(None))}

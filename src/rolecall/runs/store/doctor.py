@@ -65,6 +65,7 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
             store.import_starts(reader.starts())
             store.import_entries(reader.entries())
             store.import_results(reader.results())
+            store.import_fields(reader.data())
             for who in reader.answering():
                 store.record_answering(who)
             store.flush()

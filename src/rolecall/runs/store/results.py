@@ -42,3 +42,7 @@ class Result:
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
+    cached_tokens: int | None = None
+    """Input tokens served from the server's or the engine's cache."""
+    reasoning_tokens: int | None = None
+    """Output tokens spent on reasoning."""

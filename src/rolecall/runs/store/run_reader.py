@@ -68,6 +68,7 @@ class RunReader:
         self._db = _open_database(file)
         columns = {name for _, name, *_ in self._all('PRAGMA table_info(rows)')}
         self._sum = 'checksum' if 'checksum' in columns else 'NULL'
+        self._has_fields = any(self._all("SELECT 1 FROM sqlite_master WHERE name = 'data'"))
 
     def __enter__(self) -> RunReader:
         return self
@@ -160,6 +161,26 @@ class RunReader:
             except (ValueError, TypeError, RecursionError) as error:
                 self.damage.add('score', f'score of {dataset} × {model}', error)
         return cards
+
+    def fields(self, dataset: str, row: int) -> Mapping[str, Any]:
+        """The columns of a dataset's row; empty where the run has not kept them."""
+        query = 'SELECT dataset, row, fields, checksum FROM data WHERE dataset = ? AND row = ?'
+        name = f'{dataset}, row {row} of the data'
+        try:
+            found = self._db.execute(query, (dataset, row)).fetchone() if self._has_fields else None
+            fields = unpack_request(found[2]) if found and self._is_whole(found, 'row of data', name) else {}
+        except (sqlite3.Error, DamagedError) as error:
+            self.damage.add('row of data', name, error)
+            return {}
+        return fields if isinstance(fields, Mapping) else {}
+
+    def data(self) -> Iterator[tuple[Any, ...]]:
+        """The columns of every row that are whole: dataset, row, fields, checksum."""
+        if self._has_fields:
+            with suppress(sqlite3.Error):
+                for entry in self._db.execute('SELECT dataset, row, fields, checksum FROM data'):
+                    if self._is_whole(entry, 'row of data', f'{entry[0]}, row {entry[1]} of the data'):
+                        yield entry
 
     def request(self, fingerprint: str) -> Any:
         """What was sent; None if there is no such request."""

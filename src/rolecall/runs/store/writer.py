@@ -26,6 +26,7 @@ from rolecall.runs.store.codec import (
     decode_result,
     dumps,
     encode_result,
+    pack_fields,
     pack_request,
     pack_scored,
     read_reply,
@@ -48,6 +49,9 @@ CREATE TABLE IF NOT EXISTS rows (
     dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL, checksum INTEGER,
     PRIMARY KEY (dataset, model, row)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS data (
+    dataset TEXT, row INTEGER, fields BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (dataset, row)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS scores (
     dataset TEXT, model TEXT, metric TEXT, card TEXT NOT NULL, PRIMARY KEY (dataset, model, metric)
 );
@@ -58,6 +62,7 @@ CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?)'
 _PUT_ROW = 'INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?)'
+_PUT_FIELDS = 'INSERT OR REPLACE INTO data VALUES (?, ?, ?, ?)'
 _ROW_COLUMNS = 'dataset, model, row, outcome, result, checksum'
 _PUT_ANSWERED = 'INSERT OR IGNORE INTO answered VALUES (?)'
 _DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
@@ -106,6 +111,9 @@ class Store:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-store')
         self._requests: list[tuple[Any, ...]] = []
         self._rows: list[tuple[Any, ...]] = []
+        self._fields: list[tuple[Any, ...]] = []
+        self._fields_from: dict[str, str] = {}
+        """Which model's rows bring the columns of a dataset: they are the same for all models."""
         self._answered: set[str] = set()
         self._recent: dict[str, str] = {}
         self._waiting: list[Callable[[], object]] = []
@@ -241,6 +249,12 @@ class Store:
         self._waiting.append(then)
         self._start_flushing()
 
+    def add_fields(self, dataset: str, model: str, row: int, fields: Mapping[str, Any]) -> None:
+        """Store the columns of a dataset's row with the next group, once for all models."""
+        if self._fields_from.setdefault(dataset, model) == model:
+            entry = (storable(dataset), row, pack_fields(fields))
+            self._fields.append((*entry, checksum(*entry)))
+
     def _row_entry(self, result: Result) -> tuple[Any, ...]:
         text = encode_result(result, self._is_stored)
         entry = (storable(result.dataset), storable(result.model), result.row, result.outcome, text)
@@ -276,14 +290,15 @@ class Store:
 
         When a row changes, the scores of its pair are deleted with it: they no longer belong to its rows.
         """
-        requests, rows, waiting = self._requests, self._rows, self._waiting
-        self._requests, self._rows, self._waiting = [], [], []
+        requests, rows, fields, waiting = self._requests, self._rows, self._fields, self._waiting
+        self._requests, self._rows, self._fields, self._waiting = [], [], [], []
         with self._translate_errors():
             self._write.execute('BEGIN IMMEDIATE')
             self._write.executemany(_PUT_ANSWERED, [(who,) for who in self._answered])
             self._write.executemany(_DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
             self._put_all(_PUT_REQUEST, requests)
             self._put_all(_PUT_ROW, rows)
+            self._put_all(_PUT_FIELDS, fields)
         return waiting
 
     def _put_all(self, statement: str, entries: list[tuple[Any, ...]]) -> None:
@@ -364,6 +379,10 @@ class Store:
     def import_results(self, results: Iterable[Result]) -> None:
         """Take over finished rows."""
         self._import(_PUT_ROW, map(self._row_entry, results))
+
+    def import_fields(self, entries: Iterable[tuple[Any, ...]]) -> None:
+        """Take over the columns of rows."""
+        self._import(_PUT_FIELDS, entries)
 
     def _import(self, statement: str, entries: Iterable[tuple[Any, ...]]) -> None:
         with self._translate_errors():

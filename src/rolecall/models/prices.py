@@ -26,32 +26,35 @@ class Price:
 
     input: float
     output: float
+    cached: float | None = None
+    """For input tokens served from the vendor's cache; the price of input where it is not known."""
 
-    def cost(self, input_tokens: float, output_tokens: float) -> float:
-        """What some tokens cost.
+    def cost(self, input_tokens: float, output_tokens: float, *, cached_tokens: float = 0) -> float:
+        """What some tokens cost; cached ones are among the input tokens.
 
-        >>> Price(2.0, 8.0).cost(1_000_000, 500_000)
-        6.0
+        >>> Price(2.0, 8.0).cost(1_000_000, 500_000), Price(2.0, 8.0, 0.5).cost(1_000_000, 0, cached_tokens=500_000)
+        (6.0, 1.25)
         """
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+        saved = 0.0 if self.cached is None else cached_tokens * (self.input - self.cached)
+        return (input_tokens * self.input + output_tokens * self.output - saved) / 1e6
 
 
 PRICES = {
-    'gpt-4o-mini*': Price(0.15, 0.60),
-    'gpt-4o*': Price(2.50, 10.00),
-    'gpt-4.1-nano*': Price(0.10, 0.40),
-    'gpt-4.1-mini*': Price(0.40, 1.60),
-    'gpt-4.1*': Price(2.00, 8.00),
-    'gpt-5-nano*': Price(0.05, 0.40),
-    'gpt-5-mini*': Price(0.25, 2.00),
-    'gpt-5*': Price(1.25, 10.00),
-    'o3': Price(2.00, 8.00),
-    'o4-mini*': Price(1.10, 4.40),
-    'claude-opus-4*': Price(15.00, 75.00),
-    'claude-sonnet-4*': Price(3.00, 15.00),
-    'claude-3-7-sonnet*': Price(3.00, 15.00),
-    'claude-haiku-4*': Price(1.00, 5.00),
-    'claude-3-5-haiku*': Price(0.80, 4.00),
+    'gpt-4o-mini*': Price(0.15, 0.60, 0.075),
+    'gpt-4o*': Price(2.50, 10.00, 1.25),
+    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025),
+    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10),
+    'gpt-4.1*': Price(2.00, 8.00, 0.50),
+    'gpt-5-nano*': Price(0.05, 0.40, 0.005),
+    'gpt-5-mini*': Price(0.25, 2.00, 0.025),
+    'gpt-5*': Price(1.25, 10.00, 0.125),
+    'o3': Price(2.00, 8.00, 0.50),
+    'o4-mini*': Price(1.10, 4.40, 0.275),
+    'claude-opus-4*': Price(15.00, 75.00, 1.50),
+    'claude-sonnet-4*': Price(3.00, 15.00, 0.30),
+    'claude-3-7-sonnet*': Price(3.00, 15.00, 0.30),
+    'claude-haiku-4*': Price(1.00, 5.00, 0.10),
+    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08),
 }
 """List prices by pattern of the model's name; the first that matches counts."""
 
@@ -84,6 +87,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
 
 def _read_price(written: Mapping[str, Any], where: str) -> Price:
     numbers = [written.get(key, 0) for key in ('input', 'output')]
+    numbers += [written['cached']] if written.get('cached') is not None else []
     if not all(isinstance(number, int | float) and not isinstance(number, bool) and number >= 0 for number in numbers):
         raise ConfigError(Problem(where, f'expected dollars for a million tokens, got {dict(written)!r:.80}.'))
     return Price(*map(float, numbers))

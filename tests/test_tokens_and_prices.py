@@ -1,0 +1,154 @@
+"""Tokens and money: what servers report, what is stored and shown, and what is planned before a run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+import tiktoken.registry
+from aiohttp import web
+from tests.servers import running, serve
+
+from rolecall.cli.main import main
+from rolecall.models.prices import PRICES, Price
+from rolecall.report import StoredRun, report_csv, report_html, report_markdown
+from rolecall.runs import plan_run, run_config
+from rolecall.runs.plan import Costs
+from rolecall.runs.store.run_reader import RunReader
+
+
+@pytest.fixture
+def encoding() -> Iterator[None]:
+    """A tiktoken encoding of single bytes, under the name of the one that GPT-4o uses."""
+    ranks = {bytes([number]): number for number in range(256)}
+    toy = tiktoken.Encoding('o200k_base', pat_str='.+', mergeable_ranks=ranks, special_tokens={'<|endoftext|>': 256})
+    tiktoken.registry.ENCODINGS['o200k_base'] = toy
+    yield
+    del tiktoken.registry.ENCODINGS['o200k_base']
+
+
+def config(*models: dict[str, Any], rows: int = 4) -> dict[str, Any]:
+    return {
+        'models': list(models),
+        'datasets': [
+            {
+                'abbr': 'sums',
+                'type': 'Rows',
+                'test': [{'question': f'What is {n} + 1 ?', 'answer': str(n + 1)} for n in range(rows)],
+                'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+                'infer_cfg': {
+                    'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'},
+                    'inferencer': {'type': 'GenInferencer', 'max_out_len': 10},
+                },
+                'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+            }
+        ],
+    }
+
+
+def thoughtful(body: Any) -> dict[str, Any]:
+    usage = {
+        'prompt_tokens': 100,
+        'completion_tokens': 50,
+        'prompt_tokens_details': {'cached_tokens': 60},
+        'completion_tokens_details': {'reasoning_tokens': 40},
+    }
+    return {'choices': [{'message': {'content': '1'}, 'finish_reason': 'stop'}], 'usage': usage}
+
+
+def test_cached_and_reasoning_tokens_are_stored_and_shown(tmp_path: Path) -> None:
+    price = {'input': 2.0, 'output': 8.0, 'cached': 0.5}
+    with serve(thoughtful) as server:
+        model = {'type': 'OpenAI', 'abbr': 'm', 'path': 'toy', 'base_url': server.url, 'price': price}
+        run_config(config(model), out=tmp_path)
+    with RunReader(tmp_path) as archive:
+        result = next(archive.results())
+        run = StoredRun(archive)
+        prices = run.prices()
+        shown = report_markdown(run, prices=prices)
+        page = report_html(run, prices=prices)
+        [line] = csv.DictReader(io.StringIO(report_csv(run, prices=prices)))
+    assert (result.cached_tokens, result.reasoning_tokens) == (60, 40)
+    assert '| m | sums | 4 | 400 | 240 | 200 | 160 |' in shown
+    assert '<td>240</td>' in page
+    tokens = ('input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens')
+    assert [line[name] for name in tokens] == ['400', '240', '200', '160']
+    assert float(line['cost']) == pytest.approx((160 * 2 + 240 * 0.5 + 200 * 8) / 1e6)
+
+
+@pytest.mark.usefixtures('encoding')
+def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
+    models = [
+        {'type': 'OpenAI', 'abbr': 'known', 'path': 'gpt-4o'},
+        {'type': 'OpenAI', 'abbr': 'mine', 'path': 'mine-7b', 'tokenizer': 'tiktoken:gpt-4o'},
+        {'type': 'OpenAI', 'abbr': 'unknown', 'path': 'foo', 'tokenizer': 'tiktoken:gpt-4o'},
+        {'type': 'Claude', 'abbr': 'uncounted', 'path': 'claude-sonnet-4-5'},
+        {
+            'type': 'OpenAI',
+            'abbr': 'local',
+            'path': 'gpt-4o',
+            'tokenizer': 'tiktoken:gpt-4o',
+            'base_url': 'http://127.0.0.1:9/v1',
+        },
+    ]
+    plan = plan_run(config(*models), costs=Costs({'mine-*': Price(1.0, 2.0)}))
+    prices = {pair.model: pair.price for pair in plan.pairs}
+    known, tokens = PRICES['gpt-4o*'], plan.pairs[0].input_tokens
+    assert tokens == 4 * (len('user' + 'What is 0 + 1 ?') + 3 + 3)
+    assert prices['known'] == pytest.approx(known.cost(tokens, 40))
+    assert prices['mine'] == pytest.approx((tokens + 40 * 2) / 1e6)
+    assert prices['unknown'] is prices['uncounted'] is prices['local'] is None
+    lines = str(plan).splitlines()
+    assert lines[2].endswith('input tokens, price not known')
+    assert lines[3].endswith('input tokens not known, price not known')
+    assert 'not known' not in lines[4]
+    assert lines[5].endswith('for those whose price is known')
+
+
+def test_the_vendors_endpoint_counts_when_asked() -> None:
+    asked: list[Any] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        asked.append((request.path, await request.json()))
+        return web.json_response({'input_tokens': 11})
+
+    with running(handle) as url:
+        model = {'type': 'Claude', 'abbr': 'c', 'path': 'claude-sonnet-4-5', 'base_url': url, 'key': 'k'}
+        [unasked] = plan_run(config(model)).pairs
+        [pair] = plan_run(config(model), costs=Costs(ask_vendor=True)).pairs
+        [many] = plan_run(config(model, rows=80), costs=Costs(ask_vendor=True)).pairs
+    assert unasked.input_tokens is None
+    assert (pair.input_tokens, pair.exact) == (44, True)
+    assert {path for path, _ in asked} == {'/v1/messages/count_tokens'}
+    assert asked[0][1] == {'model': 'claude-sonnet-4-5', 'messages': [{'role': 'user', 'content': 'What is 0 + 1 ?'}]}
+    assert len(asked) == 4 + 50
+    assert many.exact is False
+    assert many.input_tokens == pytest.approx(880, rel=0.05)
+
+
+def test_an_endpoint_that_does_not_count_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.json_response({'input_tokens': 'many'})
+
+    with running(handle) as url:
+        model = {'type': 'Claude', 'abbr': 'c', 'path': 'claude-sonnet-4-5', 'base_url': url, 'key': 'k'}
+        written = tmp_path / 'config.py'
+        written.write_text(
+            f'import json\nloaded = json.loads({json.dumps(config(model))!r})\n'
+            'models, datasets = loaded["models"], loaded["datasets"]\n'
+        )
+        assert main(['run', str(written), '--dry-run', '--count-remotely', '--out', str(tmp_path / 'run')]) != 0
+    assert 'no number of input tokens' in capsys.readouterr().err
+
+
+def test_prices_of_a_file_are_used_by_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'prices.json').write_text('{"toy": {"input": 1000, "output": 0, "cached": "x"}}')
+    (tmp_path / 'config.py').write_text('models = []\ndatasets = []\n')
+    assert main(['run', str(tmp_path / 'config.py'), '--prices', str(tmp_path / 'prices.json')]) == 2
+    assert 'expected dollars for a million tokens' in capsys.readouterr().err
