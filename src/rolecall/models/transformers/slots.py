@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from rolecall.models.transformers.fused_layers import fused_layers
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
 __all__ = ['Prefix', 'Slots', 'attend_packed', 'compute_prefix', 'extend_prefix', 'find_obstacle']
@@ -230,7 +231,8 @@ def _attending(loaded: LoadedModel, state: Any) -> Iterator[None]:
     loaded.model.set_attn_implementation(_NAME)
     _current.state = state
     try:
-        yield
+        with fused_layers(loaded.model):
+            yield
     finally:
         _current.state = None
         loaded.model.set_attn_implementation(before)
