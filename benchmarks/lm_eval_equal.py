@@ -1,17 +1,21 @@
 """Task files of lm-evaluation-harness: are our requests and scores those of lm-eval?
 
-`python benchmarks/lm_eval_equal.py --python ENV/bin/python [--every N]`, where that Python has `lm-eval==0.4.13`. Every
-N-th task file is exercised on invented rows (0, 2 and 5 shots as text; 2 shots in chat, as one turn and as several); what
-lm-eval sends and how it scores canned replies is compared with what we do, `emulate='lm-eval'`.
+`python benchmarks/lm_eval_equal.py --python ENV/bin/python [--results FILE] [--every N]`, where that Python has
+`lm-eval==0.4.13`. Task files are exercised on invented rows (0, 2 and 5 shots as text; 2 shots in chat, as one turn and as
+several); what lm-eval sends and how it scores canned replies is compared with what we do, `emulate='lm-eval'`, and the
+2-shot prompts once more without it. One JSON line for each task goes to FILE; a second call takes up where it stopped.
+The order is that of a hash of the path, so that the first N files are a sample of all.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -75,28 +79,27 @@ def ask_reference(reference: subprocess.Popen[str], path: Path) -> dict[str, Any
     return found
 
 
-def compare(line: dict[str, Any], tally: Counter[str], examples: list[str]) -> None:
-    """Count what is equal for one task."""
-    path, prompts_equal, scores_equal = line['path'], True, True
+def compare(line: dict[str, Any]) -> dict[str, Any]:
+    """What is equal for one task."""
+    path, rows = line['path'], line['rows']
+    found: dict[str, Any] = {'requests': 0, 'equal': 0, 'refused': 0, 'notes': []}
     for (shots, chat), made in zip(SETTINGS, line['made'], strict=True):
         if 'error' in made:
-            tally['settings that lm-eval refuses'] += 1
+            found['refused'] += 1
             continue
-        ours = our_requests(path, line['rows'], shots, chat, len(made['docs']))
+        ours = our_requests(path, rows, shots, chat, len(made['docs']))
         for doc in made['docs']:
             theirs = [sent(request) for request in doc['requests']]
             same = isinstance(ours, list) and ours[doc['index']] == theirs
-            tally['requests'] += len(theirs)
-            tally['equal requests'] += len(theirs) if same else 0
-            if not same:
-                prompts_equal = False
+            found['requests'] += len(theirs)
+            found['equal'] += len(theirs) if same else 0
+            if not same and len(found['notes']) < 2:
                 shown = ours if isinstance(ours, str) else ours[doc['index']]
-                examples.append(f'{path} {shots} {chat}\n    {theirs!r:.300}\n    {shown!r:.300}')
-        if chat is None and shots == 0:
-            scores_equal = same_scores(path, line['rows'], made, tally, examples)
-    tally['tasks'] += 1
-    tally['tasks with equal requests'] += prompts_equal
-    tally['tasks with equal scores'] += scores_equal
+                found['notes'].append(f'{shots} {chat}\n    {theirs!r:.400}\n    {shown!r:.400}')
+        if (shots, chat) == (2, None):
+            plain_way = our_requests(path, rows, shots, chat, len(made['docs']), emulate=None)
+            found['same by default'] = plain_way == ours
+    return found | compare_scores(path, rows, line['made'][0])
 
 
 def sent(request: list[Any]) -> str:
@@ -105,8 +108,10 @@ def sent(request: list[Any]) -> str:
     return context + rest[0] if kind == 'loglikelihood' else context
 
 
-def our_requests(path: str, rows: Any, shots: int, chat: dict[str, Any] | None, count: int) -> list[list[Any]] | str:
-    options: dict[str, Any] = {'num_fewshot': shots, 'emulate': 'lm-eval'}
+def our_requests(
+    path: str, rows: Any, shots: int, chat: dict[str, Any] | None, count: int, emulate: str | None = 'lm-eval'
+) -> list[list[Any]] | str:
+    options: dict[str, Any] = {'num_fewshot': shots, 'emulate': emulate}
     if chat:
         options |= {'fewshot_as_multiturn': chat['multiturn'], 'system_instruction': chat['system']}
     try:
@@ -119,28 +124,25 @@ def our_requests(path: str, rows: Any, shots: int, chat: dict[str, Any] | None, 
         return str(error)
 
 
-def same_scores(path: str, rows: Any, made: dict[str, Any], tally: Counter[str], examples: list[str]) -> bool:
+def compare_scores(path: str, rows: Any, made: dict[str, Any]) -> dict[str, Any]:
+    """Whether filtered canned replies come to the same numbers, row by row."""
+    scored = [doc for doc in made['docs'] if 'metrics' in doc]
+    found: dict[str, Any] = {'scored': len(scored), 'equally scored': 0, 'score notes': []}
     try:
         task = LmTask(read_task_file(path), TaskOptions(num_fewshot=0))
         docs = list(LmRows(task).open_dataset(base=None, data=rows).test)
         scores = TaskScores(task, bool(made['multiple_input']), bool(made['multiple_target']))
-        equal = True
-        for doc in made['docs']:
-            if 'metrics' not in doc:
-                continue
+        for doc in scored:
             row = docs[doc['index']]
             filtered = scores.apply_filters(doc['replies'], row)
             ours = {name: scores.process(row, results) for name, results in filtered.items()}
-            tally['scored rows'] += 1
-            same = alike(plain(ours), plain(doc['metrics']))
-            tally['equal scored rows'] += same
-            equal = equal and same
-            if not same:
-                examples.append(f'{path} scores\n    {doc["metrics"]!r:.300}\n    {plain(ours)!r:.300}')
-        return equal
+            if alike(plain(ours), plain(doc['metrics'])):
+                found['equally scored'] += 1
+            else:
+                found['score notes'].append(f'{doc["metrics"]!r:.300}\n    {plain(ours)!r:.300}')
     except Exception as error:  # any function of a task may raise anything
-        examples.append(f'{path} scores\n    {type(error).__name__}: {error!s:.300}')
-        return False
+        found['score notes'].append(f'{type(error).__name__}: {error!s:.300}')
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -165,11 +167,58 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def exercise_all(python: str, files: list[Path], results: Path) -> None:
+    """One line for each task, after those that the file has already."""
+    known = {json.loads(line)['path'] for line in results.read_text().splitlines()} if results.exists() else set()
+    reference = start_reference(python)
+    with results.open('a') as out:
+        for path in files:
+            if str(path) in known:
+                continue
+            line = ask_reference(reference, path)
+            if line is None:
+                found: dict[str, Any] = {'error': 'ends the process'}
+                reference = start_reference(python)
+            elif 'error' in line:
+                found = {'error': line['error']}
+            else:
+                found = compare(line)
+            out.write(json.dumps({'path': str(path), **found}) + '\n')
+            out.flush()
+    reference.terminate()
+
+
+def summarise(lines: list[dict[str, Any]], examples: int) -> None:
+    """Print how many tasks, requests and scored rows are equal, and the first differences."""
+    built = [line for line in lines if 'error' not in line]
+    asked = [line for line in built if line['requests']]
+    equal = [line for line in asked if line['equal'] == line['requests']]
+    scored = [line for line in built if line['scored']]
+    rightly = [line for line in scored if line['equally scored'] == line['scored']]
+    default = [line for line in asked if 'same by default' in line]
+    print(f'{len(lines)} tasks, {len(built)} of them built by lm-eval on invented rows')
+    print(f'{sum(line["equal"] for line in asked)} of {sum(line["requests"] for line in asked)} requests are equal')
+    print(f'{len(equal)} of {len(asked)} tasks have equal requests in every setting')
+    print(
+        f'{sum(line["equally scored"] for line in scored)} of {sum(line["scored"] for line in scored)} rows are scored alike'
+    )
+    print(f'{len(rightly)} of {len(scored)} tasks score every row alike')
+    print(f'{sum(not line["same by default"] for line in default)} of {len(default)} tasks have other shots by default')
+    for why, count in Counter(line['error'][:70] for line in lines if 'error' in line).most_common(examples):
+        print(f'  not built: {count} {why}')
+    for line in [line for line in asked if line['equal'] != line['requests']][:examples]:
+        print(f'  requests: {line["path"]} {line["notes"][0]}')
+    for line in [line for line in built if line['score notes']][:examples]:
+        print(f'  scores: {line["path"]} {line["score notes"][0]}')
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--python', required=True, help='a Python that has lm-eval')
+    parser.add_argument(
+        '--results', type=Path, help='where each task becomes a line, and what is there is not repeated'
+    )
     parser.add_argument('--every', type=int, default=1, help='exercise every N-th task file')
-    parser.add_argument('--offset', type=int, default=0)
     parser.add_argument('--examples', type=int, default=20)
     arguments = parser.parse_args()
     where = 'import importlib.util; print(importlib.util.find_spec("lm_eval").submodule_search_locations[0])'
@@ -178,29 +227,14 @@ def main() -> None:
     )
     files = task_files(root / 'tasks')
     loaded, seconds, why = load_all(files)
-    print(f'{loaded} of {len(files)} task files load in {seconds:.1f} s')
+    print(f'{loaded} of {len(files)} task files load in {seconds:.1f} s', flush=True)
     for reason, count in why.most_common(8):
         print(f'  {count} {reason}')
-    chosen = files[arguments.offset :: arguments.every]
-    tally, examples = Counter[str](), list[str]()
-    reference, shown = start_reference(arguments.python), 0
-    for number, path in enumerate(chosen, 1):
-        line = ask_reference(reference, path)
-        if line is None:
-            tally['tasks that end the reference process'] += 1
-            reference = start_reference(arguments.python)
-        elif 'error' in line:
-            tally['tasks that no invented row fits, or that lm-eval does not load'] += 1
-        else:
-            compare(line, tally, examples)
-        while examples and shown < arguments.examples:
-            print(examples.pop(0), flush=True)
-            shown += 1
-        if number % 20 == 0:
-            print(f'{number} of {len(chosen)}: {dict(tally)}', file=sys.stderr, flush=True)
-    reference.terminate()
-    for name, count in tally.items():
-        print(f'{count:8} {name}')
+    shuffled = sorted(files, key=lambda path: hashlib.sha256(str(path.relative_to(root)).encode()).digest())
+    with tempfile.TemporaryDirectory() as folder:
+        results = arguments.results or Path(folder, 'results.jsonl')
+        exercise_all(arguments.python, shuffled[:: arguments.every], results)
+        summarise([json.loads(line) for line in results.read_text().splitlines()], arguments.examples)
 
 
 if __name__ == '__main__':
