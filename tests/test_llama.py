@@ -171,7 +171,7 @@ def test_a_prompt_that_does_not_fit_is_told(small: SmallModel) -> None:
 
 def test_the_sum_of_exponentials_is_stable() -> None:
     rows = np.random.default_rng(0).normal(0, 200, (37, 500)).astype(np.float32)
-    assert log_sums(rows) == pytest.approx(np.logaddexp.reduce(rows.astype(np.float64), axis=1), abs=1e-5)
+    assert log_sums(rows)[0] == pytest.approx(np.logaddexp.reduce(rows.astype(np.float64), axis=1), abs=1e-5)
 
 
 # Answers.

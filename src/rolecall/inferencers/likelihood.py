@@ -89,7 +89,8 @@ class LikelihoodInferencer:
             if boundary is None:
                 raise RenderError('this model does not say where its tokens stand, so a continuation has no beginning.')
             log = math.fsum(value for value in one.logprobs[boundary.token :] if value is not None)
-            sums.append([log, None])
+            greedy = all(one.greedy[boundary.token :]) if one.greedy else None
+            sums.append([log, greedy])
             text = text_of_request(request)
             shown.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(one, text)})
         return Prediction(sums, details={**step.details, 'continuations': shown}, shots_dropped=step.shots_dropped)

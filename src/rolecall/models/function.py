@@ -141,9 +141,7 @@ class FunctionModel:
             raise ModelError(f'{self.name}: {told}')
         for wrong in (wrong for one in given for wrong in _score_problems(one)):
             raise ModelError(f'{self.name}: the scoring function returned a Scored {wrong}.')
-        return [
-            replace(one, ids=tuple(one.ids), logprobs=tuple(one.logprobs), offsets=tuple(one.offsets)) for one in given
-        ]
+        return [_as_tuples(one) for one in given]
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the entry names a tokenizer."""
@@ -249,9 +247,14 @@ def _describe_type(given: object) -> str:
     return f'{type(given).__name__} of {type(strangers[0]).__name__}' if strangers else type(given).__name__
 
 
+def _as_tuples(scored: Scored) -> Scored:
+    ids, logprobs, offsets = tuple(scored.ids), tuple(scored.logprobs), tuple(scored.offsets)
+    return Scored(ids, logprobs, offsets, scored.usage, tuple(map(bool, scored.greedy)))
+
+
 def _score_problems(scored: Scored) -> Iterator[str]:
     """Problems with scores, each as the end of a sentence."""
-    for name in ('ids', 'logprobs', 'offsets'):
+    for name in ('ids', 'logprobs', 'offsets', 'greedy'):
         if not isinstance(getattr(scored, name), (list, tuple)):
             yield f'whose {name} are {type(getattr(scored, name)).__name__}, not a tuple'
             return
@@ -260,6 +263,8 @@ def _score_problems(scored: Scored) -> Iterator[str]:
         yield f'with {len(ids)} ids and {len(logprobs)} logprobs: each token needs both (None for the first logprob)'
     if offsets and len(offsets) != len(ids):
         yield f'with {len(ids)} ids and {len(offsets)} offsets: each token needs one, or leave them out'
+    if scored.greedy and len(scored.greedy) != len(ids):
+        yield f'with {len(ids)} ids and {len(scored.greedy)} in greedy: each token needs one, or leave them out'
     for one in ids:
         if not isinstance(one, Integral) or not -1 <= int(one) < 2**31:
             yield f'with the id {one!r:.60}: write a whole number, -1 where it is not known'

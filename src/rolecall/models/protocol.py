@@ -6,6 +6,7 @@ replies or token scores; retries, caching and concurrency belong to the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard
@@ -124,6 +125,23 @@ class Scored:
     offsets: tuple[tuple[int, int], ...] = ()
     """Where each token stands in the prompt's text, in characters; empty if unknown."""
     usage: Usage = Usage()
+    greedy: tuple[bool, ...] = ()
+    """For each token, whether no other was likelier at its place (of the first, False); empty if unknown."""
+
+    @classmethod
+    def from_marked(
+        cls, ids: tuple[int, ...], marked: Sequence[float | None], offsets: tuple[tuple[int, int], ...], usage: Usage
+    ) -> Scored:
+        """Scores whose sign says which tokens are the likeliest: one without a minus sign is.
+
+        >>> Scored.from_marked((7, 8, 9), (None, 0.5, -1.0), (), Usage()).logprobs
+        (None, -0.5, -1.0)
+        >>> Scored.from_marked((7, 8, 9), (None, 0.5, -1.0), (), Usage()).greedy
+        (False, True, False)
+        """
+        logprobs = tuple(None if one is None else -abs(one) for one in marked)
+        greedy = tuple(one is not None and math.copysign(1.0, one) > 0 for one in marked)
+        return cls(ids, logprobs, offsets, usage, greedy)
 
 
 class ModelError(RolecallError):

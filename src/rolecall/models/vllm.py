@@ -214,7 +214,12 @@ def read_vllm_scores(prompt: TokenPrompt, output: Any) -> Scored:
         for token, choices in zip(prompt.ids, given, strict=True)
     )
     usage = Usage(len(prompt.ids), 0, getattr(output, 'num_cached_tokens', None))
-    return Scored(prompt.ids, logprobs, prompt.offsets, usage)
+    ranks = [
+        None if choices is None else getattr(choices[token], 'rank', None)
+        for token, choices in zip(prompt.ids, given, strict=True)
+    ]
+    greedy = () if None in ranks[1:] else tuple(rank == 1 for rank in ranks)
+    return Scored(prompt.ids, logprobs, prompt.offsets, usage, greedy)
 
 
 def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,10 @@ _STREAM = 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptLoss:
-    """The log-probabilities of a prompt's tokens (of the first, NaN), and how many tokens were computed for it."""
+    """The log-probabilities of a prompt's tokens (of the first, NaN), and how many tokens were computed for it.
+
+    A log-probability without its minus sign is that of a token than which none was likelier.
+    """
 
     logprobs: Numbers
     computed: int
@@ -98,25 +102,32 @@ def _score_prompt(streams: Streams, work: _Work, number: int) -> PromptLoss:
     start = streams.cut(_STREAM, min(shared, stop - 2))
     leaving = work.leaving(number, start)
     for first, rows in streams.feed(_STREAM, ids[:stop], last_only=False):
-        levels = log_sums(rows)
+        levels, tops = log_sums(rows)
         following = ids[first + 1 : first + 1 + len(rows)]
         line = np.arange(len(following))
-        known[first + 1 : first + 1 + len(following)] = rows[line, following] - levels[line]
+        known[first + 1 : first + 1 + len(following)] = _mark_scores(rows[line, following], levels[line], tops[line])
         for place, later in leaving:
             row = place - 1 - first
             if 0 <= row < len(rows):
-                work.forks[later] = place, float(rows[row, work.prompts[later][place]] - levels[row])
+                score = rows[row, work.prompts[later][place]]
+                work.forks[later] = place, float(_mark_scores(score, levels[row], tops[row]))
     streams.held[_STREAM] = HeldTokens(ids[:stop], known[:stop].copy())
     return PromptLoss(known, stop - start)
 
 
-def log_sums(rows: Rows) -> Numbers:
-    """The logarithm of the sum of exponentials of each row, a few rows at a time."""
-    levels = np.empty(len(rows))
+def _mark_scores(scores: Any, levels: Any, tops: Any) -> Any:
+    logprobs = np.minimum(scores - levels, 0)
+    return np.copysign(logprobs, np.where(scores >= tops, 1.0, -1.0))
+
+
+def log_sums(rows: Rows) -> tuple[Numbers, Numbers]:
+    """The logarithm of the sum of exponentials of each row, and its largest number, a few rows at a time."""
+    levels, tops = np.empty(len(rows)), np.empty(len(rows))
     scratch = np.empty((min(_ROWS, len(rows)), rows.shape[1]), np.float32)
     for start in range(0, len(rows), _ROWS):
         part = rows[start : start + _ROWS]
         top = part.max(axis=1, keepdims=True)
         raised = np.exp(np.subtract(part, top, out=scratch[: len(part)]), out=scratch[: len(part)])
+        tops[start : start + len(part)] = top[:, 0]
         levels[start : start + len(part)] = top[:, 0] + np.log(raised.sum(axis=1, dtype=np.float64))
-    return levels
+    return levels, tops

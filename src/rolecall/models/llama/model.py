@@ -243,7 +243,7 @@ class LlamaModel(RedactingModel):
         losses = score_prompts(streams, [_to_array(prompt) for prompt in prompts], share=self._share)
         seconds = (perf_counter() - begun) / max(1, len(prompts))
         return [
-            Scored(
+            Scored.from_marked(
                 prompt.ids,
                 (None, *loss.logprobs[1:].tolist())[: len(prompt.ids)],
                 prompt.offsets,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rolecall.checking import is_number, is_whole
@@ -41,7 +42,20 @@ def read_echo(
     tokens = tokens[:size]
     ids = [int(match[1]) if (match := _TOKEN_ID.fullmatch(token)) else UNKNOWN for token in tokens]
     texts = [None if known != UNKNOWN else token for known, token in zip(ids, tokens, strict=True)]
-    return _collect_scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    scored = _collect_scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    return replace(scored, greedy=_find_greedy(logprobs[:size], found.get('top_logprobs')))
+
+
+def _find_greedy(logprobs: Sequence[float | None], tops: Any) -> tuple[bool, ...]:
+    """Which tokens are the likeliest of those that the server lists at their place; empty if it lists none."""
+    if not isinstance(tops, list) or len(tops) < len(logprobs) or not all(map(_lists_tokens, tops[1 : len(logprobs)])):
+        return ()
+    pairs = zip(logprobs[1:], tops[1:], strict=False)
+    return (False, *(own is not None and own >= max(top.values()) for own, top in pairs))
+
+
+def _lists_tokens(top: Any) -> bool:
+    return isinstance(top, Mapping) and bool(top) and all(map(_is_logprob, top.values()))
 
 
 def _prompt_size(answer: Mapping[str, Any], prompt: str | Sequence[int], tokens: Sequence[str]) -> int | None:
@@ -75,13 +89,17 @@ def read_prompt_logprobs(
     ids: list[int] = []
     texts: list[str | None] = []
     logprobs: list[float | None] = []
+    ranks: list[Any] = []
     for place, entry in enumerate(found):
         key = _own_key(entry, known[place] if known else None)
         ids.append(UNKNOWN if key is None else int(key))
         texts.append(None if key is None else entry[key].get('decoded_token'))
         logprobs.append(None if key is None else entry[key]['logprob'])
+        ranks.append(None if key is None else entry[key].get('rank'))
     ids = list(told) if told else ids
-    return _collect_scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    scored = _collect_scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+    known_ranks = all(is_whole(rank, least=1) for rank in ranks[1:])
+    return replace(scored, greedy=(False, *(rank == 1 for rank in ranks[1:])) if ranks and known_ranks else ())
 
 
 def _own_key(entry: Mapping[str, Any] | None, known: int | None) -> str | None:

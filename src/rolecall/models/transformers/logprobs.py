@@ -26,7 +26,7 @@ from rolecall.models.transformers.prefixes import (
 )
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['PromptScorer', 'collect_scores']
+__all__ = ['PromptScorer', 'collect_scores', 'mark_scores']
 
 _LOGITS_AT_ONCE = 1 << 26
 _ON_CPU, _ON_CUDA = 2048, 16384
@@ -35,7 +35,7 @@ _IDLE = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """The computed part of the last prompt, with the log-probabilities of its tokens."""
+    """The computed part of the last prompt, with the log-probabilities of its tokens as `mark_scores` gives them."""
 
     ids: Ids = ()
     logprobs: tuple[float | None, ...] = ()
@@ -99,7 +99,7 @@ class PromptScorer:
         new = self._charged.get(prompt.ids, 0)
         self._charged[prompt.ids] = 0  # repeating a prompt costs nothing
         usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
-        return Scored(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage)
+        return Scored.from_marked(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage)
 
     @property
     def _at_once(self) -> int:
@@ -204,11 +204,17 @@ class PromptScorer:
         values: list[float] = []
         for start in range(0, len(wanted), step):
             part = slice(start, start + step)
-            scores = logits[rows[part], places[part]].float()
-            picked = scores.gather(-1, targets[part, None])[:, 0] - scores.logsumexp(-1)
-            values += picked.tolist()
+            values += mark_scores(logits[rows[part], places[part]].float(), targets[part]).tolist()
         for (*_, branch, place), value in zip(wanted, values, strict=True):
             branch.logprobs[place] = value
+
+
+def mark_scores(scores: Any, targets: Any) -> Any:
+    """The log-probability of each row's target, without its minus sign where no other token is likelier."""
+    torch = import_hf_package('torch')
+    picked = scores.gather(-1, targets[:, None])[:, 0]
+    marks = torch.where(scores.argmax(-1) == targets, 1.0, -1.0)
+    return torch.copysign((picked - scores.logsumexp(-1)).clamp(max=0), marks)
 
 
 def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:

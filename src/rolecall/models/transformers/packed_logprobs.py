@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
-from rolecall.models.transformers.logprobs import collect_scores
+from rolecall.models.transformers.logprobs import collect_scores, mark_scores
 from rolecall.models.transformers.prefixes import Branch, Ids, build_prefix_tree, shared_length
 from rolecall.models.transformers.slots import Prefix, attend_packed, extend_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
@@ -107,7 +107,7 @@ class PackedScorer:
             charged = min(new, len(prompt.ids))
             new -= charged
             usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - charged)
-            scored.append(Scored(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage))
+            scored.append(Scored.from_marked(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage))
         return scored
 
     def _grow_trunk(self, root: Branch) -> _Trunk:
@@ -185,12 +185,11 @@ def _open(mask: Any, seen: Sequence[tuple[tuple[int, int], ...]]) -> None:
 
 
 def _pick_scores(logits: Any, places: Sequence[int], targets: Sequence[int]) -> list[float]:
-    """The log-probability of each target after the token at its place."""
+    """The log-probability of each target after the token at its place, as `mark_scores` gives it."""
     torch = import_hf_package('torch')
     step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
     rows, tokens = (torch.tensor(list(numbers), device=logits.device) for numbers in (places, targets))
     found = []
     for start in range(0, len(rows), step):
-        scores = logits[rows[start : start + step]].float()
-        found.append(scores.gather(-1, tokens[start : start + step, None])[:, 0] - scores.logsumexp(-1))
+        found.append(mark_scores(logits[rows[start : start + step]].float(), tokens[start : start + step]))
     return torch.cat(found).tolist() if found else []

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -145,14 +145,15 @@ def as_stored(scored: Scored) -> Scored:
     numbers = [0.0 if value is None else value for value in scored.logprobs]
     single = struct.unpack(f'<{len(numbers)}f', struct.pack(f'<{len(numbers)}f', *numbers))
     logprobs = tuple(None if was is None else now for was, now in zip(scored.logprobs, single, strict=True))
-    return Scored(scored.ids, logprobs, scored.offsets, scored.usage)
+    return replace(scored, logprobs=logprobs)
 
 
 def pack_scored(scored: Scored) -> bytes:
-    """Scores in few bytes: ids, single-precision logprobs (none: NaN), and places."""
+    """Scores in few bytes: ids, single-precision logprobs (none: NaN), places, usage and which tokens were greedy."""
     count, places = len(scored.ids), [place for offset in scored.offsets for place in offset]
     logprobs = [float('nan') if value is None else value for value in scored.logprobs]
-    usage = dumps([getattr(scored.usage, key) for key in _USAGE_KEYS]).encode()
+    greedy = [{'greedy': ''.join('1' if one else '0' for one in scored.greedy)}] if scored.greedy else []
+    usage = dumps([*(getattr(scored.usage, key) for key in _USAGE_KEYS), *greedy]).encode()
     body = struct.pack(
         f'<III{count}i{count}f{len(places)}I', count, len(places), len(usage), *scored.ids, *logprobs, *places
     )
@@ -166,16 +167,21 @@ def unpack_scored(packed: bytes) -> Scored:
     >>> one = Scored((5, 6), (None, -0.5), ((0, 1), (1, 3)), Usage(input_tokens=2))
     >>> unpack_scored(pack_scored(one)) == one
     True
+    >>> unpack_scored(pack_scored(replace(one, greedy=(False, True)))).greedy
+    (False, True)
     """
     body = _inflate(packed)
     count, places, usage = struct.unpack_from('<III', body)
     numbers = struct.unpack_from(f'<{count}i{count}f{places}I', body, 12)
     offsets = numbers[2 * count :]
+    told = json.loads(body[len(body) - usage :])
+    greedy = told.pop()['greedy'] if isinstance(told[-1], dict) else ''
     return Scored(
         numbers[:count],
         tuple(None if value != value else value for value in numbers[count : 2 * count]),
         tuple(zip(offsets[::2], offsets[1::2], strict=True)),
-        Usage(*json.loads(body[len(body) - usage :])),
+        Usage(*told),
+        tuple(one == '1' for one in greedy),
     )
 
 
