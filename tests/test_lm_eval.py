@@ -406,3 +406,30 @@ def test_a_group_that_is_a_member_of_itself_is_an_error(tmp_path: Path) -> None:
     group = write(tmp_path, 'group: two\ntask: [one]\n', 'two.yaml')
     with pytest.raises(ConfigError, match='is a member of itself'):
         load_config(group)
+
+
+def test_config_show_prints_a_task_with_its_includes_and_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, 'test_split: test\ndoc_to_target: answer\n', 'base')
+    path = write(tmp_path, 'include: base\ntask: t\ntask_alias: short\ndoc_to_text: !function utils.ask\n')
+    assert main(['config', 'show', str(path), '--json']) == 0
+    [task] = json.loads(capsys.readouterr().out)['tasks']
+    assert (task['task_alias'], task['doc_to_text'], task['doc_to_target']) == (
+        'short',
+        '!function utils.ask',
+        'answer',
+    )
+    assert task['generation_kwargs']['until'] == ['\n\n']
+
+
+def test_a_default_that_differs_from_lm_eval_is_said(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, rows = files
+    data = ['--data', f'test={rows}', f'train={rows}', '-n', '1']
+    assert main(['view', task, *data, '--shots', '1']) == 0
+    assert "'--as lm-eval' asks exactly as it does" in capsys.readouterr().err
+    for same in (['--shots', '1', '--as', 'lm-eval'], []):
+        assert main(['view', task, *data, *same]) == 0
+        assert 'lm-eval' not in capsys.readouterr().err

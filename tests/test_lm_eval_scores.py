@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def pipeline(steps: str) -> str:
         ('{function: multi_choice_regex, ignore_case: true}', ['guilty of romance!'], ['(B)']),
         ('{function: multi_choice_regex}', ['Final: B'], ['(B)']),
         ('{function: multi_choice_regex}', ['who knows'], ['[invalid]']),
+        ('{function: regex_pos}', ["[('dog', 'NOUN'), ('runs', 'VERB')]", 'no'], [['NOUN', 'VERB'], ['invalid']]),
+        ('{function: format_span}', ['Person: Ada, none $$ Country: Kenya'], ['per: ada $ loc: kenya']),
     ],
 )  # fmt: skip
 def test_filters(steps: str, replies: list[str], expected: Any, tmp_path: Path) -> None:
@@ -173,6 +176,7 @@ def test_a_multiple_choice_task_runs_and_scores(tmp_path: Path) -> None:
     assert (card.metric, card.value, card.scored) == ('acc', 50.0, 2)  # aaaa costs 4, c costs 3
     assert card.details['further']['acc_norm'] == 100.0
     assert card.details['further']['acc_stderr'] == 50.0
+    assert card.details['further']['acc_bytes'] == 100.0
 
 
 def test_numbers_that_are_not_shares_stay_as_they_are(tmp_path: Path) -> None:
@@ -204,3 +208,47 @@ def test_a_generation_task_runs_through_several_pipelines_and_repeats(tmp_path: 
     assert card.metric == 'exact_match,first'
     assert card.details['further']['exact_match,first'] == 100.0
     assert card.details['further']['exact_match,vote'] == 50.0
+
+
+def score_likeliest_a(requests: list[str]) -> list[Scored]:
+    """As `score_by_letters`, with the word that only `a` is what the model would have written."""
+    return [replace(one, greedy=tuple(chr(token) in 'a ' for token in one.ids)) for one in score_by_letters(requests)]
+
+
+def test_accuracy_of_a_continuation_is_whether_the_model_would_have_written_it(tmp_path: Path) -> None:
+    text = 'task: t\ntest_split: test\noutput_type: loglikelihood\n'
+    text += 'doc_to_text: question\ndoc_to_target: "{{options[0]}}"\n'
+    [card] = run(tmp_path, text, ROWS, {'type': lambda request: '', 'score': score_likeliest_a}).scorecards
+    assert card.metric == 'perplexity'
+    assert card.details['further']['acc'] == 0.5  # aaaa, not b
+
+
+def test_without_knowing_what_a_model_would_have_written_there_is_no_accuracy(tmp_path: Path) -> None:
+    text = 'task: t\ntest_split: test\noutput_type: loglikelihood\n'
+    text += 'doc_to_text: question\ndoc_to_target: "{{options[0]}}"\n'
+    [card] = run(tmp_path, text, ROWS, {'type': lambda request: '', 'score': score_by_letters}).scorecards
+    assert 'this model does not say' in card.error
+
+
+def test_a_group_averages_its_tasks_by_size_or_plainly_with_lm_evals_standard_error(tmp_path: Path) -> None:
+    (tmp_path / 'small.yaml').write_text(CHOOSE.replace('task: t', 'task: small\ntask_alias: few'))
+    (tmp_path / 'large.yaml').write_text(
+        CHOOSE.replace('task: t', 'task: large').replace('test_split: test', 'test_split: more')
+    )
+    (tmp_path / 'group.yaml').write_text(
+        'group: both\ntask: [small, large]\naggregate_metric_list:\n'
+        '  - {metric: acc}\n  - {metric: acc_norm, weight_by_size: false}\n'
+    )
+    config = {
+        **load_config(tmp_path / 'group.yaml'),
+        'models': [{'abbr': 'm', 'type': lambda request: '', 'score': score_by_letters}],
+    }
+    data = {'test': ROWS, 'more': [ROWS[1]] * 3 + [ROWS[0]]}
+    summary = run_config(config, out=tmp_path / 'run', data=data)  # type: ignore[arg-type]  # rows in place of files
+    cards = {(card.dataset, card.metric): card for card in summary.scorecards}
+    assert cards['both', 'acc'].value == pytest.approx(100 * (2 * 0.5 + 4 * 0.75) / 6)
+    errors = [0.5, 0.25]  # of 1 of 2 and 3 of 4
+    pooled = math.sqrt((1 * 2 * errors[0] ** 2 + 3 * 4 * errors[1] ** 2) / (6 - 2) / 6)
+    assert cards['both', 'acc'].details['further']['acc_stderr'] == pytest.approx(100 * pooled)
+    assert cards['both (acc_norm)', 'acc_norm'].value == 100.0
+    assert cards['small', 'acc'].details['alias'] == 'few'

@@ -19,6 +19,7 @@ from rolecall.models.backends import MODEL_KINDS
 from rolecall.pairs.model_entries import build_model_entry, model_abbr
 from rolecall.registry import bare_name
 from rolecall.render.renderers import TextRenderer
+from rolecall.strings import count_noun
 
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
@@ -136,17 +137,17 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
         if Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
             remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
         raise ConfigError(Problem(shown, what, remedy))
-    overrides = options.overrides
+    overrides, notes = options.overrides, list[str]()
     if not isinstance(source, Mapping) and is_task_source(source):
         task = {**options.task, 'num_fewshot': overrides.shots, 'system_instruction': overrides.system}
         loaded: Mapping[str, Any] = load_config(source, **task)
         overrides = replace(overrides, shots=None, system=None)
+        notes += _describe_differences(loaded['datasets'])
     else:
         if given := _task_options_given(options):
             what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
             raise ConfigError(Problem(shown, what))
         loaded = source if isinstance(source, Mapping) else load_config(source)
-    notes: list[str] = []
     own = _own_models(loaded, options.models_file)
     added = _resolve(options, own, notes)
     selected = _select(options, own, added)
@@ -158,6 +159,19 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
         changed = replace(loaded, names=changed)
     base = loaded.path.parent if isinstance(loaded, Config) else None
     return Assembled(changed, base, selected, dict(options.data) or None, options.overrides.as_dict(), tuple(notes))
+
+
+def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where tasks are not asked as lm-eval asks them, once for each way in which they differ."""
+    differing: dict[str, list[str]] = {}
+    for entry in datasets:
+        if note := entry['type'].task.note:
+            differing.setdefault(note, []).append(str(entry['abbr']))
+    return [
+        f'{names[0] if len(names) == 1 else count_noun(len(names), "task")}: {note}. '
+        "This differs from lm-eval; '--as lm-eval' asks exactly as it does."
+        for note, names in differing.items()
+    ]
 
 
 def _task_options_given(options: SourceOptions) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from typing import Any, Literal
 
 from rolecall.cli.options import declare_command, declare_group, fail
 
@@ -22,21 +22,24 @@ def add_config(commands: Any) -> None:
         '  rolecall config show config.py\n  rolecall config show config.py --json | jq .datasets[0].abbr',
     )
     parser.set_defaults(run=_show)
-    parser.add_argument('config', metavar='FILE', help='a config file')
+    parser.add_argument('config', metavar='FILE', help='a config file, or a task file of lm-evaluation-harness')
     parser.add_argument('--json', action='store_true', help='print JSON')
 
 
 def _show(arguments: argparse.Namespace) -> int:
     from rolecall.config.files import load_config
+    from rolecall.config.lm_eval import is_task_source
     from rolecall.config.printing import format_config
     from rolecall.redaction import mask_config
     from rolecall.strings import printable
 
+    style: Literal['json', 'python'] = 'json' if arguments.json else 'python'
+    if is_task_source(arguments.config):
+        from rolecall.config.lm_eval.load import describe_tasks
+
+        print(printable(format_config(describe_tasks(arguments.config), style=style)))
+        return 0
     if os.path.splitext(arguments.config)[1] not in ('.py', ''):
-        return fail(f'{arguments.config}: not a config; configs are Python files.')
-    print(
-        printable(
-            format_config(mask_config(load_config(arguments.config)), style='json' if arguments.json else 'python')
-        )
-    )
+        return fail(f'{arguments.config}: not a config; configs are Python files, task files end in .yaml.')
+    print(printable(format_config(mask_config(load_config(arguments.config)), style=style)))
     return 0

@@ -141,7 +141,7 @@ def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping
     from rolecall.config.lm_eval.load import load_tasks
     from rolecall.config.lm_eval.task import read_options
 
-    return Config(Path(path), {'datasets': load_tasks(path, read_options(given), overrides)})
+    return Config(Path(path), load_tasks(path, read_options(given), overrides))
 
 
 def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rolecall.scoring.scorecard import Scorecard
@@ -17,6 +17,7 @@ __all__ = [
     'grid_of',
     'interval',
     'left_out',
+    'numbers_with_stderr',
     'scale_of',
     'score',
     'warnings_of',
@@ -146,3 +147,24 @@ def left_out(card: Scorecard) -> str:
         + ([f'{unscored:,} not scored'] if unscored > 0 else [])
         + ([f'{unasked:,} not asked'] if unasked > 0 else [])
     )
+
+
+def numbers_with_stderr(card: Scorecard, digits: int) -> list[str]:
+    """The numbers of a task file beside its score, each with lm-eval's standard error.
+
+    >>> further = {'acc_norm': 40.0, 'acc_stderr': 5.0, 'acc_norm_stderr': 4.9}
+    >>> numbers_with_stderr(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1)
+    ['acc 50.0 ± 5.0 stderr', 'acc_norm 40.0 ± 4.9 stderr']
+    """
+    further: Mapping[str, float] = card.details.get('further') or {}
+    if card.value is None or not any('_stderr' in name for name in further):
+        return []
+    shown = []
+    for name, value in {card.metric: card.value, **further}.items():
+        metric, comma, pipeline = name.partition(',')
+        error = further.get(f'{metric}_stderr{comma}{pipeline}')
+        if not metric.endswith('_stderr'):
+            shown.append(
+                f'{name} {value:,.{digits}f}' + (f' ± {error:,.{digits}f} stderr' if error is not None else '')
+            )
+    return shown

@@ -24,6 +24,7 @@ from rolecall.report.score_text import (
     grid_of,
     interval,
     left_out,
+    numbers_with_stderr,
     score,
     warnings_of,
 )
@@ -73,7 +74,17 @@ def report_terminal(
 
 def _head(grid: Grid, line: Line) -> Text:
     indent = '  ' if line in grid.groups else ''
-    return Text.assemble((f'{indent}{printable(line[0])}', 'bold'), (f'\n{indent}{printable(line[1])}', 'dim'))
+    cards = (grid.card(line, model) for model in grid.models)
+    alias = next((_alias(card) for card in cards if card is not None), '')
+    return Text.assemble(
+        (f'{indent}{printable(line[0])}', 'bold'), (alias, 'dim'), (f'\n{indent}{printable(line[1])}', 'dim')
+    )
+
+
+def _alias(card: Scorecard) -> str:
+    """The other name of a dataset, where a task file has one."""
+    alias = card.details.get('alias')
+    return f' ({printable(str(alias))})' if alias else ''
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
@@ -99,8 +110,9 @@ def _cell(card: Scorecard | None, digits: int) -> Text:
 
 
 def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
-    """What is missing from a score, and how many replies were cut or empty."""
-    return [(f'\n{words}', _ODD) for words in (left_out(card), card.describe_replies(digits)) if words]
+    """Further numbers, what is missing from a score, and how many replies were cut or empty."""
+    odd = [(f'\n{words}', _ODD) for words in (left_out(card), card.describe_replies(digits)) if words]
+    return [*((f'\n{words}', 'dim') for words in numbers_with_stderr(card, digits)), *odd]
 
 
 def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
@@ -116,6 +128,7 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
             table.add_row(
                 Text.assemble(
                     (f'{indent}{printable(card.dataset)}', 'bold'),
+                    (_alias(card), 'dim'),
                     f' × {printable(card.model)}',
                     (f'\n{indent}{printable(card.metric)}', 'dim'),
                 ),

@@ -31,6 +31,8 @@ class Scores:
 
     scorer: DatasetScorer
     judge: Judge | None = None
+    alias: str = ''
+    """The dataset's other name, where a task file has one."""
 
     def extract(self, reply: str) -> Any:
         """The answer in a reply; None if there is none."""
@@ -54,7 +56,8 @@ class Scores:
             replace(_mark_result(result, verdict), judged=_describe_opinions(opinions.get(result.row, ())))
             for result, verdict in zip(results, scored.verdicts, strict=True)
         ]
-        return marked, scored.scorecard(results[0].dataset, results[0].model)
+        card = scored.scorecard(results[0].dataset, results[0].model)
+        return marked, replace(card, details={**card.details, 'alias': self.alias}) if self.alias else card
 
     async def _score(self, scorable: Sequence[Scorable], opinions: Mapping[int, Sequence[str | None]]) -> ScoredRun:
         """Score with the judge's replies; where programs have to run first, without holding up the event loop."""
@@ -93,7 +96,7 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
         )
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
-    return Scores(scorer, judge)
+    return Scores(scorer, judge, str(task.entry.get('alias') or ''))
 
 
 def _in_eval_cfg(problem: Problem) -> Problem:

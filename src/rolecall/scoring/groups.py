@@ -196,9 +196,13 @@ def _pick_card(cards: Sequence[Scorecard], metric: str) -> Scorecard | None:
     for card in cards:
         if card.metric == metric:
             return card
-        further = (card.details.get('further') or {}).get(metric)
-        if further is not None:
-            return Scorecard(card.dataset, card.model, metric, further, scored=card.scored, total=card.total)
+        numbers = card.details.get('further') or {}
+        if metric in numbers:
+            kept = {key: card.details[key] for key in ('unit', 'further') if key in card.details}
+            value, error = numbers[metric], numbers.get(_stderr_key(metric))
+            reach = None if error is None else error * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+            low, high = (None, None) if reach is None else (value - reach, value + reach)
+            return Scorecard(card.dataset, card.model, metric, value, low, high, card.scored, card.total, details=kept)
     return None
 
 
@@ -240,9 +244,36 @@ def _make_card(group: Group, model: str, found: Mapping[str, Scorecard], missing
         'clusters': len(cards),
         **({'within': [within.low, within.high]} if within else {}),
         **({'weights': dict(zip(found, weights, strict=True))} if group.weights else {}),
+        **_pool_stderr(metric, cards, by_rows=group.weights == _BY_ROWS),
         **_add_replies(cards),
     }
     return Scorecard(group.name, model, metric, value, low, high, scored, total, outcomes, details)
+
+
+def _pool_stderr(metric: str, cards: Sequence[Scorecard], *, by_rows: bool) -> dict[str, Any]:
+    """lm-eval's standard error of a group, where each member has its own: pooled by size, or of a plain mean."""
+    key = _stderr_key(metric)
+    errors = [(card.details.get('further') or {}).get(key) for card in cards]
+    known = [float(one) for one in errors if one is not None]
+    rows = [card.scored for card in cards]
+    if len(known) < len(cards) or (by_rows and sum(rows) <= len(rows)):
+        return {}
+    if by_rows:
+        pooled = sum((size - 1) * size * error**2 for size, error in zip(rows, known, strict=True))
+        found = math.sqrt(pooled / (sum(rows) - len(rows)) / sum(rows))
+    else:
+        found = math.sqrt(sum(error**2 for error in known)) / len(known)
+    return {'further': {key: found}}
+
+
+def _stderr_key(metric: str) -> str:
+    """What lm-eval calls the standard error of a number.
+
+    >>> _stderr_key('acc'), _stderr_key('exact_match,strict')
+    ('acc_stderr', 'exact_match_stderr,strict')
+    """
+    name, comma, pipeline = metric.partition(',')
+    return f'{name}_stderr{comma}{pipeline}'
 
 
 def _harmonic_mean(values: Sequence[float]) -> float:

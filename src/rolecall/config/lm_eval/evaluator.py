@@ -98,7 +98,10 @@ class _Scorer:
         return {
             _key(metric, pipeline): item
             for pipeline, results in filtered.items()
-            for metric, item in self.scores.process(doc, results).items()
+            for metric, item in {
+                **self.scores.process(doc, results),
+                **self.scores.numbers_beside(doc, results),
+            }.items()
         }
 
 

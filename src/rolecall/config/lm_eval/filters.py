@@ -117,6 +117,36 @@ def _regex(replies: Replies, doc: Row, **options: Any) -> Replies:
     return [fallback if (found := _select(pattern, reply, which)) is None else found for reply in replies]
 
 
+def _part_of_speech_tags(replies: Replies, doc: Row, **options: Any) -> Replies:
+    """The tags of a list of pairs in each reply: `[('dog', 'NOUN')]`."""
+    fallback = options.get('fallback') or ['invalid']
+    pairs = (re.findall(r"\('([^']*)', '([^']*)'\)", reply) if isinstance(reply, str) else reply for reply in replies)
+    return [[tag for _, tag in found] or fallback for found in pairs]
+
+
+_ENTITY_LABELS = {
+    **dict.fromkeys(('person', 'people', 'persons', 'per'), 'PER'),
+    **dict.fromkeys(('location', 'counties', 'places', 'country', 'continent', 'loc'), 'LOC'),
+    **dict.fromkeys(('organization', 'company', 'org'), 'ORG'),
+    **dict.fromkeys(('time', 'date'), 'DATE'),
+}
+
+
+def _format_entities(reply: str) -> str:
+    """Named entities in one way of writing.
+
+    >>> _format_entities('Person: Ada, none $$ Country: Kenya')
+    'per: ada $ loc: kenya'
+    """
+    text = reply.lower()
+    for word, label in _ENTITY_LABELS.items():
+        text = re.sub(rf'\b{word}\s*:', f'{label}:', text)
+    text = '$'.join(text.split('$$')).rstrip('$').replace('\n', '$').strip()
+    found = re.findall(r'\b(PER|LOC|ORG|DATE):\s*([^$]+)', text)
+    entities = ((label.lower(), entity.strip()) for label, listed in found for entity in listed.split(','))
+    return ' $ '.join(f'{label}: {entity}' for label, entity in entities if entity.lower() != 'none')
+
+
 def _multi_choice_regex(
     replies: Replies,
     doc: Row,
@@ -164,5 +194,7 @@ _STEPS: Mapping[str, Callable[..., Any]] = {
     'lowercase': partial(_change, str.lower),
     'uppercase': partial(_change, str.upper),
     'map': _map,
+    'regex_pos': _part_of_speech_tags,
+    'format_span': partial(_change, _format_entities),
     'multi_choice_regex': _multi_choice_regex,
 }

@@ -6,12 +6,13 @@ import fnmatch
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rolecall.config.lm_eval import CATALOGUE, SUFFIXES
+from rolecall.config.lm_eval.aggregates import GROUP_KEYS, read_aggregates
 from rolecall.config.lm_eval.evaluator import TaskEvaluator
 from rolecall.config.lm_eval.program import LmTemplate
 from rolecall.config.lm_eval.sampler import ShotSampler
@@ -21,19 +22,23 @@ from rolecall.config.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.usercode import short_path
 
-__all__ = ['load_tasks']
+__all__ = ['describe_tasks', 'load_tasks']
 
 _NAME = re.compile(r"^(task|group|tag):[ \t]*['\"]?([^\s'\"#\[\]]+)", re.MULTILINE)
 
 
-def load_tasks(
-    source: str | Path, options: TaskOptions, overrides: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """The dataset entries of a source. `overrides` are laid over the keys of each task."""
-    files = list(_files(source))
+def load_tasks(source: str | Path, options: TaskOptions, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The datasets of a source and the groups they belong to. `overrides` are laid over the keys of each task."""
+    found = _Found()
+    seen: dict[Path, list[Mapping[str, Any]]] = {}
+    for file in _files(source, found):
+        known = seen.setdefault(file.path, [])
+        if file.values not in known:
+            known.append(file.values)
+            found.files.append(file)
     problems: list[Problem] = []
     entries: list[dict[str, Any]] = []
-    for file in files:
+    for file in found.files:
         try:
             values = {**file.values, **(overrides or {})}
             entries.append(_entry(LmTask(replace(file, values=values), options)))
@@ -41,13 +46,29 @@ def load_tasks(
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return entries
+    groups = [entry for given in found.groups.values() for entry in read_aggregates(*given, entries)]
+    return {'datasets': entries, **({'groups': groups} if groups else {})}
+
+
+def describe_tasks(source: str | Path) -> dict[str, Any]:
+    """Every task of a source with its includes merged and lm-eval's defaults filled in, and the groups."""
+    loaded = load_tasks(source, TaskOptions())
+    return {'tasks': [entry['type'].task.describe() for entry in loaded.pop('datasets')], **loaded}
+
+
+@dataclass
+class _Found:
+    """What a source comes to: task files, and groups by name with their file and members."""
+
+    files: list[TaskFile] = field(default_factory=list)
+    groups: dict[str, tuple[TaskFile, list[str]]] = field(default_factory=dict)
 
 
 def _entry(task: LmTask) -> dict[str, Any]:
     template, rows = LmTemplate(task), LmRows(task)
     return {
         'abbr': task.name,
+        **({'alias': task.alias} if task.alias else {}),
         'type': rows,
         'infer_cfg': {
             'prompt_template': template,
@@ -80,24 +101,38 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
     }
 
 
-def _files(source: str | Path) -> Iterator[TaskFile]:
+def _files(source: str | Path, found: _Found) -> Iterator[TaskFile]:
     text = str(source)
     if text.startswith(CATALOGUE):
-        yield from _Catalogue.of_installed_package().find(text.removeprefix(CATALOGUE))
+        yield from _Catalogue.of_installed_package().find(text.removeprefix(CATALOGUE), found)
         return
     path = Path(text)
     if path.is_dir():
-        found = sorted(one for one in path.rglob('*') if one.suffix in SUFFIXES)
-        for one in found:
-            file = read_task_file(one)
-            if isinstance(file.values.get('task'), str) and 'group' not in file.values:
-                yield file
+        yield from _files_in_folder(path, found)
         return
     file = read_task_file(path)
     if 'group' in file.values or isinstance(file.values.get('task'), list):
-        yield from _Catalogue.around(path).expand(file)
+        yield from _Catalogue.around(path).expand(file, found)
     else:
         yield file
+
+
+def _files_in_folder(folder: Path, found: _Found) -> Iterator[TaskFile]:
+    """The tasks of a folder. Its groups are averaged where all their members are in it."""
+    read = [read_task_file(one) for one in sorted(folder.rglob('*')) if one.suffix in SUFFIXES]
+    tasks = [file for file in read if isinstance(file.values.get('task'), str) and 'group' not in file.values]
+    if not tasks and not any('group' in file.values for file in read):
+        what = 'no task file is in this folder.'
+        raise ConfigError(Problem(short_path(str(folder)), what, 'A task file has a key `task` and ends in .yaml.'))
+    yield from tasks
+    catalogue = _Catalogue.around(folder / 'any.yaml')
+    names = {str(file.values['task']) for file in tasks}
+    for file in read:
+        if 'group' in file.values:
+            groups = _Found()
+            for _ in catalogue.expand(file, groups):
+                pass
+            found.groups |= {name: one for name, one in groups.groups.items() if names.issuperset(one[1])}
 
 
 @dataclass(frozen=True)
@@ -122,40 +157,41 @@ class _Catalogue:
         folder = path.absolute().parent
         return _index(next((one for one in (folder, *folder.parents) if one.name == 'tasks'), folder))
 
-    def find(self, pattern: str) -> Iterator[TaskFile]:
-        """The tasks of a name or pattern; those of a group or tag are its members."""
-        names = [name for name in self.by_name if fnmatch.fnmatchcase(name, pattern)]
-        if not names:
-            what = f'no task, group or tag is called {pattern!r}.'
-            raise ConfigError(Problem(short_path(str(self.root)), what, did_you_mean(pattern, self.by_name)[:300]))
-        seen: set[Path] = set()
-        for name in names:
-            for path in self.by_name[name]:
-                for file in self.expand(read_task_file(path)):
-                    if file.path not in seen:
-                        seen.add(file.path)
-                        yield file
+    def find(self, patterns: str, found: _Found) -> Iterator[TaskFile]:
+        """The tasks of names or patterns, with commas between them; those of a group or tag are its members."""
+        for pattern in filter(None, map(str.strip, patterns.split(','))):
+            names = [name for name in self.by_name if fnmatch.fnmatchcase(name, pattern)]
+            if not names:
+                what = f'no task, group or tag is called {pattern!r}.'
+                raise ConfigError(Problem(short_path(str(self.root)), what, did_you_mean(pattern, self.by_name)[:300]))
+            for name in names:
+                for path in self.by_name[name]:
+                    yield from self.expand(read_task_file(path), found)
 
     def expand(
-        self, file: TaskFile, over: Mapping[str, Any] | None = None, inside: tuple[Path, ...] = ()
+        self, file: TaskFile, found: _Found, over: Mapping[str, Any] | None = None, inside: tuple[Path, ...] = ()
     ) -> Iterator[TaskFile]:
-        """The tasks of a file: itself, or the members of a group. `inside`: the files of the groups around it."""
+        """The tasks of a file: itself, or the members of a group, which is noted. `inside`: the groups around it."""
         members = file.values.get('task')
         if 'group' not in file.values and not isinstance(members, list):
             yield replace(file, values={**file.values, **(over or {})})
             return
+        leaves: list[str] = []
         for member in members if isinstance(members, list) else [members]:
-            yield from self._member(member, file, over or {}, inside)
+            for one in self._expand_member(member, file, found, over or {}, inside):
+                leaves.append(str(one.values.get('task')))
+                yield one
+        if file.values.get('group'):
+            found.groups[str(file.values['group'])] = (file, list(dict.fromkeys(leaves)))
 
-    def _member(
-        self, member: Any, group: TaskFile, over: Mapping[str, Any], inside: tuple[Path, ...]
+    def _expand_member(
+        self, member: Any, group: TaskFile, found: _Found, over: Mapping[str, Any], inside: tuple[Path, ...]
     ) -> Iterator[TaskFile]:
         entry = member if isinstance(member, dict) else {'task': member}
         name = entry.get('task') or entry.get('group')
-        more = {key: value for key, value in entry.items() if key not in ('task', 'group')}
+        more = {key: value for key, value in entry.items() if key not in GROUP_KEYS}
         if isinstance(name, list):
-            inner = replace(group, values={'group': entry.get('group'), 'task': name})
-            yield from self.expand(inner, {**over, **more}, inside)
+            yield from self.expand(replace(group, values=entry), found, {**over, **more}, inside)
             return
         if str(name) not in self.by_name:
             if 'doc_to_text' in entry or 'dataset_path' in entry:
@@ -166,7 +202,7 @@ class _Catalogue:
         for path in self.by_name[str(name)]:
             if path in inside:
                 raise ConfigError(Problem(group.places.get('task', ''), f'the group {name!r} is a member of itself.'))
-            yield from self.expand(read_task_file(path), {**over, **more}, (*inside, path))
+            yield from self.expand(read_task_file(path), found, {**over, **more}, (*inside, path))
 
 
 @lru_cache(maxsize=8)

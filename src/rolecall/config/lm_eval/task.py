@@ -35,9 +35,20 @@ _KNOWN = frozenset(
         *('doc_to_choice', 'process_results', 'use_prompt', 'description', 'target_delimiter', 'fewshot_delimiter'),
         *('fewshot_config', 'num_fewshot', 'metric_list', 'output_type', 'generation_kwargs', 'repeats'),
         *('filter_list', 'should_decontaminate', 'doc_to_decontamination_query', 'gen_prefix', 'metadata', 'include'),
-        *('aggregate_metric_list', 'weight_by_size', 'version'),
+        *('aggregate_metric_list', 'weight_by_size', 'version', 'class'),
     }
 )
+
+
+_OWN_ROW = 'a row is never among its own examples'
+_ORDER = f'examples are drawn for each row by itself, not by its place in the file, and {_OWN_ROW}'
+_UNSUPPORTED = {
+    'doc_to_image': 'the task asks about images',
+    'doc_to_audio': 'the task asks about sound',
+    'use_prompt': 'the wording is in the package promptsource',
+    'custom_dataset': 'a function makes or downloads the rows',
+    'class': 'the task is a Python class of the package',
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +108,9 @@ class LmTask:
             what = f'unknown output_type {self["output_type"]!r}.'
             remedy = did_you_mean(self['output_type'], OUTPUT_TYPES)
             problems.append(Problem(f'{self.place("output_type")}: output_type', what, remedy))
-        for key in ('doc_to_image', 'doc_to_audio', 'use_prompt', 'custom_dataset'):
+        for key, what in _UNSUPPORTED.items():
             if self.get(key):
-                problems.append(Problem(f'{self.place(key)}: {key}', f'{key} is not supported here.'))
+                problems.append(Problem(f'{self.place(key)}: {key}', f'{key} is not supported here: {what}.'))
         for key in ('doc_to_text', 'doc_to_target', 'doc_to_choice', 'gen_prefix', 'description'):
             if not isinstance(self.get(key), str | int | list | dict | Function | None):
                 what = f'expected a column, a template, a list or a number, got {self[key]!r:.60}.'
@@ -111,6 +122,33 @@ class LmTask:
     def name(self) -> str:
         """The name that the file gives the task, or the file's own."""
         return str(self.get('task') or self.file.path.stem)
+
+    @property
+    def alias(self) -> str:
+        """The name that lm-eval prints in its table; empty if it prints the task's own."""
+        return str(self.get('task_alias') or '')
+
+    def describe(self) -> dict[str, Any]:
+        """The keys with their values, lm-eval's defaults among them; functions as they are written."""
+        given = {key: value for key, value in self.file.values.items() if value is not None}
+        made = {'generation_kwargs': self.generation_kwargs} if self['output_type'] == 'generate_until' else {}
+        return {key: _describe(value) for key, value in {**_DEFAULTS, **given, **made}.items()}
+
+    @property
+    def pipeline_names(self) -> list[str]:
+        """The names of the task's filter pipelines."""
+        written = self.get('filter_list')
+        listed = written if isinstance(written, list) else [{'name': 'none'}]
+        return [str(one.get('name')) for one in listed if isinstance(one, dict)]
+
+    @property
+    def note(self) -> str:
+        """Where our default differs from lm-eval for this task; empty if it does not."""
+        if self.options.emulate or not self.num_fewshot:
+            return ''
+        if self.fewshot_config['sampler'] == 'first_n':
+            return '' if self.shot_split not in (self.eval_split, None) else _OWN_ROW
+        return _ORDER
 
     def get(self, key: str) -> Any:
         """The value of a key, lm-eval's default, or None."""
@@ -214,7 +252,7 @@ class LmTask:
         """`gen_prefix` for a row: how the answer begins."""
         if not self._spec('gen_prefix', shot):
             return None
-        value = self._evaluate('gen_prefix', doc, columns, shot)
+        value = self._evaluate('gen_prefix', doc, tuple(doc), shot)
         return value if value.value else None
 
     def description(self, doc: Row) -> Value:
@@ -260,6 +298,14 @@ def _as_index(value: Value) -> Value:
         return Value(ast.literal_eval(value.value))
     except (SyntaxError, ValueError) as error:
         raise RenderError(f'{value.value!r:.60} stands for a choice, but is not a number.') from error
+
+
+def _describe(value: Any) -> Any:
+    if isinstance(value, Function):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return {key: _describe(inner) for key, inner in value.items()}
+    return [_describe(inner) for inner in value] if isinstance(value, list) else value
 
 
 def text_pieces(pieces: Sequence[Text], *, shot: int | None) -> tuple[Text, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,7 +111,24 @@ class LmRows:
     def _process(self, rows: Rows, function: Function | None) -> Rows:
         if function is None:
             return rows
-        made = call_function(function, RowTable(rows))
+        with _seeded():
+            made = call_function(function, RowTable(rows))
         if not isinstance(made, Iterable):
             raise DataError(f'{function.place}: {function.name} returned {type(made).__name__}, not rows.')
         return ListRows.from_items(made, f'{function.name}()')
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Seed the shared generators as lm-eval does, so that functions that shuffle choices do it alike in every run."""
+    numpy = sys.modules.get('numpy')
+    before, of_numpy = random.getstate(), numpy.random.get_state() if numpy else None
+    random.seed(0)
+    if numpy:
+        numpy.random.seed(1234)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        if numpy:
+            numpy.random.set_state(of_numpy)

@@ -94,6 +94,17 @@ class TaskScores:
             case _:
                 return self._of_reply(doc, results[0])
 
+    def numbers_beside(self, doc: Row, results: Sequence[Any]) -> dict[str, Any]:
+        """`acc_bytes` beside `acc_norm`: normalised by UTF-8 bytes, as lm-eval's paper says, not by characters."""
+        wanted = 'acc_norm' in self.metrics and 'acc_bytes' not in self.metrics
+        if not wanted or self.task['output_type'] != 'multiple_choice' or self.task.get('process_results') is not None:
+            return {}
+        choices = self.task.choices(doc, tuple(doc))
+        sizes = [len(choice.encode('utf-8', 'surrogatepass')) for choice in choices]
+        gold = self._find_gold(doc, choices)
+        chosen = _argmax([_divide(float(log), size) for (log, _), size in zip(results, sizes, strict=False)])
+        return {'acc_bytes': 1.0 if chosen in (gold if isinstance(gold, list) else [gold]) else 0.0}
+
     def aggregate(self, name: str, items: Items) -> Any:
         """The number of a metric over all rows. Undeclared metrics are averaged."""
         declared = self.metrics.get(name)
