@@ -157,7 +157,7 @@ def test_overrides_reach_the_config_and_the_manifest(
 
 
 def test_a_secret_that_is_set_is_not_in_the_manifest() -> None:
-    changed = Overrides(settings=('models.*.key=sk-very-secret',))
+    changed = Overrides(settings=(('models.*.key', 'sk-very-secret'),))
     assert changed.as_dict() == {'models.*.key': '***'}
     assert changed.apply({'models': [{'abbr': 'a'}]})['models'][0]['key'] == 'sk-very-secret'
 

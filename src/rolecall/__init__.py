@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rolecall.lint.linter import lint_config
     from rolecall.models.model_names import resolve_model
     from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
+    from rolecall.notebook.finished_run import FinishedRun, ScoreTable
+    from rolecall.notebook.quick_run import run
     from rolecall.pairs.pair import Preview, preview
     from rolecall.program import (
         DialogueProgram,
@@ -126,6 +128,8 @@ _HOMES = {
     'rolecall.models.model_names': ('resolve_model',),
     'rolecall.chat.local': ('TrainableModule',),
     'rolecall.chat.online': ('OnlineChatModule',),
+    'rolecall.notebook.finished_run': ('FinishedRun', 'ScoreTable'),
+    'rolecall.notebook.quick_run': ('run',),
     'rolecall.pairs.pair': ('Preview', 'preview'),
     'rolecall.errors': (
         'ConfigError',
@@ -199,6 +203,7 @@ __all__ = [
     'DialogueProgram',
     'EmptyPrompter',
     'Finding',
+    'FinishedRun',
     'FixKRetriever',
     'GenInferencer',
     'LLInferencer',
@@ -234,6 +239,7 @@ __all__ = [
     'RunSummary',
     'SCInferencer',
     'Sampling',
+    'ScoreTable',
     'Scorecard',
     'Scored',
     'SlidingWindowRetriever',
@@ -264,6 +270,7 @@ __all__ = [
     'preview',
     'read_base',
     'resolve_model',
+    'run',
     'run_config',
     'tool_schema',
 ]

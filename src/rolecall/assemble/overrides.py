@@ -37,8 +37,8 @@ class Overrides:
     max_out_len: int | None = None
     seed: int | None = None
     n: int | None = None
-    settings: tuple[str, ...] = ()
-    """PATH=VALUE"""
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Values by their place (`--set PATH=VALUE`)."""
 
     @property
     def given(self) -> bool:
@@ -49,18 +49,16 @@ class Overrides:
         """What is changed, for the manifest; secrets are hidden."""
         if not self.given:
             return {}
-        from rolecall.assemble.set_values import parse_setting
-
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
         found = {name: value for name, value in given.items() if value is not None}
-        for path, value in map(parse_setting, self.settings):
+        for path, value in self.settings:
             key = path.rpartition('.')[2]
             found[path] = mask_config({key: value})[key]
         return found
 
     def apply(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with all changes. All problems are raised together."""
-        from rolecall.assemble.set_values import parse_setting, set_value
+        from rolecall.assemble.set_values import set_value
 
         changed = dict(config)
         problems = Problems()
@@ -73,9 +71,9 @@ class Overrides:
                         entries[i] = step(entries[i], f'{key}[{i}]')
             changed[key] = entries
         problems.found += self._ineffective(changed)
-        for setting in self.settings:
+        for path, value in self.settings:
             with problems.inside(''):
-                changed = set_value(changed, *parse_setting(setting))
+                changed = set_value(changed, path, value)
         problems.found = _merge_repeated(problems.found)
         problems.raise_all()
         return changed

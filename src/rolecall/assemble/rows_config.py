@@ -36,6 +36,7 @@ _QUESTIONS = (
 _LISTS = ('choices', 'options')
 _FIELD = re.compile(r'\{([^{}]+)\}')
 _LOOKED_AT = 100
+_MAX_OUT_LEN = 512
 Ask = str
 """`generate` or `perplexity`"""
 
@@ -130,7 +131,7 @@ def dataset_for_rows(
     source = (
         {'type': 'File', 'path': str(rows.absolute())} if isinstance(rows, Path) else {'type': 'Rows', 'test': rows}
     )
-    inferencer: dict[str, Any] = {'type': 'GenInferencer'}
+    inferencer: dict[str, Any] = {'type': 'GenInferencer', 'max_out_len': _MAX_OUT_LEN}
     if perplexity:
         inferencer = {'type': 'PPLInferencer', 'labels': list(options.choices)}
     return {

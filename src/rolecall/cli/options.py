@@ -156,6 +156,7 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
     """The config that a command was given, as a file or as rows, with models and overrides."""
     from rolecall.assemble.overrides import Overrides
     from rolecall.assemble.rows_config import RowsOptions
+    from rolecall.assemble.set_values import parse_setting
     from rolecall.assemble.source import SourceOptions
     from rolecall.cli.inputs import assemble_source
 
@@ -178,7 +179,7 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
             max_out_len=arguments.max_out_len,
             seed=arguments.seed,
             n=arguments.n,
-            settings=tuple(arguments.set),
+            settings=tuple(map(parse_setting, arguments.set)),
         ),
         data=dict(arguments.data),
         task={

@@ -97,7 +97,7 @@ def resolve_model(given: ModelName, *, model_name: str | None = None, where: str
         return dict(given)
     if not isinstance(given, str):
         if callable(given):
-            return {'abbr': part_name(given), 'type': given}
+            return {'abbr': part_name(given).strip('<>'), 'type': given}
         raise ConfigError(Problem(where, f'expected the name of a model, got {given!r:.60}.', f'Write {FORMS}.'))
     name = given.strip()
     for resolve in (_resolve_packaged, _at_url, _gguf_file, _hugging_face, _of_service, _function):

@@ -62,6 +62,12 @@ class Preview:
     values: Row = field(default_factory=dict, repr=False)
     """The row itself."""
 
+    def _repr_html_(self) -> str:
+        from rolecall.render.span_html import request_html
+
+        model = f' × {self.model}' if self.model else ''
+        return request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans)
+
 
 def preview(
     config: Mapping[str, Any] | str | Path,

@@ -74,6 +74,11 @@ class Trace:
         """The hash of what is sent."""
         return fingerprint(self.request)
 
+    def _repr_html_(self) -> str:
+        from rolecall.render.span_html import request_html
+
+        return request_html('', self.request, self.spans)
+
 
 def compile(
     wording: WordingLike,

@@ -1,0 +1,118 @@
+"""`rolecall.run`: a config, a file of rows or rows themselves, asked and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rolecall.assemble.overrides import Overrides
+from rolecall.assemble.rows_config import RowsOptions, read_choices
+from rolecall.assemble.source import SourceOptions, assemble
+from rolecall.errors import ConfigError, Problem
+from rolecall.models.model_names import ModelName
+from rolecall.notebook.finished_run import FinishedRun
+from rolecall.notebook.notebook_progress import choose_progress
+from rolecall.runs.run import run_config
+
+__all__ = ['run']
+
+_MEMORY = 'rows'
+
+
+def run(
+    source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    *,
+    model: ModelName | Sequence[ModelName] = (),
+    model_name: str | None = None,
+    template: str | None = None,
+    answer: str | None = None,
+    choices: str | Sequence[str] = (),
+    metric: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+    extract: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+    ask: Literal['generate', 'perplexity'] | None = None,
+    shots: int | None = None,
+    retriever: str | None = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_out_len: int | None = None,
+    seed: int | None = None,
+    n: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    data: Mapping[str, str] | None = None,
+    dataset: str | None = None,
+    limit: int | None = None,
+    out: str | Path | None = None,
+    rerun: str | Sequence[str] = (),
+    force: bool = False,
+    keep_going: bool = False,
+    quiet: bool = False,
+) -> FinishedRun:
+    """Ask models about rows and score the answers, with the words of `rolecall run`.
+
+    `source` is a config (a file or a dict), a file of rows, a list of rows, or a pandas frame; `model` a name
+    (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value
+    of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`. Started again with the same `out`
+    (default: `runs/NAME`), it resumes.
+
+    >>> import tempfile
+    >>> rows = [{'question': 'What is 1+1?', 'answer': '2'}, {'question': 'What is 2+2?', 'answer': '4'}]
+    >>> done = run(rows, model=lambda prompt: '2', answer='answer', out=tempfile.mkdtemp(), quiet=True)
+    >>> done.scores.value()
+    50.0
+    """
+    given = _read_source(source)
+    options = SourceOptions(
+        models=(model,) if isinstance(model, str | Mapping) or callable(model) else tuple(model),
+        model_name=model_name,
+        rows=RowsOptions(
+            template=template,
+            answer=answer,
+            choices=read_choices(choices) if isinstance(choices, str) else tuple(choices),
+            metric=metric,
+            extract=extract,
+            ask=ask,
+        ),
+        overrides=Overrides(
+            shots=shots,
+            retriever=retriever,
+            system=system,
+            temperature=temperature,
+            max_out_len=max_out_len,
+            seed=seed,
+            n=n,
+            settings=tuple((settings or {}).items()),
+        ),
+        data=data or {},
+        default_model=True,
+    )
+    made = assemble(given, options)
+    progress = choose_progress(quiet=quiet)
+    for note in made.notes:
+        progress.on_message(note)
+    name = Path(str(given)).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
+    summary = run_config(
+        made.config,
+        out=Path('runs') / name if out is None else out,
+        limit=limit,
+        dataset=dataset,
+        model=made.model,
+        rerun=rerun,
+        progress=progress,
+        data=made.data,
+        keep_going=keep_going,
+        overrides=made.overrides,
+        force=force,
+    )
+    return FinishedRun(summary)
+
+
+def _read_source(source: Any) -> Any:
+    """A path or a config as it is; a frame or an iterator as a list of rows."""
+    if isinstance(source, str | Path | Mapping):
+        return source
+    rows = source.to_dict('records') if hasattr(source, 'to_dict') else list(source)
+    if not all(isinstance(row, Mapping) for row in rows):
+        what = f'expected a path, a config, or rows (dicts), got {type(source).__name__}.'
+        raise ConfigError(Problem('source', what))
+    return rows

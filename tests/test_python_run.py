@@ -1,0 +1,130 @@
+"""`rolecall.run` in Python and notebooks: the words of the command line, tables, HTML, and progress that redraws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+import rolecall
+from rolecall import ConfigError, RunReader
+from rolecall.notebook.notebook_progress import NotebookProgress, choose_progress
+from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.views.run_progress import PlainProgress
+
+ROWS = [{'question': f'What is {i}+0?', 'answer': str(i), 'hint': '<b>'} for i in range(4)]
+
+
+def two(prompt: Any) -> str:
+    return '2'
+
+
+def asked(folder: Path, **options: Any) -> rolecall.FinishedRun:
+    given = {'model': two, 'answer': 'answer', 'out': folder / 'run', 'quiet': True, **options}
+    return rolecall.run(given.pop('rows', ROWS), **given)
+
+
+def test_rows_and_a_function_give_scores_and_rows(tmp_path: Path) -> None:
+    run = asked(tmp_path)
+    assert run.ok
+    assert run.scores.value() == 25.0
+    assert run.scores.value('rows', 'two') == 25.0
+    assert repr(run.scores).startswith('rows × two: exact_match 25.00 [')
+    frame = run.to_pandas()
+    assert list(frame['prediction']) == ['2'] * 4
+    assert list(frame['correct']) == [False, False, True, False]
+    assert list(run.scores.to_pandas()['value']) == [25.0]
+    assert run.remarks == ("rows × two: every row has the same answer, '2'.",)
+    assert repr(run).splitlines()[-1] == f'Results are in {tmp_path / "run"}.'
+
+
+@pytest.mark.parametrize('kind', ['frame', 'generator', 'file', 'config'])
+def test_every_kind_of_source_works(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / 'rows.csv'
+    frame = pandas.DataFrame(ROWS)
+    frame.to_csv(file, index=False)
+    config = {
+        'datasets': [
+            {
+                'abbr': 'rows',
+                'type': 'Rows',
+                'test': ROWS,
+                'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}},
+                'eval_cfg': {'evaluator': 'EMEvaluator'},
+            }
+        ]
+    }
+    source: Any = {'frame': frame, 'generator': (row for row in ROWS), 'file': str(file), 'config': config}[kind]
+    run = asked(tmp_path, rows=source, answer=None if kind == 'config' else 'answer')
+    assert run.scores.value() == 25.0
+
+
+def test_several_models_overrides_and_settings_are_noted(tmp_path: Path) -> None:
+    run = asked(tmp_path, model=[two, lambda prompt: 'x'], temperature=0.5, settings={'datasets.*.n': 1}, limit=2)
+    assert [card.model for card in run.scores] == ['two', 'lambda']
+    with RunReader(run.out) as reader:
+        assert reader.manifest()['overrides'] == {'answer': 'answer', 'temperature': 0.5, 'datasets.*.n': 1}
+    with pytest.raises(ConfigError, match='2 scores'):
+        run.scores.value('rows')
+
+
+def test_a_metric_may_be_a_function(tmp_path: Path) -> None:
+    assert asked(tmp_path, metric=lambda prediction, gold: True).scores.value() == 100.0
+
+
+def test_lint_errors_stop_it_unless_forced(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='same-prompt'):
+        asked(tmp_path, template='What?')
+    assert asked(tmp_path, template='What?', force=True).scores.value() == 25.0
+
+
+@pytest.mark.parametrize('source', [5, [1, 2], ['rows.csv']])
+def test_what_is_not_rows_is_refused(source: Any, tmp_path: Path) -> None:
+    with pytest.raises((ConfigError, TypeError)):
+        asked(tmp_path, rows=source)
+
+
+def test_html_is_escaped_everywhere(tmp_path: Path) -> None:
+    run = asked(tmp_path, rows=[{**row, 'question': '<script>' + row['question']} for row in ROWS])
+    table = run._repr_html_()
+    assert '<th>score</th>' in table
+    assert '<td>25.00</td>' in table
+    template = {'type': 'PromptTemplate', 'template': {'round': [{'role': 'HUMAN', 'prompt': '<i>{question}</i>'}]}}
+    rows = {
+        'type': 'Rows',
+        'abbr': 'demo',
+        'test': [{'question': '<script>'}],
+        'infer_cfg': {'prompt_template': template},
+    }
+    [preview] = rolecall.preview({'datasets': [rows], 'models': [{'abbr': 'm', 'type': 'OpenAI', 'path': 'x'}]})
+    shown = preview._repr_html_()
+    assert '<script>' not in shown
+    assert '&lt;script&gt;' in shown
+    assert '<b>demo × m · row 0</b>' in shown
+    assert '<i>user</i>' in shown
+    assert 'title="field question"' in shown
+    trace = rolecall.compile('Q: {q}').trace({'q': '<b>'})
+    assert '&lt;b&gt;' in trace._repr_html_()
+
+
+def test_progress_in_a_notebook_is_redrawn_in_one_place() -> None:
+    shown: list[str] = []
+    progress = NotebookProgress(shown.append, every=60)
+    progress.on_message('a <note>')
+    progress.on_pair_start('qa', 'm', 4)
+    progress.on_row(Result('qa', 'm', 0, 'ok'), asked=True)
+    progress._redraw()
+    assert '<progress value="1" max="4"></progress> qa × m: 1/4 rows' in shown[-1]
+    assert 'rolecall: a &lt;note&gt;' in shown[-1]
+    progress.on_scores('qa', 'm', [Scorecard('qa', 'm', 'accuracy', 50.0, scored=4, total=4)])
+    progress.on_end()
+    assert '<progress' not in shown[-1]
+    assert 'qa × m: accuracy 50.00' in shown[-1]
+
+
+def test_outside_a_notebook_progress_is_that_of_the_command_line() -> None:
+    assert isinstance(choose_progress(quiet=False), PlainProgress)
