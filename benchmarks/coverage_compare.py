@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
+import importlib
 import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from coverage import entries, plain
 from coverage_rows import GOLDS, made_rows
@@ -23,7 +25,8 @@ from rolecall.scoring.evaluate import Scorable, build_scorer
 __all__ = ['compare']
 
 POSTPROCESSING = ('pred_postprocessor', 'dataset_postprocessor')
-KNOWN = ('evaluator', *POSTPROCESSING, 'model_postprocessor')
+READING = ('pred_postprocessor', 'model_postprocessor')
+KNOWN = ('evaluator', 'dataset_postprocessor', *READING)
 ANSWERS = {
     'letter': ('B', ['A', 'C']),
     'number': ('18', ['20', '1.8']),
@@ -83,12 +86,19 @@ def replies_to(right: str, wrong: list[str]) -> Iterator[tuple[str, str]]:
 
 def compare(name: str, root: Path, given: argparse.Namespace) -> None:
     """Print how many verdicts are equal, and where they differ."""
+    remember_metrics()
     theirs = {scoring_key(one.entry): one.entry for one in entries(root, 'real')}
     ours = {scoring_key(one.entry): one.entry for one in entries(root, 'reference')}
     pairs = {key: (entry, theirs[key]) for key, entry in ours.items() if key in theirs and is_compared(entry)}
     known = given.results / f'{name}-compared.jsonl' if given.results else None
     results = run_trials(pairs, compare_pair, limit_s=4 * given.limit, known=known, label=f'{name}, compared')
     show(name, {describe(pairs[key][0]) + f' #{key[:6]}': result for key, result in results.items()}, given.show or 30)
+
+
+def remember_metrics() -> None:
+    """Load each metric of the `evaluate` package once: the package's evaluators do so for every score."""
+    evaluate = importlib.import_module('evaluate')
+    evaluate.load = functools.cache(evaluate.load)
 
 
 def scoring_key(entry: Mapping[str, Any]) -> str:
@@ -116,18 +126,14 @@ def compare_pair(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
     """Counts and differences of one way of scoring, as JSON; or why one of the two cannot score."""
     counts: Counter[str] = Counter()
     differences = []
-    scorers = []
-    for entry in pair:
-        scoring = {key: value for key, value in entry['eval_cfg'].items() if key in KNOWN}
+    sides = []
+    for who, entry in zip(('ours', 'theirs'), pair, strict=True):
         try:
-            scorers.append(build_scorer(scoring, output_column=(entry['reader_cfg'] or {}).get('output_column')))
+            sides.append(Side(who, entry))
         except Exception as error:
-            return json.dumps({'cannot': f'{"theirs" if scorers else "ours"}: {" ".join(str(error).split())[:150]}'})
+            return json.dumps({'cannot': f'{who}: {" ".join(str(error).split())[:150]}'})
     for kind, gold, replies in questions(pair[0]):
-        values = [
-            [score_reply(scorer, reply, gold, entry) for _, reply in replies]
-            for scorer, entry in zip(scorers, pair, strict=True)
-        ]
+        values = [[side.score(reply, gold) for _, reply in replies] for side in sides]
         for (name, reply), ours, theirs in zip(replies, *map(in_percent, values), strict=True):
             if ours is None or theirs is None:
                 counts[
@@ -137,8 +143,43 @@ def compare_pair(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
             same = abs(ours - theirs) < 0.06
             counts['equal' if same else 'different'] += 1
             if not same:
-                differences.append([kind, name, str(gold)[:60], reply[:120], ours, theirs])
+                read = [str(side.extract(reply))[:60] for side in sides]
+                differences.append([kind, name, str(gold)[:60], reply[:120], ours, theirs, *read])
     return json.dumps({'counts': counts, 'differences': differences}, ensure_ascii=False)
+
+
+class Side:
+    """One of the two: reads an answer from a reply, then scores it. Scores are remembered, as most ways share evaluators."""
+
+    known: ClassVar[dict[tuple[str, ...], float | None]] = {}
+
+    def __init__(self, who: str, entry: Mapping[str, Any]) -> None:
+        scoring = {key: value for key, value in entry['eval_cfg'].items() if key in KNOWN}
+        self.output = (entry['reader_cfg'] or {}).get('output_column')
+        self.row = made_rows(entry)[1][0]
+        self.reader = build_scorer({key: value for key, value in scoring.items() if key in READING})
+        rest = {key: value for key, value in scoring.items() if key not in READING}
+        self.scorer = build_scorer(rest, output_column=self.output)
+        self.name = (who, json.dumps(plain(rest), sort_keys=True, default=str))
+
+    def extract(self, reply: str) -> Any:
+        return self.reader.extract(reply)
+
+    def score(self, reply: str, gold: Any) -> float | None:
+        """The score of one reply; None where there is none."""
+        answer = self.extract(reply)
+        key = (*self.name, repr(answer), repr(gold))
+        if key not in self.known:
+            self.known[key] = self._score('' if answer is None else answer, gold)
+        return self.known[key]
+
+    def _score(self, answer: Any, gold: Any) -> float | None:
+        row = {**self.row, **({self.output: gold} if self.output else {})}
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                return self.scorer.score([Scorable(0, 'ok', answer, gold, row)]).value
+        except Exception:
+            return None
 
 
 def questions(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[tuple[str, str]]]]:
@@ -153,17 +194,6 @@ def questions(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[tuple[s
         return
     for kind, (right, wrong) in ANSWERS.items():
         yield kind, right, list(replies_to(right, wrong))
-
-
-def score_reply(scorer: Any, reply: str, gold: Any, entry: Mapping[str, Any]) -> float | None:
-    """The score of one reply; None where there is none."""
-    [row, *_] = made_rows(entry)[1]
-    output = (entry['reader_cfg'] or {}).get('output_column')
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            return scorer.score([Scorable(0, 'ok', reply, gold, {**row, **({output: gold} if output else {})})]).value
-    except Exception:
-        return None
 
 
 def in_percent(values: list[float | None]) -> list[float | None]:
@@ -186,7 +216,7 @@ def show(name: str, results: Mapping[str, str], most: int) -> None:
     )
     print(f'  verdicts: {", ".join(f"{count:,} {what}" for what, count in total.most_common())}')
     for label, one in sorted(compared.items(), key=lambda item: -len(item[1]['differences']))[:most]:
-        for kind, reply, gold, text, ours, theirs in one['differences'][:3]:
+        for kind, reply, gold, text, ours, theirs, *read in one['differences'][:3]:
             print(
-                f'  {len(one["differences"]):4}  {label}: {kind}; {reply}: gold {gold!r}, reply {text!r}: ours {ours:g}, theirs {theirs:g}'
+                f'  {len(one["differences"]):4}  {label}: {kind}; {reply}: gold {gold!r}, reply {text!r}: ours {ours:g} ({read[0]!r}), theirs {theirs:g} ({read[1]!r})'
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,10 +15,8 @@ from rolecall.models.protocol import Scored
 from rolecall.registry import part_name
 from rolecall.runs.run import run_config
 
-__all__ = ['JUDGES', 'MEMORY', 'try_entry']
+__all__ = ['JUDGES', 'try_entry']
 
-MEMORY = '/dev/shm' if os.path.isdir('/dev/shm') else None
-"""Where the run stores go: on a disk, thousands of small files would be what is timed."""
 JUDGES = ('LMEvaluator', 'GenericLLMEvaluator')
 DENSE = ('TopkRetriever', 'VotekRetriever', 'DPPRetriever', 'MDLRetriever')
 API = {
@@ -38,7 +35,7 @@ def try_entry(entry: Mapping[str, Any]) -> str:
         return 'no eval_cfg'
     said = io.StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said), tempfile.TemporaryDirectory(dir=MEMORY) as out:
+        with redirect_stdout(said), redirect_stderr(said), tempfile.TemporaryDirectory() as out:
             card = run_config(config, out=Path(out) / 'run', lint=False).scorecards[0]
     except RolecallError as error:
         return ' '.join(str(error).split())

@@ -26,6 +26,7 @@ CMRC = {
     ]
 }
 CMRC_ROWS = [{'context': 'c', 'question': 'q', 'answers': ['x']}, {'context': 'd', 'question': 'r', 'answers': ['y']}]
+PUZZLE = {'train': [{'input': [[0]], 'output': [[1]]}], 'test': [{'input': [[1]], 'output': [[2]]}]}
 STORY = {f'input_sentence_{n}': str(n) for n in (1, 2, 3, 4)} | {'answer_right_ending': 2}
 CHOICE = {'question': ' q ', 'options': ['w', 'x', 'y', 'z'], 'answer': 'B'}
 LONG = {'input': 'i', 'context': 'c', 'answers': ['a'], 'all_classes': ['a', 'b'], 'length': 3}
@@ -157,6 +158,16 @@ CASES: list[Case] = [
     ('CslDataset', {}, {'f.json': [{'abst': 'x', 'keyword': ['a', 'b']}]}, {'*': [{'abst': 'x', 'keyword': ['a', 'b'], 'keywords': 'a，b'}]}),
     ('OCNLIDatasetV2', {}, {'f.json': [{**NLI, 'label': 'contradiction'}]}, {'*': [{**NLI, 'label': 'B'}]}),
     ('TNewsDataset', {}, {'f.json': [{'sentence': 's', 'label_desc': 'news_tech'}]}, {'*': [{'sentence': 's', 'label_desc': 'news_tech', 'label_desc2': '科技类别公司新闻'}]}),
+    ('ARCPrizeDataset', {'version': 'arc_agi_1'}, {'b.json': json.dumps(PUZZLE), 'a.json': json.dumps({**PUZZLE, 'train': []})},
+     {'*': [{'training_data': train, 'input_test_data': [[1]], 'output_test_data': [[2]]} for train in ([], PUZZLE['train'])]}),
+    ('ChemExamDataset', {}, {'f.jsonl': [
+        {'id': 1, 'has_img': False, 'question': 'q', 'answer': 'a', 'qa_type': 1},
+        {'id': 2, 'has_img': False, 'question': 'r', 'sub_question': [{'question': 's', 'answer': 'b', 'qa_type': 2}, {'question': 't', 'sub_question': [{'question': 'u', 'answer': 'c', 'qa_type': 3}]}]}]},
+     {'*': [{'id': 1, 'has_img': False, 'prompt': 'q', 'output': 'a', 'qa_type': ['1']},
+            {'id': 2, 'has_img': False, 'prompt': 'r\nQ1: s\nQ2: t\nQ2.1: u', 'output': '\nA1: b\nA2.1: c', 'qa_type': ['2', '3']}]}),
+    ('SciCodeDataset', {'with_bg': True}, {'SciCode_datasets_with_background.json': json.dumps([{'prompt': ['p']}])}, {'*': [{'prompt': ['p']}]}),
+    ('TEvalDataset', {'name': 'n'}, {'n.json': json.dumps({'0': {'origin_prompt': '[{"role": "user", "content": "q"}]', 'ground_truth': 'g'}})},
+     {'test': [{'prompt': [{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': 'g'}], 'ground_truth': '{"origin_prompt": "[{\\"role\\": \\"user\\", \\"content\\": \\"q\\"}]", "ground_truth": "g"}'}]}),
     ('DS1000Dataset', {}, {'f.jsonl': [{'prompt': 'p', 'code_context': 'c'}]}, {'test': [{'prompt': 'p', 'code_context': 'c'}]}),
     ('SubjectiveCmpDataset', {'name': 'n'}, {'n.json': json.dumps([{'question': 'q', 'capability': 'c', 'others': {}, 'x': 1}])},
      {'*': [{'question': 'q', 'capability': 'c', 'others': {}, 'judge': {'capability': 'c', 'question': 'q'}}]}),
@@ -173,6 +184,20 @@ CASES: list[Case] = [
 ]  # fmt: skip
 
 HUB_CASES: list[Case] = [
+    ('BFCLDataset', {'category': 'simple', 'test_ids': ['simple_0']}, {
+        'BFCL_v4_simple_python.json': [{'id': 'newer'}],
+        'BFCL_v3_simple.json': [{'id': 'simple_0', 'question': [[{'role': 'user', 'content': 'é'}]], 'function': []}, {'id': 'simple_1'}],
+        'possible_answer/BFCL_v3_simple.json': [{'id': 'simple_1', 'ground_truth': []}, {'id': 'simple_0', 'ground_truth': [{'f': {}}]}]},
+     {'*': [{'id': 'simple_0', 'question': '[[{"role": "user", "content": "é"}]]', 'function': '[]', 'ground_truth': '[{"f": {}}]'}]}),
+    ('BFCLDataset', {'category': 'live_irrelevance'}, {'BFCL_v3_irrelevance.json': [{'id': 'other'}], 'BFCL_v3_live_irrelevance.json': [{'id': 'i', 'function': 'f'}]},
+     {'*': [{'id': 'i', 'function': 'f', 'ground_truth': '["relevance_mock_gt"]'}]}),
+    ('BFCLDataset', {'category': 'multi_turn_miss_func'}, {
+        'BFCL_v3_multi_turn_miss_func.json': [{'id': 'm', 'involved_classes': ['MathAPI', 'TwitterAPI'], 'excluded_function': ['gone'], 'missed_function': {'1': ['late']}}],
+        'possible_answer/BFCL_v3_multi_turn_miss_func.json': [{'id': 'm', 'ground_truth': [['f()']]}],
+        'multi_turn_func_doc/math_api.json': [{'name': 'add'}, {'name': 'gone'}],
+        'multi_turn_func_doc/posting_api.json': [{'name': 'late'}]},
+     {'*': [{'id': 'm', 'involved_classes': '["MathAPI", "TwitterAPI"]', 'excluded_function': ['gone'], 'missed_function': '{"1": [{"name": "late"}]}',
+             'ground_truth': '[["f()"]]', 'function': '[{"name": "add"}]'}]}),
     ('HLEDataset', {'category': 'Math'}, {'test.jsonl': [{'question': 'q', 'image': '', 'category': 'Math', 'answer': 'a'}, {'question': 'r', 'image': 'x', 'category': 'Math', 'answer': 'b'}, {'question': 's', 'image': '', 'category': 'Bio', 'answer': 'c'}]},
      {'test': [{'image': '', 'category': 'Math', 'answer': 'a', 'problem': 'q'}]}),
     ('MRCRDataset', {'subset': 's'}, {'s/test.jsonl': [{'context': 'c', 'question': 'Prepend abc to the poem', 'answers': ['x']}]},

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmark_files import CASES, HUB_CASES, write_files
 
 from rolecall.datasets import open_dataset
-from rolecall.errors import DataError
+from rolecall.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,49 @@ def test_a_hub_dataset_without_the_split_says_which_there_are(tmp_path: Path) ->
     write_files(tmp_path, {'train.jsonl': [{'task': 'n'}], 'dev.jsonl': [{'task': 'n'}]})
     with pytest.raises(DataError, match='no split validation, test. Available: dev, train'):
         open_dataset({'type': 'SmolInstructDataset', 'path': str(tmp_path), 'name': 'n'})
+
+
+@pytest.mark.parametrize(
+    'kind', ['NeedleBenchMultiDataset', 'RulerNiahDataset', 'LCBCodeGenerationDataset', 'korbenchDataset']
+)
+def test_a_type_whose_prompt_the_package_writes_says_so(kind: str) -> None:
+    with pytest.raises(ConfigError, match=rf"writes the prompt of {kind} itself: [^\n]*foreign='real'. Or supply rows"):
+        open_dataset({'type': f'opencompass.datasets.{kind}', 'path': 'data'})
+
+
+BAD_BFCL: list[tuple[dict[str, Any], dict[str, Any], type[Exception], str]] = [
+    ({'category': 3}, {}, ConfigError, 'must be a category of BFCL'),
+    ({'category': 'simple'}, {}, DataError, 'no file BFCL_v3_simple.json here'),
+    (
+        {'category': 'simple'},
+        {
+            'BFCL_v3_simple.json': [{'id': 'a'}],
+            'possible_answer/BFCL_v3_simple.json': [{'id': 'b', 'ground_truth': []}],
+        },
+        DataError,
+        "record 'a' has no entry in possible_answer",
+    ),
+]
+
+
+@pytest.mark.parametrize(('options', 'files', 'kind', 'said'), BAD_BFCL)
+def test_function_call_files_that_do_not_fit_are_named(
+    tmp_path: Path, options: dict[str, Any], files: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    write_files(tmp_path, {'readme.txt': '', **files})
+    with pytest.raises(kind, match=said):
+        open_dataset({'type': 'BFCLDataset', 'path': str(tmp_path), **options})
+
+
+@pytest.mark.parametrize(
+    ('kind', 'content', 'said'),
+    [
+        ('ARCPrizeDataset', '{"train": []}', 'not an ARC puzzle'),
+        ('TEvalDataset', '[]', 'must be a mapping of records'),
+        ('TEvalDataset', '{"0": {"origin_prompt": 5}}', "record '0' has an unexpected layout"),
+    ],
+)
+def test_files_of_another_layout_are_named(tmp_path: Path, kind: str, content: str, said: str) -> None:
+    path = write_files(tmp_path, {'f.json': content})
+    with pytest.raises(DataError, match=said):
+        open_dataset({'type': kind, 'path': str(path), 'name': 'n'})

@@ -9,6 +9,7 @@ import ast
 from pathlib import Path
 
 from rolecall.datasets import conversions
+from rolecall.datasets.agent_benchmarks import AGENT, AGENT_HUB
 from rolecall.datasets.chinese_benchmarks import CHINESE
 from rolecall.datasets.code_benchmarks import CODE, CODE_HUB
 from rolecall.datasets.english_benchmarks import ENGLISH, ENGLISH_HUB
@@ -135,6 +136,7 @@ BENCHMARKS: dict[str, Loader] = {
     'WinograndeDataset': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande),
     'WinograndeDatasetV2': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande_v2),
     'WinograndeDatasetV3': layout({name: f'{name}.jsonl' for name in ('train_xs', 'dev')}, conversions.winogrande_v2),
+    **AGENT,
     **CHINESE,
     **CODE,
     **ENGLISH,
@@ -142,5 +144,5 @@ BENCHMARKS: dict[str, Loader] = {
     **SCIENCE,
 }
 
-HUB_BENCHMARKS: dict[str, HubLoader] = {**CODE_HUB, **ENGLISH_HUB, **SCIENCE_HUB}
+HUB_BENCHMARKS: dict[str, HubLoader] = {**AGENT_HUB, **CODE_HUB, **ENGLISH_HUB, **SCIENCE_HUB}
 """Benchmarks that are published on a hub; a folder with their files works too."""

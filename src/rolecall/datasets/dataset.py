@@ -13,12 +13,19 @@ from rolecall.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.datasets.folders import find, find_all, open_files, open_path
 from rolecall.datasets.formats import FileOptions
 from rolecall.datasets.layouts import read_num_repeats
-from rolecall.datasets.loaders import SUPPLY_ROWS, check_call, display_name, parameters_of, resolve_loader
+from rolecall.datasets.loaders import (
+    SUPPLY_ROWS,
+    check_call,
+    display_name,
+    explain_unsupported,
+    parameters_of,
+    resolve_loader,
+)
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader_cfg import Reader
 from rolecall.datasets.rows import EMPTY, WHOLE, ListRows, OwnRows, Rows, Splits, select
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.registry import Registry
+from rolecall.registry import Registry, part_name
 from rolecall.usercode import user_code
 
 __all__ = ['DATASETS', 'Dataset', 'dataset_types', 'loader_arguments', 'open_dataset']
@@ -133,7 +140,9 @@ def _open_splits(entry: Entry, base: Path | None) -> Splits:
     try:
         part = DATASETS.find(kind, base=base)
     except ConfigError as error:
-        problems = [replace(one, remedy=f'{one.remedy} {SUPPLY_ROWS}'.lstrip()) for one in error.problems]
+        worded = explain_unsupported(part_name(kind))
+        remedies = (f'{worded or one.remedy} {SUPPLY_ROWS}'.lstrip() for one in error.problems)
+        problems = [replace(one, remedy=remedy) for one, remedy in zip(error.problems, remedies, strict=True)]
         raise ConfigError(problems) from error.__cause__
     if part.builtin:
         builtin: OpenBuiltin = part.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType
@@ -12,9 +13,27 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.registry import is_reference_class
 from rolecall.usercode import short_path
 
-__all__ = ['SUPPLY_ROWS', 'check_call', 'display_name', 'parameters_of', 'resolve_loader']
+__all__ = ['SUPPLY_ROWS', 'check_call', 'display_name', 'explain_unsupported', 'parameters_of', 'resolve_loader']
 
+_WORDED_BY_LOADER = re.compile(
+    r'(?:NeedleBench\w+|Ruler\w+|BabiLong|LCB\w+|LiveMathBench|korbench|Musr|SuperGPQA|AlignmentBench|CIBench|'
+    r'CompassArenaSubjective\w*)(?:Dataset|Bench)'
+)
+"""Types whose loader in the package writes part of the prompt: rows alone would not be what is asked there."""
 SUPPLY_ROWS = 'Or supply rows with --data train=FILE test=FILE (data={…} in Python).'
+
+
+def explain_unsupported(name: str) -> str:
+    """Why a benchmark's type has no loader here, where that can be said.
+
+    >>> explain_unsupported('RulerNiahDataset')[:56]
+    "The package's loader writes the prompt of RulerNiahDatas"
+    >>> explain_unsupported('GSM9KDataset')
+    ''
+    """
+    if _WORDED_BY_LOADER.fullmatch(name) is None:
+        return ''
+    return f"The package's loader writes the prompt of {name} itself: install the package and load with foreign='real'."
 
 
 def resolve_loader(found: Any, name: str) -> Callable[..., Any]:
