@@ -36,6 +36,8 @@ class MemoryRun:
     def results(self):
         return iter(self.rows)
 
+    light_results = results
+
     def request(self, fingerprint):
         return self.requests.get(fingerprint)
 

@@ -109,7 +109,8 @@ def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
     with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
         row = encode_result(Result('big', 'm', 7654321, 'ok', replies=('yes',), correct=True))
         numbers = 'WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999999)'
-        db.execute(f"INSERT INTO rows {numbers} SELECT 'big', 'm', i, 'ok', ?, NULL FROM n", (row,))
+        columns = 'dataset, model, row, outcome, result'
+        db.execute(f"INSERT INTO rows ({columns}) {numbers} SELECT 'big', 'm', i, 'ok', ? FROM n", (row,))
         db.commit()
     with serve_page(folder) as address:
         client = Client(*address)

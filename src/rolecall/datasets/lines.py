@@ -70,6 +70,16 @@ class FileRows:
         return f'FileRows({str(self.path)!r})'
 
     @property
+    def record_format(self) -> RecordFormat:
+        """How the file is cut into records."""
+        return self._format
+
+    @property
+    def on_error(self) -> OnError:
+        """What a malformed record does."""
+        return self._on_error
+
+    @property
     def skipped(self) -> int:
         """The number of malformed records skipped; 0 with `on_error='stop'`, which raises instead."""
         if self._on_error == 'skip':

@@ -129,6 +129,11 @@ class JoinedRows:
         self._ends: list[int] | None = None
 
     @property
+    def parts(self) -> tuple[Rows, ...]:
+        """The sources, in order."""
+        return self._parts
+
+    @property
     def skipped(self) -> int:
         return sum(map(count_skipped, self._parts))
 

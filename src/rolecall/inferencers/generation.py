@@ -31,10 +31,15 @@ class GenInferencer:
         """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         if self.samples == 1:
-            reply = await ask.generate(step.requests[0][1], self.sampling)
-            return _conclude(reply.text, step, [reply])
+            return self.conclude(step, await ask.generate(step.requests[0][1], self.sampling))
         replies = await _draw(step, self.sampling, self.samples, ask)
         return _conclude([reply.text for reply in replies], step, replies)
+
+    def conclude(self, step: Step, reply: Reply) -> Prediction:
+        """The prediction from the one reply to a row."""
+        if reply.outcome == 'ok' and reply.reason in ('', 'stop') and not (reply.reasoning or reply.tool_calls):
+            return Prediction(reply.text, replies=(reply.text,), details=step.details, shots_dropped=step.shots_dropped)
+        return _conclude(reply.text, step, [reply])
 
 
 @dataclass(frozen=True, slots=True)

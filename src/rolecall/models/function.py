@@ -26,6 +26,12 @@ from rolecall.strings import count_noun
 __all__ = ['FunctionModel', 'build']
 
 _THREADS = 32
+_FIRST_GROUP, _LARGEST_GROUP = 8, 256
+_GROUP_SECONDS = 0.02
+"""A thread that was given several requests starts no further one after this time."""
+_QUICK_SECONDS = 0.002
+"""A function that answers one request within this time is given several at once."""
+_NO_USAGE = Usage()
 _LARGEST = 3.4e38
 """Scores are stored in single precision."""
 
@@ -100,6 +106,8 @@ class FunctionModel:
         self._revision = revision
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self.group = 1 if inspect.iscoroutinefunction(function) else _FIRST_GROUP
+        """How many requests should be handed over together: more than one while the function is quick."""
         self._counter = counter or TokenCounter({})
         self._redactor = Redactor({*secrets, *environment_secrets()})
 
@@ -123,6 +131,25 @@ class FunctionModel:
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
         return await run_together([self._reply(request, sampling) for request in requests])
+
+    async def generate_group(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply | ModelError | None]:
+        """What each request came to, called one after the other in one thread; None for those there was no time for."""
+        options = (sampling,) if self._takes_sampling else ()
+        loop = asyncio.get_running_loop()
+        came = await loop.run_in_executor(self._thread_pool(), _call_in_turn, self._function, requests, options)
+        quick = len(came) == len(requests)
+        self.group = min(_LARGEST_GROUP, 2 * max(self.group, len(requests))) if quick else max(1, len(came) // 2)
+        replies: list[Reply | ModelError | None] = [await self._settle(given, seconds) for given, seconds in came]
+        return replies + [None] * (len(requests) - len(came))
+
+    async def _settle(self, given: Any, seconds: float) -> Reply | ModelError:
+        try:
+            if inspect.isawaitable(given):
+                self.group = 1
+                given = await _run_coroutine(_return_awaitable, given)
+            return self._add_seconds(self._check_reply(self._raise_caught(given)), seconds)
+        except ModelError as error:
+            return error
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The scoring function's results."""
@@ -161,8 +188,16 @@ class FunctionModel:
         started = time.perf_counter()
         given = await self._call(self._function, *((request, sampling) if self._takes_sampling else (request,)))
         seconds = time.perf_counter() - started
-        reply = self._check_reply(given)
-        return replace(reply, usage=replace(reply.usage, seconds=reply.usage.seconds or seconds))
+        if seconds < _QUICK_SECONDS and self.group == 1 and not inspect.iscoroutinefunction(self._function):
+            self.group = _FIRST_GROUP
+        return self._add_seconds(self._check_reply(given), seconds)
+
+    def _add_seconds(self, reply: Reply, seconds: float) -> Reply:
+        if reply.usage.seconds:
+            return reply
+        seconds = round(seconds, 6)
+        usage = Usage(seconds=seconds) if reply.usage == _NO_USAGE else replace(reply.usage, seconds=seconds)
+        return replace(reply, usage=usage)
 
     def _check_reply(self, given: object) -> Reply:
         reply = Reply(given) if isinstance(given, str) else given
@@ -182,6 +217,9 @@ class FunctionModel:
             )
             if inspect.isawaitable(came):
                 came = await _run_coroutine(_return_awaitable, came)
+        return self._raise_caught(came)
+
+    def _raise_caught(self, came: Any) -> Any:
         if not isinstance(came, _Raised):
             return came
         error = came.error
@@ -212,6 +250,22 @@ def _call_catching(function: Callable[..., Any], *arguments: Any) -> Any:
         raise
     except BaseException as error:  # the user's own code may raise anything, SystemExit and StopIteration too
         return _Raised(error)
+
+
+def _call_in_turn(
+    function: Callable[..., Any], requests: Sequence[Request], options: tuple[Any, ...]
+) -> list[tuple[Any, float]]:
+    """What the function gives for each request, with the seconds it took; fewer than requests if it is not quick."""
+    came: list[tuple[Any, float]] = []
+    began = before = time.perf_counter()
+    for request in requests:
+        given = _call_catching(function, request, *options)
+        now = time.perf_counter()
+        came.append((given, now - before))
+        if now - began > _GROUP_SECONDS:
+            break
+        before = now
+    return came
 
 
 async def _run_coroutine(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

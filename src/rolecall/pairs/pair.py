@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 
 from rolecall.checking import is_whole
 from rolecall.config.files import Config, load_config
-from rolecall.datasets import Dataset, Row, first
+from rolecall.datasets import Dataset, Row, Rows, first
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.fitting import CutSide, Step, TokenBudget, fit
@@ -33,6 +33,8 @@ from rolecall.retrievers import Picked
 __all__ = ['Pair', 'Picking', 'Preview', 'match_abbr', 'preview', 'stand_in_reply']
 
 _LOOKED_AT = 20
+_FEW = 20
+"""Rows are looked up one by one if fewer than one in so many is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,19 @@ class Picking:
             return zip(first(self._data.test, limit), self._kept[limit], strict=True)
         return self._pick(limit)
 
+    def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
+        """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
+        task, data = self._task, self._data
+        if not task.retriever.fixed or (data.train is data.test and task.retriever.ice_num):
+            wanted = _Ascending(numbers)
+            upto = islice(enumerate(self.rows(limit)), numbers[-1] + 1 if numbers else 0)
+            yield from ((n, row, picked) for n, (row, picked) in upto if wanted.has(n))
+            return
+        asked, seen = tee(_read_at(data.test, numbers))
+        with locate_problems(f'{task.where}.infer_cfg.retriever'):
+            picks = task.retriever.retrieve(data.train, seen, reader=task.reader)
+        yield from zip(numbers, asked, picks, strict=False)
+
     def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         task, data = self._task, self._data
         asked, seen = tee(first(data.test, limit))
@@ -141,6 +156,28 @@ class Picking:
         """A row with every input column: one that lacks some fails when it is asked about, but stops no retriever."""
         columns = self._task.reader.input_columns
         return row if all(column in row for column in columns) else {**dict.fromkeys(columns, ''), **row}
+
+
+class _Ascending:
+    """Tells of ascending numbers whether they are among others, which ascend, too."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._left = iter(numbers)
+        self._next = next(self._left, None)
+
+    def has(self, number: int) -> bool:
+        if number != self._next:
+            return False
+        self._next = next(self._left, None)
+        return True
+
+
+def _read_at(rows: Rows, numbers: Sequence[int]) -> Iterator[Row]:
+    """The rows at ascending numbers: looked up if they are few, otherwise read in order."""
+    if len(numbers) * _FEW < len(rows):
+        return (rows[number] for number in numbers if number < len(rows))
+    wanted = _Ascending(numbers)
+    return (row for number, row in enumerate(rows) if wanted.has(number))
 
 
 class Pair:
@@ -176,12 +213,15 @@ class Pair:
         """How long a request may be."""
         return TokenBudget() if self.model_entry is None else _find_budget(self.task, self.model_entry, self.weighs)
 
-    def rows(self, limit: int | None = None, *, strict: bool = True) -> Iterator[tuple[int, Row, Picked]]:
-        """The rows being asked about, with the examples picked for each.
+    def rows(
+        self, limit: int | None = None, *, strict: bool = True, only: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Row, Picked]]:
+        """The rows being asked about, or `only` those with these ascending numbers, with the examples picked for each.
 
         A row without a needed column is an error; if not `strict`, only where none of the first rows has it.
         """
-        for number, (row, picked) in enumerate(self.picking.rows(limit)):
+        everything = ((number, row, picked) for number, (row, picked) in enumerate(self.picking.rows(limit)))
+        for number, row, picked in everything if only is None else self.picking.rows_at(only, limit):
             if strict or (number == 0 and all(map(self._missing_columns, islice(self.data.test, _LOOKED_AT)))):
                 try:
                     self.check_row(row)

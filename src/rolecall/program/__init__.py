@@ -4,12 +4,13 @@
 character. `VaryingProgram` picks different examples per row; `DialogueProgram` runs several turns per row.
 """
 
-from rolecall.program.compiled import Program, Trace, compile, compile_labels, fingerprint
+from rolecall.program.compiled import Fingerprinter, Program, Trace, compile, compile_labels, fingerprint
 from rolecall.program.dialogue import DialogueProgram, InferMode
 from rolecall.program.varying import VaryingProgram
 
 __all__ = [
     'DialogueProgram',
+    'Fingerprinter',
     'InferMode',
     'Program',
     'Trace',

@@ -47,8 +47,24 @@ def fingerprint(request: Request, **sent_with: Any) -> str:
     >>> fingerprint('Hi') == fingerprint('Hi') != fingerprint('Hi', temperature=0.7)
     True
     """
-    body = json.dumps([request, sent_with], ensure_ascii=False, sort_keys=True, default=_as_json)
-    return hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+    return Fingerprinter(**sent_with)(request)
+
+
+class Fingerprinter:
+    """Fingerprints of many requests that are sent with the same options.
+
+    >>> Fingerprinter(temperature=0.7)('Hi') == fingerprint('Hi', temperature=0.7)
+    True
+    """
+
+    __slots__ = ('options',)
+
+    def __init__(self, **sent_with: Any) -> None:
+        self.options = _CANONICAL.encode(sent_with)
+
+    def __call__(self, request: Request) -> str:
+        body = f'[{_CANONICAL.encode(request)}, {self.options}]'
+        return hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
 
 
 def _as_json(value: object) -> object:
@@ -59,6 +75,9 @@ def _as_json(value: object) -> object:
     if isinstance(value, Iterable):
         return list(value)
     raise TypeError(f'a request cannot contain {type(value).__name__}')
+
+
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=_as_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,8 @@ class RunCounts:
     """The scores of each model by dataset and row, for comparing models: those between 0 and 1, up to a limit."""
     scores_capped: bool = False
     rows: int = 0
+    measuring: bool = True
+    """Whether lengths and times of single rows are kept, for plots."""
 
     def add(self, result: Result, *, prompt_characters: int | None = None) -> None:
         """Count one row."""
@@ -123,11 +125,12 @@ class RunCounts:
             key = (pair, result.outcome, str(result.reason)[:_REASON])
             known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
             self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
-        self._measure('prompt tokens', result.model, result.input_tokens)
-        self._measure('prompt characters', result.model, prompt_characters)
-        self._measure('answer tokens', result.model, result.output_tokens)
-        self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
-        self._measure('seconds', result.model, result.seconds)
+        if self.measuring:
+            self._measure('prompt tokens', result.model, result.input_tokens)
+            self._measure('prompt characters', result.model, prompt_characters)
+            self._measure('answer tokens', result.model, result.output_tokens)
+            self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
+            self._measure('seconds', result.model, result.seconds)
         self._add_usage(pair, result)
         self._add_score(result)
 
@@ -201,8 +204,8 @@ def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
 
 
 def count_results(results: Iterable[Result]) -> RunCounts:
-    """Everything counted."""
-    run_counts = RunCounts()
+    """Everything counted that a table needs: no lengths and times of single rows."""
+    run_counts = RunCounts(measuring=False)
     for result in results:
         run_counts.add(result)
     return run_counts

@@ -64,6 +64,9 @@ class Run(Protocol):
     def results(self) -> Iterator[Result]:
         """Every finished row."""
 
+    def light_results(self) -> Iterator[Result]:
+        """Every finished row, perhaps without texts: enough for counting outcomes, scores and tokens."""
+
     def request(self, fingerprint: str) -> Request | None:
         """What was sent under this identity, if it was kept."""
 
@@ -158,6 +161,10 @@ class StoredRun:
         """Every finished row."""
         return self._archive.results()
 
+    def light_results(self) -> Iterator[Result]:
+        """Every finished row, without texts where they are settled."""
+        return self._archive.light_results()
+
     def request(self, fingerprint: str) -> Request | None:
         """What was sent under this identity, if it was kept."""
         request: Request | None = self._archive.request(fingerprint)
@@ -228,6 +235,9 @@ class OneModelRun:
 
     def results(self) -> Iterator[Result]:
         return self._reader.results(model=self._model)
+
+    def light_results(self) -> Iterator[Result]:
+        return self.results()
 
     def request(self, fingerprint: str) -> Request | None:
         request: Request | None = self._reader.request(fingerprint)

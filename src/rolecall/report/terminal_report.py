@@ -46,7 +46,7 @@ def report_terminal(
     run: Run, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
 ) -> None:
     """Print the scores of a run with their intervals and denominators, and what to know about them."""
-    run_counts = count_results(run.results())
+    run_counts = count_results(run.light_results())
     cards = every_card(run.scorecards(), run_counts)
     whole = grid_of(cards)
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()

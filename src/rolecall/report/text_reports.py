@@ -37,7 +37,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     yield ''
     yield _words(run.created)
     yield ''
-    run_counts = count_results(run.results())
+    run_counts = count_results(run.light_results())
     cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
     if run.damage:
@@ -119,7 +119,7 @@ def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) ->
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')
     writer.writerow([*_SCORES, *OUTCOMES, *_REPLIES, *_USED, 'cost', 'details'])
-    run_counts = count_results(run.results())
+    run_counts = count_results(run.light_results())
     usage = {(line.dataset, line.model): line for line in usage_lines(run_counts, prices or {})}
     for card in every_card(run.scorecards(), run_counts):
         writer.writerow(

@@ -11,17 +11,20 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from rolecall.errors import RenderError, RunError
-from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong
+from rolecall.inferencers.generation import GenInferencer
+from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong, only_step, wait_for_all
 from rolecall.models.protocol import ModelError
+from rolecall.pairs.fitting import Step
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import CachedClient, RowClient
-from rolecall.runs.client.model_client import ModelClient, ModelUnavailableError
+from rolecall.runs.client.model_client import ModelCall, ModelClient, ModelUnavailableError
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.results import Result
@@ -30,7 +33,9 @@ from rolecall.runs.store.writer import Store
 __all__ = ['Engine', 'Job', 'infer_row', 'run_blocking']
 
 T = TypeVar('T')
+NumberedRow = tuple[int, Row, Picked]
 _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
+_GROUPS_AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +46,24 @@ class Job:
     client: ModelClient
     pair: Pair
     inferencer: Inferencer
-    rows: Callable[[], Iterable[tuple[int, Row, Picked]]]
+    rows: Callable[[], Iterable[NumberedRow]]
     gold: Callable[[Row], Any]
     total: int | None = None
     cluster: Callable[[Row], str | None] = field(default=lambda row: None)
     is_whole: bool = True
     """Whether `rows` gives every row that the run should have; otherwise the stored ones stay."""
+    mark: Callable[[Sequence[Result], Sequence[Row]], Sequence[Result]] = field(default=lambda results, rows: results)
+    """Adds the verdicts to finished rows, where they can be known at once."""
 
     @property
     def model(self) -> str:
         return self.client.model.name
+
+    @property
+    def single(self) -> GenInferencer | None:
+        """The inferencer, if it asks once for each row: then rows can be asked about in groups."""
+        found = self.inferencer
+        return found if type(found) is GenInferencer and found.samples == 1 and self.pair is not None else None
 
 
 class Engine:
@@ -116,27 +129,33 @@ class Engine:
         self._listener.on_pair_start(job.dataset, job.model, job.total, lambda: job.client.activity)
         again = self._store.rows_by_outcome(job.dataset, job.model, self._rerun) if self._rerun else {}
         places = asyncio.Semaphore(job.client.window)
+        groups = asyncio.Semaphore(_GROUPS_AT_ONCE)
         own: set[asyncio.Task[None]] = set()
         count = 0
+        rows = iter(job.rows())
         try:
-            for number, row, picked in job.rows():
-                await places.acquire()
+            while group := list(islice(rows, self._group_size(job))):
+                room = places if len(group) == 1 else groups
+                await room.acquire()
                 if self._stopping or job.model in self.broken:
                     break
-                ask = RowClient(
-                    cached,
-                    retry_failed=number in again,
-                    retry_all=again.get(number) in _ALL_AGAIN,
-                    check=_find_check(job, number, row, picked),
-                )
-                task = asyncio.get_running_loop().create_task(self._row(job, ask, number, row, picked))
+                if len(group) > 1:
+                    work, what = self._ask_group(job, cached, group), f'rows from {group[0][0]}'
+                else:
+                    [(number, row, picked)] = group
+                    ask = RowClient(
+                        cached,
+                        retry_failed=number in again,
+                        retry_all=again.get(number) in _ALL_AGAIN,
+                        check=_find_check(job, number, row, picked),
+                    )
+                    work, what = self._row(job, ask, number, row, picked), f'row {number}'
+                task = asyncio.get_running_loop().create_task(work)
                 for tasks in (own, self._rows):
                     tasks.add(task)
-                task.add_done_callback(
-                    partial(self._row_ended, own, places, f'{job.dataset} × {job.model}: row {number}')
-                )
-                count = number + 1
-                if count % 64 == 0:
+                task.add_done_callback(partial(self._row_ended, own, room, f'{job.dataset} × {job.model}: {what}'))
+                count = group[-1][0] + 1
+                if count % 64 == 0 or len(group) > 1:
                     await asyncio.sleep(0)
         finally:
             if own:
@@ -144,8 +163,12 @@ class Engine:
         await self._store.wait_until_saved()
         if not self._stopping and job.model not in self.broken:
             if job.is_whole:
-                self._store.drop_rows_from(job.dataset, job.model, count)
+                self._store.drop_rows_from(job.dataset, job.model, count if job.total is None else job.total)
             await self._conclude(job)
+
+    def _group_size(self, job: Job) -> int:
+        """How many rows are asked about together. Rows that are asked again go one by one."""
+        return 1 if self._rerun or job.single is None else job.client.group
 
     async def _conclude(self, job: Job) -> None:
         """Report a finished job. That may take calls of its own (a judge), which a stopped run drops, too."""
@@ -178,18 +201,80 @@ class Engine:
         try:
             prediction = await infer_row(job.inferencer, job.pair, row, picked, ask)
         except ModelUnavailableError as error:
-            if job.model not in self.broken:
-                self.broken[job.model] = str(error)
-                self._listener.on_message(str(error))
+            self._give_up(job, error)
             return
-        result = _result(job, ask, number, row, picked, prediction)
-        known = None if ask.sent else self._store.result(job.dataset, job.model, number)
-        if known is not None and _says_the_same(known, result):
-            self._listener.on_row(known, asked=False)
+        self._keep(job, [(ask, row, _result(job, ask, number, row, picked, prediction))])
+
+    async def _ask_group(self, job: Job, cached: CachedClient, rows: Sequence[NumberedRow]) -> None:
+        """Ask about rows together: known replies are looked up at once, and new requests go out in one call."""
+        inferencer = job.single
+        if inferencer is None:
+            raise TypeError('these rows are not asked about once')
+        concluded: dict[int, Prediction] = {}
+        steps: dict[int, Step] = {}
+        asks = [RowClient(cached, check=_find_check(job, *one)) for one in rows]
+        keys: list[str] = []
+        calls: list[ModelCall] = []
+        for place, (_, row, picked) in enumerate(rows):
+            try:
+                job.pair.check_row(row)
+                step = steps[place] = only_step(job.pair, row, picked)
+            except TooLong as found:
+                concluded[place] = _too_long(found)
+            except RenderError as error:
+                concluded[place] = Prediction(None, 'failed', str(error))
+            else:
+                key, call = asks[place].start_call(step.requests[0][1], inferencer.sampling)
+                keys.append(key)
+                calls.append(call)
+        try:
+            answers = await cached.answer_group(keys, calls)
+        except ModelUnavailableError as error:
+            self._give_up(job, error)
             return
-        self._store.add_fields(job.dataset, job.model, number, row)
-        told = partial(self._listener.on_row, result, asked=ask.sent > 0)
-        self._store.add_result(result, then=told)
+        for (place, step), answer in zip(steps.items(), answers, strict=True):
+            if answer is None:
+                continue
+            try:
+                concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
+            except ModelError as error:
+                concluded[place] = Prediction(None, 'failed', str(error))
+        self._keep(
+            job,
+            [
+                (asks[place], rows[place][1], _result(job, asks[place], *rows[place], prediction))
+                for place, prediction in sorted(concluded.items())
+            ],
+        )
+        left = [one for place, one in enumerate(rows) if place not in concluded]
+        await wait_for_all(self._row(job, RowClient(cached, check=_find_check(job, *one)), *one) for one in left)
+
+    def _give_up(self, job: Job, error: ModelUnavailableError) -> None:
+        if job.model not in self.broken:
+            self.broken[job.model] = str(error)
+            self._listener.on_message(str(error))
+
+    def _keep(self, job: Job, ended: Sequence[tuple[RowClient, Row, Result]]) -> None:
+        """Store rows with their verdicts, unless they are stored and say the same; tell of each once it is on disk."""
+        new: list[tuple[RowClient, Row, Result]] = []
+        for ask, row, result in ended:
+            known = None if ask.sent else self._store.result(job.dataset, job.model, result.row)
+            if known is not None and _says_the_same(known, result):
+                self._listener.on_row(known, asked=False)
+            else:
+                new.append((ask, row, result))
+        if not new:
+            return
+        for _, row, result in new:
+            self._store.add_fields(job.dataset, job.model, result.row, row)
+        results = job.mark([result for _, _, result in new], [row for _, row, _ in new])
+        sent = [ask.sent > 0 for ask, _, _ in new]
+
+        def tell() -> None:
+            for result, asked in zip(results, sent, strict=True):
+                self._listener.on_row(result, asked=asked)
+
+        self._store.add_results(results, then=tell)
 
 
 async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
@@ -199,11 +284,15 @@ async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked
             pair.check_row(row)
         return await inferencer.infer(pair, row, picked, ask)
     except TooLong as found:
-        return Prediction(None, 'too_long', found.step.too_long, shots_dropped=found.step.shots_dropped)
+        return _too_long(found)
     except ModelUnavailableError:
         raise
     except (ModelError, RenderError) as error:
         return Prediction(None, 'failed', str(error), replies=tuple(ask.said))
+
+
+def _too_long(found: TooLong) -> Prediction:
+    return Prediction(None, 'too_long', found.step.too_long, shots_dropped=found.step.shots_dropped)
 
 
 def _find_check(job: Job, number: int, row: Row, picked: Picked) -> Callable[[Request, Sequence[str]], None] | None:

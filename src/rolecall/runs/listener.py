@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rolecall.runs.client.model_client import Activity
@@ -22,6 +22,9 @@ class RunListener(Protocol):
         self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
     ) -> None:
         """A dataset × model starts. `activity` says at any time what its client is doing; call it from any thread."""
+
+    def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None:
+        """Rows of a dataset × model were finished before and are not looked at again: how many, by outcome."""
 
     def on_row(self, result: Result, *, asked: bool) -> None:
         """A row is on disk. `asked`: a request was sent for it."""
@@ -43,6 +46,7 @@ class NullListener:
     def on_pair_start(
         self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
     ) -> None: ...
+    def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None: ...
     def on_row(self, result: Result, *, asked: bool) -> None: ...
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None: ...
     def on_message(self, message: str) -> None: ...

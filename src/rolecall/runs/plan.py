@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,7 +22,7 @@ from rolecall.pairs.fitting import cannot_exceed
 from rolecall.pairs.pair import stand_in_reply
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import request_key
+from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.engine import infer_row, run_blocking
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
 from rolecall.runs.store.codec import dumps
@@ -202,7 +202,7 @@ async def _plan_pairs(
     prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None, costs: Costs
 ) -> list[PlannedPair]:
     deadline = None if seconds is None else time.monotonic() + seconds
-    sent: set[str] = set()
+    sent: set[Hashable] = set()
     try:
         with _open_known(out) as known:
             clients = [_CountingClient(one, _Memory(one, known, rerun), sent, costs) for one in prepared.pairs]
@@ -283,24 +283,29 @@ class _Memory:
         ended = self._known.outcomes(prepared.dataset, prepared.model.name) if self._known and rerun else {}
         self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
 
-    def knows(self, key: str, row: int) -> bool:
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known."""
+        return self._known is None
+
+    def knows(self, key: Hashable, row: int) -> bool:
         """Whether a stored reply is reused. Failed rows send only their failed requests again, others send all."""
-        if self._known is None or not self._known.knows(key):
+        if self._known is None or not isinstance(key, str) or not self._known.knows(key):
             return False
         if row not in self._again:
             return True
         return self._again[row] == 'failed' and not self._known.failed(key)
 
-    def find_reply(self, key: str) -> Reply | Scored | None:
+    def find_reply(self, key: Hashable) -> Reply | Scored | None:
         """The stored reply to a request."""
-        reply = None if self._known is None else self._known.reply(key)
+        reply = self._known.reply(key) if self._known is not None and isinstance(key, str) else None
         return None if isinstance(reply, str) else reply
 
 
 class _CountingClient:
     """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
 
-    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[str], costs: Costs) -> None:
+    def __init__(self, prepared: PreparedPair, memory: _Memory, sent: set[Hashable], costs: Costs) -> None:
         self._prepared = prepared
         self._count_remotely = getattr(prepared.model, 'count_remotely', None) if costs.ask_vendor else None
         self._asked: list[tuple[int, int]] = []
@@ -308,7 +313,7 @@ class _CountingClient:
         self._memory = memory
         self._sent = sent
         """What was asked by rows before, of all pairs: equal requests are sent once."""
-        self._identity = dict(prepared.model.identity)
+        self._keys = RequestKeys(dict(prepared.model.identity))
         self._goes_on = prepared.pair.waits or _normalises(prepared)
         """Whether what is asked later depends on the replies."""
         self._row = self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
@@ -329,7 +334,7 @@ class _CountingClient:
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request: the stored one where later requests depend on it."""
-        reply = await self._find(request_key(request, sampling, self._identity, sample), request)
+        reply = await self._find(self._key(request, sampling, sample), request)
         if not isinstance(reply, Reply):
             reply = Reply(stand_in_reply(None, len(self.said)))
         self.said.append(reply.text)
@@ -337,10 +342,16 @@ class _CountingClient:
 
     async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
         """The scores of requests: the stored ones where later requests depend on them."""
-        found = [await self._find(request_key(request, None, self._identity), request) for request in requests]
+        found = [await self._find(self._key(request, None, 0), request) for request in requests]
         return [scored if isinstance(scored, Scored) else _UNSCORED for scored in found]
 
-    async def _find(self, key: str, request: Request) -> Reply | Scored | None:
+    def _key(self, request: Request, sampling: Sampling | None, sample: int) -> Hashable:
+        """The key of a request: where nothing is stored, one that only tells equal requests apart from others."""
+        if self._memory.empty and isinstance(request, str):
+            return self._keys.hash_text(request, sampling, sample)
+        return self._keys(request, sampling, sample)
+
+    async def _find(self, key: Hashable, request: Request) -> Reply | Scored | None:
         """Count a request. The stored reply to it, where that matters for what is asked next."""
         self._exact = self._exact and not self._made_up
         known = await self._count(key, request)
@@ -350,7 +361,7 @@ class _CountingClient:
         self._made_up = self._made_up or reply is None
         return reply
 
-    async def _count(self, key: str, request: Request) -> bool:
+    async def _count(self, key: Hashable, request: Request) -> bool:
         """Add up one request; whether a stored reply is reused."""
         known = self._memory.knows(key, self._row)
         if key in self._sent:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rolecall.prompts.values import text_of
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
-__all__ = ['remark_on']
+__all__ = ['remark_on', 'remark_on_stored']
 
+_LOOKED_AT = 1000
 _FEWEST = 2
 _FEWEST_ALIKE = 4
 """So many rows must be alike before it is said: fewer may be chance."""
+
+
+def remark_on_stored(results: Iterator[Result], card: Scorecard) -> list[str]:
+    """At most one remark about a dataset × model by its first rows, which stand for the others."""
+    rows = list(islice(results, _LOOKED_AT))
+    remarks = remark_on(rows, card)
+    if card.total > len(rows):
+        return [remark.replace(': ', f' (its first {count_noun(len(rows), "row")}): ', 1) for remark in remarks]
+    return remarks
 
 
 def remark_on(results: Sequence[Result], card: Scorecard) -> list[str]:

@@ -7,8 +7,9 @@ import glob
 import signal
 import threading
 import time
+from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +26,7 @@ from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task
 from rolecall.program import fingerprint
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import CachedClient
+from rolecall.runs.client.cache import CachedClient, RequestKeys
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.model_client import ModelClient, build_client
 from rolecall.runs.engine import Engine, Job, run_blocking
@@ -33,7 +34,8 @@ from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import Costs, RunPlan, make_plan
 from rolecall.runs.prepare import Prepared, PreparedPair, prepare
-from rolecall.runs.remarks import remark_on
+from rolecall.runs.recipes import digest_asking
+from rolecall.runs.remarks import remark_on_stored
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
@@ -196,6 +198,7 @@ class _Run:
         self._scored_before = (
             {(card.dataset, card.model) for card in _read_scorecards(store)} if rows is not None else set()
         )
+        self._row_digests: dict[int, str | None] = {}
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
 
     async def ask_and_score(self) -> None:
@@ -246,44 +249,87 @@ class _Run:
         return list(own.values())
 
     def _make_job(self, one: PreparedPair, client: ModelClient) -> Job:
-        total = len(one.pair.data.test)
-        limit = self._prepared.limit
         return Job(
             dataset=one.dataset,
             client=client,
             pair=one.pair,
             inferencer=one.inferencer,
-            rows=partial(self._pick_rows, one.pair, limit),
+            rows=partial(self._rows_to_ask, one),
             gold=one.gold,
             cluster=one.cluster,
-            total=total if limit is None else min(total, limit),
+            mark=one.scores.start_marking(),
+            total=self._count_rows(one),
             is_whole=self._rows is None,
         )
 
-    def _pick_rows(self, pair: Pair, limit: int | None) -> Iterable[tuple[int, Row, Picked]]:
-        """The rows of a pair that this run asks about."""
-        if self._rows is None:
-            return pair.rows(limit, strict=False)
-        wanted = self._rows
-        return (found for found in pair.rows(max(wanted, default=-1) + 1, strict=False) if found[0] in wanted)
+    def _count_rows(self, one: PreparedPair) -> int:
+        total, limit = len(one.pair.data.test), self._prepared.limit
+        return total if limit is None else min(total, limit)
+
+    def _rows_to_ask(self, one: PreparedPair) -> Iterator[tuple[int, Row, Picked]]:
+        """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
+        pair, store, names = one.pair, self._store, (one.dataset, one.model.name)
+        if self._rows is not None:
+            wanted = sorted(number for number in self._rows if 0 <= number < self._count_rows(one))
+            return pair.rows(self._prepared.limit, strict=False, only=wanted)
+        digest, marking = digest_asking(one, self._row_digests), one.scores.digest
+        asking, scoring = store.recipe(*names)
+        alike = digest is not None and asking == digest and self._is_worded_alike(one)
+        new = not store.count_outcomes(*names)
+        # Rows that are replaced from here on are of the new kind, the others not yet.
+        store.record_recipe(
+            *names,
+            asking=digest if new or alike else None,
+            scoring=marking if new or scoring == marking else None,
+        )
+        numbers = self._find_unfinished(one) if alike else None
+        return pair.rows(self._prepared.limit, strict=False, only=numbers)
+
+    def _find_unfinished(self, one: PreparedPair) -> array[int]:
+        """The numbers of the rows without an answer in the store, and of those that are asked again."""
+        finished = bytearray(self._count_rows(one))
+        outcomes: Counter[str] = Counter()
+        for number, outcome in self._store.finished_rows(one.dataset, one.model.name):
+            if number < len(finished) and outcome in ('ok', 'unparsed') and outcome not in self._rerun:
+                finished[number] = True
+                outcomes[outcome] += 1
+        self._listener.on_known(one.dataset, one.model.name, outcomes)
+        return array('Q', (number for number, done in enumerate(finished) if not done))
+
+    def _is_worded_alike(self, one: PreparedPair) -> bool:
+        """Whether rows 0, 1, 2, 4, 8, … still lead to the requests that were sent: this code may have changed, too."""
+        total, find_key = self._count_rows(one), RequestKeys(dict(one.model.identity))
+        sampling = getattr(one.inferencer, 'sampling', None)
+        probes = [0, *(1 << bit for bit in range(total.bit_length()) if 1 << bit < total)]
+        for number, row, picked in one.pair.rows(self._prepared.limit, strict=False, only=probes):
+            known = self._store.result(one.dataset, one.model.name, number)
+            if known is None or known.outcome not in ('ok', 'unparsed'):
+                continue
+            step = one.pair.step(row, picked)
+            request = step.requests[0][1] if step is not None and step.requests else None
+            key = '' if request is None else find_key(request, None if one.pair.weighs else sampling)
+            if key != known.fingerprint:
+                return False
+        return True
 
     async def _score_pair(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
         if self._rows is not None and (job.dataset, job.model) not in self._scored_before:
             return
-        results = list(self._store.results(job.dataset, job.model))
         one = self._pairs[job.dataset, job.model]
-        if results:
-            report_progress.set(_throttle(f'{job.dataset} × {job.model}', self._listener))
-            scored, card = await one.scores.of(results, one.pair.data.test)
-        else:
-            scored, card = [], one.scores.scorer.score([], opinions={}).scorecard(job.dataset, job.model)
-        card = self._note_unjudged(card, one.scores.judge)
-        await self._store.wait_until_saved()
-        self._store.record_scores(card.columns, [new for old, new in zip(results, scored, strict=True) if new != old])
-        self._outcomes.update(result.outcome for result in scored)
+        store, scores = self._store, one.scores
+        report_progress.set(_throttle(f'{job.dataset} × {job.model}', self._listener))
+        _, scoring = store.recipe(job.dataset, job.model)
+        marked = scores.digest is not None and scoring == scores.digest
+        card = await scores.score_stored(store, job.dataset, job.model, one.pair.data.test, marked=marked)
+        card = self._note_unjudged(card, scores.judge)
+        await store.wait_until_saved()
+        store.record_scores(card.columns)
+        asking = digest_asking(one, self._row_digests)
+        store.record_recipe(job.dataset, job.model, asking=asking, scoring=scores.digest)
+        self._outcomes.update(store.count_outcomes(job.dataset, job.model))
         self._cards += card.columns
-        self._remarks += remark_on(scored, card)
+        self._remarks += remark_on_stored(store.results(job.dataset, job.model), card)
         for message in (*((card.error,) if card.error else ()), *card.warnings()):
             self._listener.on_message(message)
         self._listener.on_scores(job.dataset, job.model, card.columns)

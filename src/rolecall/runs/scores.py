@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
+from rolecall.datasets.rows import Rows
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
 from rolecall.pairs.judges import find_judge
 from rolecall.pairs.model_entries import ModelEntry
@@ -15,14 +18,23 @@ from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
 from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, Opinion
+from rolecall.runs.recipes import digest_scoring
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import DatasetScorer, Scorable, ScoredRun, Verdict, build_scorer
+from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.session import ScoringSession
 
 __all__ = ['Scores', 'build_scores']
 
 _NO_ANSWER = 'no answer was found in the reply.'
+_CHUNK, _MANY = 1000, 10_000
+"""Rows that are scored together; many where programs run side by side."""
+_FEW = 20
+"""Rows are looked up one by one if fewer than one in so many is needed, otherwise all are read in order."""
+_TRIED, _QUICK = 20, 0.005
+"""Rows after which it is known, and seconds a row below which, marking is quick enough to be done while others wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,37 +45,114 @@ class Scores:
     judge: Judge | None = None
     alias: str = ''
     """The dataset's other name, where a task file has one."""
+    digest: str | None = None
+    """What the verdicts depend on; None if that cannot be told."""
 
     def extract(self, reply: str) -> Any:
         """The answer in a reply; None if there is none."""
         return self.scorer.extract(reply)
 
-    async def of(self, results: Sequence[Result], rows: Iterable[Row]) -> tuple[list[Result], Scorecard]:
-        """The results as they were scored, and the score. `rows` are the dataset's, from the first on.
+    def start_marking(self) -> Callable[[Sequence[Result], Sequence[Row]], Sequence[Result]]:
+        """A function that adds verdicts to rows as they finish, as long as that is quick.
 
-        What keeps these rows from being scored (an evaluator that raises) is the scorecard's `error`: other datasets
-        are not concerned.
+        Rows it leaves alone are marked by `score_stored`. Metrics that need a judge, other rows or other processes are
+        left to that, too.
         """
-        values = dict(zip(range(results[-1].row + 1), rows, strict=False))
-        scorable = [_scorable(result, values.get(result.row, {})) for result in results]
-        ask = self.scorer.needs_judge and self.judge is not None
-        try:
-            opinions = await self.scorer.ask_judge(scorable) if ask else {}
-            scored = await self._score(scorable, opinions)
-        except (ScoringError, MissingExtraError) as error:
-            return _report_unscored(results, self.scorer, error)
-        marked = [
-            replace(_mark_result(result, verdict), judged=_describe_opinions(opinions.get(result.row, ())))
-            for result, verdict in zip(results, scored.verdicts, strict=True)
-        ]
-        card = scored.scorecard(results[0].dataset, results[0].model)
-        return marked, replace(card, details={**card.details, 'alias': self.alias}) if self.alias else card
+        session = self.scorer.start()
+        seconds, marked = 0.0, 0
 
-    async def _score(self, scorable: Sequence[Scorable], opinions: Mapping[int, Sequence[str | None]]) -> ScoredRun:
-        """Score with the judge's replies; where programs have to run first, without holding up the event loop."""
-        if self.scorer.metric is not None and self.scorer.metric.prepare is not None:
-            return await asyncio.to_thread(self.scorer.score, scorable, opinions=opinions)
-        return self.scorer.score(scorable, opinions=opinions)
+        def mark(results: Sequence[Result], rows: Sequence[Row]) -> Sequence[Result]:
+            nonlocal seconds, marked
+            if marked > _TRIED and seconds / marked > _QUICK:
+                return results
+            began = time.perf_counter()
+            try:
+                verdicts = session.add(list(map(_scorable, results, rows)))
+            except (ScoringError, MissingExtraError):  # reported when the rows are scored
+                return results
+            seconds, marked = seconds + time.perf_counter() - began, marked + len(results)
+            return list(map(_mark_result, results, verdicts))
+
+        return mark if self.digest is not None and session.is_plain else lambda results, rows: results
+
+    async def score_stored(self, store: Store, dataset: str, model: str, rows: Rows, *, marked: bool) -> Scorecard:
+        """The score of the stored rows of a dataset × model, `rows` being the dataset's. Changed rows are stored.
+
+        `marked`: all of them were marked this way as they finished, so that settled rows need not be marked again.
+        What keeps rows from being scored (an evaluator that raises) is the scorecard's `error`: other datasets are not
+        concerned.
+        """
+        session = self.scorer.start()
+        try:
+            if marked and session.is_plain:
+                await self._add_marks(session, store, dataset, model, rows)
+            else:
+                values = _find_in_order(rows)
+                stored = store.results(dataset, model)
+                many = self.scorer.metric is not None and self.scorer.metric.prepare is not None
+                while chunk := list(islice(stored, _MANY if many else _CHUNK)):
+                    await self._add_results(session, store, chunk, values)
+            scored = session.finish()
+        except (ScoringError, MissingExtraError) as error:
+            return await _report_unscored(store, dataset, model, self.scorer, error)
+        verdicts = iter(scored.verdicts)  # of a metric that had to see all rows first
+        stored = store.results(dataset, model) if scored.verdicts else iter(())
+        while chunk := list(islice(stored, _CHUNK)):
+            await _store_changed(store, chunk, [_mark_result(one, next(verdicts)) for one in chunk])
+        card = scored.scorecard(dataset, model)
+        return replace(card, details={**card.details, 'alias': self.alias}) if self.alias else card
+
+    async def _add_marks(self, session: ScoringSession, store: Store, dataset: str, model: str, rows: Rows) -> None:
+        """Add settled rows by their stored marks, and mark the others."""
+        few = store.count_unsettled(dataset, model) * _FEW < len(rows)
+        values = (lambda number: rows[number] if number < len(rows) else {}) if few else _find_in_order(rows)
+        for count, one in enumerate(store.marks(dataset, model)):
+            if isinstance(one, Result):
+                await self._add_results(session, store, [one], values)
+            else:
+                score, correct = one
+                session.add_settled(score, None if correct is None else bool(correct))
+            if count % _CHUNK == 0:
+                await asyncio.sleep(0)
+
+    async def _add_results(
+        self, session: ScoringSession, store: Store, results: Sequence[Result], values: Callable[[int], Row]
+    ) -> None:
+        """Mark rows, with the judge's replies where it is needed; store those that changed."""
+        scorable = [_scorable(result, values(result.row)) for result in results]
+        ask = self.scorer.needs_judge and self.judge is not None
+        opinions = await self.scorer.ask_judge(scorable) if ask else {}
+        if self.scorer.metric is not None and self.scorer.metric.prepare is not None:  # programs have to run first
+            verdicts = await asyncio.to_thread(session.add, scorable, opinions=opinions)
+        else:
+            verdicts = session.add(scorable, opinions=opinions)
+        whole = self.scorer.metric is not None and self.scorer.metric.whole is not None  # marked when all were seen
+        marked = [
+            replace(
+                result if whole else _mark_result(result, verdict),
+                judged=_describe_opinions(opinions.get(result.row, ())),
+            )
+            for result, verdict in zip(results, verdicts, strict=True)
+        ]
+        await _store_changed(store, results, marked)
+
+
+def _find_in_order(rows: Rows) -> Callable[[int], Row]:
+    """Finds rows by number, each further on than the one before."""
+    numbered = enumerate(rows)
+
+    def find(number: int) -> Row:
+        return next((row for place, row in numbered if place == number), {})
+
+    return find
+
+
+async def _store_changed(store: Store, before: Sequence[Result], after: Sequence[Result]) -> None:
+    changed = [new for old, new in zip(before, after, strict=True) if new != old or new.settled != old.settled]
+    if changed:
+        await store.wait_until_saved()
+        store.update_rows(changed)
+    await asyncio.sleep(0)
 
 
 def _describe_opinions(opinions: Sequence[str | None]) -> tuple[Mapping[str, str] | None, ...]:
@@ -96,7 +185,8 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
         )
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
-    return Scores(scorer, judge, str(task.entry.get('alias') or ''))
+    return Scores(scorer, judge, str(task.entry.get('alias') or ''), digest_scoring(task, model_entry))
+    return Scores(scorer, judge, str(task.entry.get('alias') or ''), digest_scoring(task, model_entry))
 
 
 def _in_eval_cfg(problem: Problem) -> Problem:
@@ -127,21 +217,26 @@ def _mark_result(result: Result, verdict: Verdict) -> Result:
         extracted=verdict.extracted,
         score=verdict.score,
         correct=verdict.correct,
+        settled=verdict.settled,
     )
 
 
-def _report_unscored(
-    results: Sequence[Result], scorer: DatasetScorer, error: RolecallError
-) -> tuple[list[Result], Scorecard]:
-    """The results without scores, and the scorecard that says why."""
-    plain = [_mark_result(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in results]
-    first = plain[0]
-    return plain, Scorecard(
-        dataset=first.dataset,
-        model=first.model,
+async def _report_unscored(
+    store: Store, dataset: str, model: str, scorer: DatasetScorer, error: RolecallError
+) -> Scorecard:
+    """Take the scores off the stored rows; the scorecard that says why there are none."""
+    outcomes: Counter[str] = Counter()
+    stored = store.results(dataset, model)
+    while chunk := list(islice(stored, _CHUNK)):
+        plain = [_mark_result(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in chunk]
+        outcomes.update(result.outcome for result in plain)
+        await _store_changed(store, chunk, plain)
+    return Scorecard(
+        dataset=dataset,
+        model=model,
         metric=scorer.metric.name if scorer.metric else '',
         value=None,
-        total=len(plain),
-        outcomes=Counter(result.outcome for result in plain),
-        details={'error': f'{first.dataset} × {first.model} could not be scored: {error}'},
+        total=outcomes.total(),
+        outcomes=outcomes,
+        details={'error': f'{dataset} × {model} could not be scored: {error}'},
     )

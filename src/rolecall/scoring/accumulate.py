@@ -148,6 +148,14 @@ class MarkAccumulator:
         elif row.marks:
             self._count(row)
 
+    def add_plain(self, score: float, correct: bool | None) -> None:
+        """Take a row with one mark, no parts and no cluster into account."""
+        self._rows += 1
+        self._scores.add((score,), None)
+        self._binary = self._binary and correct is not None
+        self._decided = self._decided and correct is not None
+        self._finished.totals = _add(self._finished.totals, (score, 1.0))
+
     def summarise(self) -> Summary:
         """The value, its interval and further numbers."""
         if not self._held:

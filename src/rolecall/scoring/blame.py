@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from rolecall.errors import MissingExtraError, RolecallError
 
@@ -20,8 +20,7 @@ class NoOpinionError(ScoringError):
     """A judge's reply could not be read, so one answer has no mark."""
 
 
-@contextmanager
-def blame_errors_on(who: str) -> Iterator[None]:
+def blame_errors_on(who: str) -> AbstractContextManager[None]:
     """Raise exceptions as a `ScoringError` that names their source.
 
     >>> with blame_errors_on('the evaluator halve'):
@@ -29,14 +28,29 @@ def blame_errors_on(who: str) -> Iterator[None]:
     Traceback (most recent call last):
     rolecall.scoring.blame.ScoringError: the evaluator halve raised ZeroDivisionError: division by zero.
     """
-    try:
-        yield
-    except (MissingExtraError, NoOpinionError):
-        raise
-    except ScoringError as error:
-        raise ScoringError(f'{who} {error}') from error
-    except Exception as error:  # user code may raise anything; this dataset has no score, the run continues
-        raise ScoringError(f'{who} raised {describe_error(error)}.') from error
+    return _Blame(who)
+
+
+class _Blame:
+    """A class rather than a generator: it is entered several times for every row."""
+
+    __slots__ = ('_who',)
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, (MissingExtraError, NoOpinionError)):
+            return
+        if isinstance(error, ScoringError):
+            raise ScoringError(f'{self._who} {error}') from error
+        if isinstance(error, Exception):  # user code may raise anything; this dataset has no score, the run continues
+            raise ScoringError(f'{self._who} raised {describe_error(error)}.') from error
 
 
 def describe_error(error: Exception) -> str:

@@ -34,6 +34,8 @@ class Verdict:
     """The gold answer after its postprocessor."""
     reason: str = ''
     """What a postprocessor or the evaluator raised, or why a judge's reply gives no verdict."""
+    settled: bool = False
+    """Whether `add_settled` with score and verdict does the same as adding the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class ScoringSession:
     _trouble: list[str] = field(init=False, default_factory=list)
     _troubles: int = field(init=False, default=0)
     _readable: bool = field(init=False, default=False)
+    _plain: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         metric = self.metric
@@ -106,6 +109,7 @@ class ScoringSession:
             name: _Column(reader, None if metric is None else MarkAccumulator(metric, k=self.k))
             for name, reader in self.readers.items()
         }
+        self._plain = self.is_plain
 
     def add(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> list[Verdict]:
         """Score some rows. `opinions` are the judge's replies, by row and sample."""
@@ -121,6 +125,24 @@ class ScoringSession:
                 if column.marks is not None:
                     column.marks.add(self._mark_row(one, ())[0])
         return verdicts
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the metric is a mean over rows that are marked one by one, so that verdicts can be settled."""
+        metric = self.metric
+        if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
+            return False
+        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown)
+        return not any((*needs, metric.total, metric.problem, metric.derive))
+
+    def add_settled(self, score: float, correct: bool | None) -> None:
+        """Add a row with an answer by its settled verdict, without marking it again."""
+        self._outcomes['ok'] += 1
+        self._notices['replies'] += 1
+        self._readable = True
+        for column in self._columns.values():
+            if column.marks is not None:
+                column.marks.add_plain(score, correct)
 
     def finish(self) -> ScoredRun:
         """The number over all rows. Verdicts are those `add` returned, or here, if all rows had to be seen first."""
@@ -183,7 +205,8 @@ class ScoringSession:
             return _make_verdict(read, (), read.reason or reason)
         if column.marks is not None:
             column.marks.add(marked)
-        return _make_verdict(read, marked.marks, read.reason or reason)
+        settled = self._plain and _says_all(marked, read, reason)
+        return _make_verdict(read, marked.marks, read.reason or reason, settled=settled)
 
     def _mark_first(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
         marked, reason, failed = self._mark_row(read, opinions)
@@ -329,7 +352,15 @@ def _is_empty_reply(prediction: Any) -> bool:
     return all(isinstance(one, str) and not one.strip() for one in said)
 
 
-def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdict:
+def _says_all(marked: MarkedRow, read: ReadRow, reason: str) -> bool:
+    """Whether the row's score and verdict are all that a mean needs of it."""
+    if read.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
+        return False
+    [mark] = marked.marks
+    return not (mark.parts or mark.tally or mark.note) and not _is_empty_reply(read.row.prediction)
+
+
+def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
     if not marks:
         return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
     said = {mark.correct for mark in marks}
@@ -341,4 +372,5 @@ def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str) -> Verdic
         outcome=read.outcome,
         gold=read.gold,
         reason=reason or next((mark.note for mark in marks if mark.note and not mark.correct), ''),
+        settled=settled,
     )

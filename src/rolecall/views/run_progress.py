@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -73,6 +73,10 @@ class PairProgress:
         if asked:
             self.asked += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
+
+    def add_known(self, outcomes: Mapping[str, int]) -> None:
+        self.done += sum(outcomes.values())
+        self.outcomes.update(outcomes)
 
     def line(self) -> str:
         """Everything on one line."""
@@ -147,6 +151,10 @@ class PlainProgress(QuietProgress):
         if self._ticker is None:
             self._ticker = threading.Thread(target=self._tick, name='rolecall-progress', daemon=True)
             self._ticker.start()
+
+    def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None:
+        """Rows of a dataset × model were finished before."""
+        self._pairs[dataset, model].add_known(outcomes)
 
     def on_row(self, result: Result, *, asked: bool) -> None:
         """A row is on disk."""

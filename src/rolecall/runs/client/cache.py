@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from rolecall.inferencers.inferencer import wait_for_all
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
-from rolecall.program import fingerprint
+from rolecall.program import Fingerprinter, fingerprint
 from rolecall.render.spans import Request
-from rolecall.runs.client.model_client import ModelCall, ModelClient
+from rolecall.runs.client.model_client import Answer, ModelCall, ModelClient
 from rolecall.runs.client.retry import is_row_failure
 from rolecall.runs.store.codec import as_stored
 from rolecall.runs.store.writer import Failure, Store
 
-__all__ = ['CachedClient', 'RowClient', 'request_key']
+__all__ = ['CachedClient', 'RequestKeys', 'RowClient']
 
 Known = Reply | Scored | Failure
 
 
-def request_key(request: Request, sampling: Sampling | None, identity: object, sample: int = 0) -> str:
-    """The key under which a request is stored: what is sent, how answers are sampled, and the model's identity."""
-    if sampling is None:
-        return fingerprint(request, model=identity, kind='score')
-    return fingerprint(request, sampling=sampling.as_dict(), model=identity, sample=sample)
+class RequestKeys:
+    """The keys under which a model's requests are stored: what is sent, how answers are sampled, and its identity."""
+
+    def __init__(self, identity: Mapping[str, Any]) -> None:
+        self._identity = identity
+        self._fingerprinters: dict[tuple[int, int], tuple[Sampling | None, Fingerprinter]] = {}
+
+    def __call__(self, request: Request, sampling: Sampling | None, sample: int = 0) -> str:
+        """The key of a request; without sampling, of one that is scored."""
+        return self._find_fingerprinter(sampling, sample)(request)
+
+    def hash_text(self, text: str, sampling: Sampling | None, sample: int = 0) -> int:
+        """A hash of a request that is text, quicker than its key; it differs between processes."""
+        return hash((self._find_fingerprinter(sampling, sample).options, text))
+
+    def _find_fingerprinter(self, sampling: Sampling | None, sample: int) -> Fingerprinter:
+        known = self._fingerprinters.get((id(sampling), sample))
+        if known is None:
+            known = sampling, self._make_fingerprinter(sampling, sample)
+            self._fingerprinters[id(sampling), sample] = known  # keeps the sampling, so that its id stays its own
+        return known[1]
+
+    def _make_fingerprinter(self, sampling: Sampling | None, sample: int) -> Fingerprinter:
+        if sampling is None:
+            return Fingerprinter(model=self._identity, kind='score')
+        return Fingerprinter(sampling=sampling.as_dict(), model=self._identity, sample=sample)
 
 
 class CachedClient:
@@ -38,18 +59,20 @@ class CachedClient:
         self._model_key = fingerprint('', model=self.identity)
         if store.has_answered(self._model_key):
             client.trust()
-        self._in_flight: dict[str, asyncio.Future[Known]] = {}
+        self._in_flight: dict[str, asyncio.Future[Known | None]] = {}
+        self.key = RequestKeys(self.identity)
 
     async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Known, bool]:
         """The answer to a call, and whether it was sent for this."""
-        if key in self._in_flight:
-            return await asyncio.shield(self._in_flight[key]), False
+        while key in self._in_flight:
+            if (came := await asyncio.shield(self._in_flight[key])) is not None:
+                return came, False
         known = None if retry_all else self._store.find_reply(key)
         if known is not None and not isinstance(known, Failure):
             self.client.trust()
         if known is not None and not (retry_failed and isinstance(known, Failure)):
             return known, False
-        future: asyncio.Future[Known] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Known | None] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = future
         answer: Known
         kept = True
@@ -72,6 +95,50 @@ class CachedClient:
             self._store.record_answering(self._model_key)
         self._store.add_reply(key, call.request, answer, then=partial(self._in_flight.pop, key, None))
         return answer, True
+
+    async def answer_group(self, keys: Sequence[str], calls: Sequence[ModelCall]) -> list[tuple[Known, bool] | None]:
+        """The answers to calls, and whether each was sent for this. Those that are not known are sent together.
+
+        None for those that another row has sent, or that have to be sent one by one.
+        """
+        found = {key: (known, False) for key, known in self._store.find_replies(keys).items()}
+        if any(not isinstance(known, Failure) for known, _ in found.values()):
+            self.client.trust()
+        loop = asyncio.get_running_loop()
+        fresh: dict[str, ModelCall] = {}
+        for key, call in zip(keys, calls, strict=True):
+            if key not in found and key not in self._in_flight:
+                fresh[key] = call
+                self._in_flight[key] = loop.create_future()
+        sent = await self._send_fresh(fresh) if fresh else {}
+        # Of equal requests in the group, the first was sent.
+        return [sent.pop(key, None) if key in fresh else found.get(key) for key in keys]
+
+    async def _send_fresh(self, calls: dict[str, ModelCall]) -> dict[str, tuple[Known, bool]]:
+        futures = {key: self._in_flight[key] for key in calls}
+        came: list[Answer | ModelError | None] = [None] * len(calls)
+        answers: dict[str, tuple[Known, bool]] = {}
+        kept: list[tuple[str, Request, Known]] = []
+        try:
+            came = await self.client.send_group(list(calls.values()))
+        finally:
+            for (key, call), one in zip(calls.items(), came, strict=True):
+                if one is None:  # rows that wait for it send it themselves
+                    del self._in_flight[key]
+                    futures[key].set_result(None)
+                    continue
+                answer = Failure(one) if isinstance(one, ModelError) else one
+                answers[key] = answer, True
+                futures[key].set_result(answer)
+                if not isinstance(one, ModelError) or is_row_failure(one, answered=self.client.answered):
+                    kept.append((key, call.request, answer))
+                else:
+                    del self._in_flight[key]
+        if any(not isinstance(answer, Failure) for _, _, answer in kept):
+            self._store.record_answering(self._model_key)
+        if kept:
+            self._store.add_replies(kept, then=lambda: [self._in_flight.pop(key, None) for key, _, _ in kept])
+        return answers
 
 
 _AMOUNTS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds')
@@ -119,9 +186,16 @@ class RowClient:
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
-        key = self._new_key(request, sampling, sample)
-        call = ModelCall('generate', request, sampling, self._call_check())
-        reply = self._record(*await self._client.answer(key, call, **self._again))
+        key, call = self.start_call(request, sampling, sample)
+        return self.end_call(*await self._client.answer(key, call, **self._again))
+
+    def start_call(self, request: Request, sampling: Sampling, sample: int = 0) -> tuple[str, ModelCall]:
+        """The call for a request, with its key."""
+        return self._new_key(request, sampling, sample), ModelCall('generate', request, sampling, self._call_check())
+
+    def end_call(self, answer: Known, sent: bool) -> Reply:
+        """The reply that a call came to."""
+        reply = self._record(answer, sent)
         if not isinstance(reply, Reply):
             raise ModelError(str(reply))
         self.said.append(reply.text)
@@ -151,7 +225,7 @@ class RowClient:
         return lambda request: check(request, said)
 
     def _new_key(self, request: Request, sampling: Sampling | None, sample: int) -> str:
-        key = request_key(request, sampling, self._client.identity, sample)
+        key = self._client.key(request, sampling, sample)
         self.fingerprints.append(key)
         return key
 

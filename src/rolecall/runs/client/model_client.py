@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from rolecall.errors import RolecallError
 from rolecall.models.http.rate_limits import RateLimit, Unit
@@ -83,8 +83,15 @@ class ModelClient(Protocol):
     def trust(self) -> None:
         """The model is known to answer: it has done so before."""
 
+    @property
+    def group(self) -> int:
+        """How many calls should be handed over together with `send_group`; 1: none, use `send`."""
+
     async def send(self, call: ModelCall) -> Answer:
         """The answer to a call; `ModelError` if it failed for good, `ModelUnavailableError` if every call would."""
+
+    async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
+        """What each call came to, None for those that have to be sent one by one. One that fails spoils no other."""
 
     async def close(self) -> None:
         """Stop what is in flight."""
@@ -112,13 +119,27 @@ class _RetryingClient(ABC):
     def trust(self) -> None:
         self._retrier.trust()
 
+    @property
+    def group(self) -> int:
+        return 1
+
     async def send(self, call: ModelCall) -> Answer:
+        return await self._send(call)
+
+    async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
+        return [None] * len(calls)
+
+    async def _send(self, call: ModelCall, *, failed: Any = None) -> Answer:
+        """Send a call until it is answered or fails for good. `failed` is what became of it already, if anything."""
         if call.check is not None:
             call.check(call.request)
         retrier, attempts = self._retrier, Attempts()
         while True:
             retrier.check()
             try:
+                if failed is not None:
+                    failed, error = None, failed
+                    raise error
                 answer = await self._send_once(call, retry=attempts.total > 0)
             except ModelError as error:
                 pause = await retrier.handle(error, attempts, down=self._seconds_down())
@@ -163,6 +184,48 @@ class ConcurrentClient(_RetryingClient):
 
     async def close(self) -> None:
         """Nothing is in flight outside the calls themselves."""
+
+    @property
+    def group(self) -> int:
+        limiter = self._limiter
+        limited = limiter.down_since is not None or limiter.rate('requests') or limiter.rate('tokens')
+        return 1 if limited or not self._retrier.answered else getattr(self.model, 'group', 1)
+
+    async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
+        for call in calls:
+            if call.check is not None:
+                call.check(call.request)
+        came = await self._send_group_once(calls)
+        if any(isinstance(one, Reply) for one in came):
+            self._retrier.succeed()
+        failed = [place for place, one in enumerate(came) if isinstance(one, ModelError)]
+        again = await asyncio.gather(
+            *(self._send(calls[place], failed=came[place]) for place in failed), return_exceptions=True
+        )
+        for place, one in zip(failed, again, strict=True):
+            if isinstance(one, BaseException) and not isinstance(one, ModelError):
+                raise one
+            came[place] = one
+        return came
+
+    async def _send_group_once(self, calls: Sequence[ModelCall]) -> list[Any]:
+        """Hand calls of one kind to a model that takes several quick ones; they count as one with the limiter."""
+        limiter, retrier = self._limiter, self._retrier
+        permit = await limiter.acquire()
+        try:
+            await retrier.begin()
+            try:
+                with Timeout(retrier.policy.seconds):
+                    requests = [call.request for call in calls]
+                    came: list[Any] = await self.model.generate_group(requests, calls[0].sampling)  # type: ignore[attr-defined]
+            except ModelError:
+                came = [None] * len(calls)
+            finally:
+                retrier.end()
+        finally:
+            limiter.release(permit, 'other')
+        self._tokens += sum(_tokens_of(one) or 0 for one in came if isinstance(one, Reply))
+        return came
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
         limiter, retrier = self._limiter, self._retrier

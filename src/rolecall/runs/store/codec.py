@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from rolecall.runs.store.results import Result
 from rolecall.tokenizers.text import replace_lone_surrogates
 
 __all__ = [
+    'ROW_NUMBERS',
     'DamagedError',
     'as_stored',
     'checksum',
@@ -28,6 +30,8 @@ __all__ = [
     'pack_scored',
     'read_reply',
     'result_as_dict',
+    'row_checksum',
+    'row_numbers',
     'storable',
     'unpack_request',
     'unpack_scored',
@@ -37,10 +41,13 @@ __all__ = [
 T = TypeVar('T')
 _COLUMNS = ('dataset', 'model', 'row', 'outcome')
 """Fields of a result that are columns of their own."""
-_RESULT_KEYS = tuple(field.name for field in fields(Result))
+_RESULT_KEYS = tuple(field.name for field in fields(Result) if field.name != 'settled')
 _BARE = Result('\0', '\0', -1, 'ok')
 _RESULT_DEFAULTS = tuple((key, getattr(_BARE, key)) for key in _RESULT_KEYS if key not in _COLUMNS)
 """Values that are not written."""
+ROW_NUMBERS = ('score', 'correct', 'input_tokens', 'output_tokens', 'seconds', 'settled')
+"""Numbers of a row that are columns, too, so that SQLite can add them up."""
+_LARGEST_INTEGER = 2**63
 _TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots')
 _USAGE_KEYS = tuple(field.name for field in fields(Usage))
 _COMPRESSED_FROM = 512
@@ -79,11 +86,37 @@ def checksum(*cells: object) -> int:
     >>> checksum('a', 1, b'c') == checksum('a', 1, b'c') != checksum('a', 1, b'd')
     True
     """
-    total = 0
+    parts: list[bytes] = []
     for cell in cells:
         data = cell if isinstance(cell, bytes) else str(cell).encode('utf-8', 'surrogatepass')
-        total = zlib.crc32(data, zlib.crc32(len(data).to_bytes(8, 'little'), total))
-    return total
+        parts += (len(data).to_bytes(8, 'little'), data)
+    return zlib.crc32(b''.join(parts))
+
+
+def row_numbers(result: Result) -> tuple[Any, ...]:
+    """The numbers of a row for its columns. The last says whether they are all that scoring needs of the row.
+
+    >>> row_numbers(Result('d', 'm', 0, 'ok', prediction='4', score=1.0, correct=True, input_tokens=10**30))
+    (1.0, 1, None, None, None, 0)
+    """
+    score, correct = _column_number(result.score), _column_number(result.correct)
+    used = map(_column_number, (result.input_tokens, result.output_tokens, result.seconds))
+    return (score, correct, *used, int(result.settled and score is not None))
+
+
+def _column_number(value: Any) -> Any:
+    """A number that SQLite can hold; None for any other, which only the JSON of the row has."""
+    if value is None or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, float) or -_LARGEST_INTEGER <= value < _LARGEST_INTEGER else None
+
+
+def row_checksum(cells: Sequence[Any]) -> int:
+    """The checksum of a row: dataset, model, row, outcome, JSON, and the numbers (none in older stores)."""
+    *text, settled = cells
+    return checksum(*text[:5]) if settled is None else checksum(*text, settled)
 
 
 def storable(text: str) -> str:
@@ -119,7 +152,11 @@ _PLAIN = json.JSONEncoder(default=_plain, separators=(',', ':'))
 def write_reply(reply: Reply) -> str:
     """A reply as JSON, what is not set left out."""
     usage = {key: value for key in _USAGE_KEYS if (value := getattr(reply.usage, key)) is not None}
-    written: dict[str, Any] = {'text': reply.text, 'reason': reply.reason, 'usage': usage}
+    written: dict[str, Any] = {'text': reply.text}
+    if reply.reason:
+        written['reason'] = reply.reason
+    if usage:
+        written['usage'] = usage
     if reply.outcome != 'ok':
         written['outcome'] = reply.outcome
     if reply.reasoning:
@@ -133,7 +170,7 @@ def write_reply(reply: Reply) -> str:
 def read_reply(text: str) -> Reply:
     """A reply as it was written."""
     read = json.loads(text)
-    read['usage'] = Usage(**read['usage'])
+    read['usage'] = Usage(**read.get('usage', {}))
     read['tool_calls'] = tuple(read.get('tool_calls', ()))
     if not isinstance(read['text'], str):
         raise TypeError('the text of a reply is not text')
@@ -246,8 +283,13 @@ def result_as_dict(result: Result) -> dict[str, Any]:
     return {key: getattr(result, key) for key in _RESULT_KEYS}
 
 
-def encode_result(result: Result, is_stored: Callable[[str, str], bool] = lambda fingerprint, text: False) -> str:
-    """A result as JSON, without what is not set and without what has a column of its own.
+def encode_result(
+    result: Result,
+    is_stored: Callable[[str, str], bool] = lambda fingerprint, text: False,
+    *,
+    numbers: Sequence[Any] = (),
+) -> str:
+    """A result as JSON, without what is not set and without what has a column of its own, such as these `numbers`.
 
     A long reply that is stored with its request is written as null. A value that JSON cannot hold (too deep, too large,
     circular) is replaced by a note, and the rest is kept.
@@ -255,8 +297,11 @@ def encode_result(result: Result, is_stored: Callable[[str, str], bool] = lambda
     values = {
         key: value
         for key, unset in _RESULT_DEFAULTS
-        if type(value := getattr(result, key)) is not type(unset) or value != unset
+        if (value := getattr(result, key)) is not unset and (type(value) is not type(unset) or value != unset)
     }
+    for name, number in zip(ROW_NUMBERS, numbers, strict=False):
+        if number is not None:
+            values.pop(name, None)
     if len(result.replies) == 1 and values.get('prediction') == result.replies[0]:
         values['prediction'] = _SAME_AS_REPLY
     if len(result.replies) == len(result.fingerprints):
@@ -285,16 +330,16 @@ def _encodable_or_note(value: Any) -> Any:
 
 
 def decode_result(entry: tuple[Any, ...], find_reply: Callable[[str], str | None]) -> Result:
-    """A result from its columns (dataset, model, row, outcome, JSON); keys of a later version are ignored.
+    """A result from its columns: dataset, model, row, outcome, JSON, and its numbers, if it has any.
 
-    `find_reply` gives the text of a reply that is stored with its request.
+    Keys of a later version are ignored. `find_reply` gives the text of a reply that is stored with its request.
     """
-    return _decode_result((*entry, find_reply))
+    return _decode_result((entry, find_reply))
 
 
 @_reads_entries
-def _decode_result(entry: tuple[str, str, int, str, str, Callable[[str], str | None]]) -> Result:
-    dataset, model, row, outcome, text, find_reply = entry
+def _decode_result(given: tuple[tuple[Any, ...], Callable[[str], str | None]]) -> Result:
+    (dataset, model, row, outcome, text, *numbers), find_reply = given
     read = json.loads(text)
     for key, kind in _KINDS.items():
         if key in read and not isinstance(read[key], kind):
@@ -315,7 +360,10 @@ def _decode_result(entry: tuple[str, str, int, str, str, Callable[[str], str | N
         [known['prediction']] = known['replies']
     if len(known.get('fingerprints', ())) == 1:
         known.setdefault('fingerprint', known['fingerprints'][0])
-    return Result(dataset, model, row, outcome, **known)  # type: ignore[arg-type]  # outcomes of later versions stay
+    for name, number in zip(ROW_NUMBERS, numbers, strict=False):
+        if number is not None:
+            known[name] = bool(number) if name in ('correct', 'settled') else number
+    return Result(dataset, model, row, outcome, **known)  # outcomes of later versions stay
 
 
 _SAME_AS_REPLY = {'reply': 0}

@@ -15,7 +15,7 @@ from rolecall.errors import RunError
 __all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format']
 
 FILE = 'run.sqlite'
-VERSION = 2
+VERSION = 3
 _LOCK = 'lock'
 _FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)

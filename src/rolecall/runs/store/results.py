@@ -46,3 +46,5 @@ class Result:
     """Input tokens served from the server's or the engine's cache."""
     reasoning_tokens: int | None = None
     """Output tokens spent on reasoning."""
+    settled: bool = field(default=False, compare=False, repr=False)
+    """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""

@@ -16,7 +16,16 @@ from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
-from rolecall.runs.store.codec import DamagedError, checksum, decode_result, read_reply, unpack_request, unpack_scored
+from rolecall.runs.store.codec import (
+    ROW_NUMBERS,
+    DamagedError,
+    checksum,
+    decode_result,
+    read_reply,
+    row_checksum,
+    unpack_request,
+    unpack_scored,
+)
 from rolecall.runs.store.directory import FILE, check_files, check_format
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
@@ -25,7 +34,6 @@ from rolecall.strings import count_noun
 __all__ = ['FILE', 'Damage', 'RunReader']
 
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
-_ROW = 'dataset, model, row, outcome, result'
 _DAMAGED = 'damaged in the run directory.'
 _NAMED = 20
 _MOST_MISSES = 10_000
@@ -69,6 +77,8 @@ class RunReader:
         columns = {name for _, name, *_ in self._all('PRAGMA table_info(rows)')}
         self._sum = 'checksum' if 'checksum' in columns else 'NULL'
         self._has_fields = any(self._all("SELECT 1 FROM sqlite_master WHERE name = 'data'"))
+        numbers = [name if name in columns else 'NULL' for name in ROW_NUMBERS]
+        self._row = f'dataset, model, row, outcome, result, {", ".join(numbers)}, {self._sum}'
 
     def __enter__(self) -> RunReader:
         return self
@@ -116,6 +126,28 @@ class RunReader:
             if dataset in (None, pair[0]) and model in (None, pair[1]):
                 yield from self._results_of(*pair)
 
+    def light_results(self) -> Iterator[Result]:
+        """The finished rows, in order; of settled ones only outcome and numbers, which takes a quarter of the time."""
+        for dataset, model in self.pairs():
+            query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
+            for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
+                texts = entry[4] if isinstance(entry[4], str) else ''
+                if entry[-2] == 1 and '_tokens"' not in texts and entry[-1] == row_checksum(entry[:-1]):
+                    score, correct, sent, said, seconds = entry[5:10]
+                    yield Result(
+                        dataset,
+                        model,
+                        entry[2],
+                        'ok',
+                        score=score,
+                        correct=None if correct is None else bool(correct),
+                        input_tokens=sent,
+                        output_tokens=said,
+                        seconds=seconds,
+                    )
+                elif (result := self._decode(entry)) is not None:
+                    yield result
+
     def rows_after(
         self,
         key: tuple[str, str, int],
@@ -129,7 +161,7 @@ class RunReader:
 
         Of every pair, rows before the `first` are left out. A damaged row is given as `failed`, with that reason.
         """
-        query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
+        query = f'SELECT {self._row} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
         entries: list[Any] = []
         for pair in self.pairs():
             if pair >= key[:2] and (dataset or pair[0], model or pair[1]) == pair and len(entries) < limit:
@@ -144,7 +176,7 @@ class RunReader:
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
-        query = f'SELECT {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
+        query = f'SELECT {self._row} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
         found = self._fetch_one(query, (dataset, model, row))
         return self._decode(found) if found else None
 
@@ -260,7 +292,7 @@ class RunReader:
         return [] if found == ['ok'] else found
 
     def _results_of(self, dataset: str, model: str) -> Iterator[Result]:
-        query = f'SELECT row, {_ROW}, {self._sum} FROM rows WHERE dataset = ? AND model = ?'
+        query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
         for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
             if (result := self._decode(entry)) is not None:
                 yield result
@@ -268,7 +300,11 @@ class RunReader:
     def _decode(self, entry: tuple[Any, ...]) -> Result | None:
         dataset, model, row, *_ = entry
         name = f'{dataset} × {model}, row {row}'
-        if not self._is_whole(entry, 'row', name):
+        if None in entry[:5]:
+            self.damage.add('row', name, 'a cell is empty')
+            return None
+        if entry[-1] is not None and entry[-1] != row_checksum(entry[:-1]):
+            self.damage.add('row', name, 'the checksum does not match')
             return None
         try:
             return decode_result(entry[:-1], self._reply_text)

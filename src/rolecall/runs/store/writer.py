@@ -21,20 +21,20 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.store.codec import (
-    DamagedError,
+    ROW_NUMBERS,
     checksum,
-    decode_result,
     dumps,
     encode_result,
     pack_fields,
     pack_request,
     pack_scored,
-    read_reply,
+    row_checksum,
+    row_numbers,
     storable,
-    unpack_scored,
     write_reply,
 )
 from rolecall.runs.store.directory import FILE, VERSION, RunLock, check_format
+from rolecall.runs.store.lookup import ROW_COLUMNS, Failure, StoreLookup
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS requests (
 );
 CREATE TABLE IF NOT EXISTS rows (
     dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL, checksum INTEGER,
+    score, correct, input_tokens, output_tokens, seconds, settled,
     PRIMARY KEY (dataset, model, row)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS data (
@@ -59,11 +60,13 @@ CREATE TABLE IF NOT EXISTS starts (
     id INTEGER PRIMARY KEY, started TEXT NOT NULL, manifest TEXT NOT NULL, config TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS recipes (
+    dataset TEXT, model TEXT, asking TEXT, scoring TEXT, PRIMARY KEY (dataset, model)
+) WITHOUT ROWID;
 """
 _PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?)'
-_PUT_ROW = 'INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?)'
+_PUT_ROW = f'INSERT OR REPLACE INTO rows ({ROW_COLUMNS}) VALUES ({", ".join("?" * 12)})'
 _PUT_FIELDS = 'INSERT OR REPLACE INTO data VALUES (?, ?, ?, ?)'
-_ROW_COLUMNS = 'dataset, model, row, outcome, result, checksum'
 _PUT_ANSWERED = 'INSERT OR IGNORE INTO answered VALUES (?)'
 _DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
 _PAUSE = 0.02
@@ -72,6 +75,9 @@ _RECENT = 256
 """Replies kept in memory until the rows they belong to are stored."""
 _REMEMBERED = 100_000
 """Fingerprints kept in memory for a new run; past this many, query SQLite."""
+_CACHE_KIB = 64 << 10
+_WAL_PAGES = 8192
+"""Pages of the journal before they are moved into the file: fingerprints are spread over all pages of their index."""
 
 
 _UNWRITABLE = (
@@ -85,13 +91,7 @@ _UNWRITABLE = (
 """What SQLite raises for one value that it cannot take. (Text that is not Unicode is a ValueError.)"""
 
 
-class Failure(str):
-    """Why a request failed for good."""
-
-    __slots__ = ()
-
-
-class Store:
+class Store(StoreLookup):
     """A run directory, open for writing by this process alone."""
 
     def __init__(self, directory: str | Path) -> None:
@@ -132,8 +132,10 @@ class Store:
                 raise RunError(f'{self._file}: not a rolecall run: this SQLite file was created by another program.')
             db.execute('PRAGMA journal_mode=WAL')
             db.execute('PRAGMA synchronous=FULL')
+            db.execute(f'PRAGMA cache_size=-{_CACHE_KIB}')
+            db.execute(f'PRAGMA wal_autocheckpoint={_WAL_PAGES}')
             db.executescript(_SCHEMA)
-            _add_checksums(db)
+            _add_columns(db)
             db.execute(f'PRAGMA user_version={VERSION}')
         except (sqlite3.Error, RunError):
             db.close()
@@ -153,69 +155,24 @@ class Store:
             self._write.close()
             self._lock.release()
 
-    # -- looking up ----------------------------------------------------------------------------------------------------
-
-    def find_reply(self, fingerprint: str) -> Reply | Scored | Failure | None:
-        """The answer to a request, if it is finished and whole."""
-        if self._new is not None and fingerprint not in self._new:
-            return None
-        query = 'SELECT fingerprint, kind, outcome, request, reply, checksum FROM requests WHERE fingerprint = ?'
-        found = self._read.execute(query, (fingerprint,)).fetchone()
-        if found is None or not _is_whole(found):
-            return None
-        _, kind, _, _, reply, _ = found
-        if kind == 'failure':
-            return Failure(reply)
-        try:
-            return unpack_scored(reply) if kind == 'score' else read_reply(reply)
-        except DamagedError:  # asked again
-            return None
-
-    def has_answered(self, who: str) -> bool:
-        """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
-        return self._read.execute('SELECT 1 FROM answered WHERE who = ?', (who,)).fetchone() is not None
-
-    @property
-    def anything(self) -> bool:
-        """Whether any request is finished."""
-        return self._read.execute('SELECT 1 FROM requests LIMIT 1').fetchone() is not None
-
-    def rows_by_outcome(self, dataset: str, model: str, outcomes: Sequence[str]) -> dict[int, str]:
-        """The rows of a pair that ended in one of these outcomes."""
-        marks = ','.join('?' * len(outcomes))
-        query = f'SELECT row, outcome FROM rows WHERE dataset = ? AND model = ? AND outcome IN ({marks})'
-        return dict(self._read.execute(query, (storable(dataset), storable(model), *outcomes)))
-
-    def result(self, dataset: str, model: str, row: int) -> Result | None:
-        """A finished row."""
-        query = f'SELECT {_ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._read.execute(query, (storable(dataset), storable(model), row)).fetchone()
-        return None if found is None else self._read_row(found)
-
-    def results(self, dataset: str, model: str) -> Iterator[Result]:
-        """The finished rows of a pair, in order, one at a time."""
-        query = f'SELECT {_ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? ORDER BY row'
-        for found in self._read.execute(query, (storable(dataset), storable(model))):
-            if (result := self._read_row(found)) is not None:
-                yield result
-
-    def _read_row(self, entry: tuple[Any, ...]) -> Result | None:
-        """A row as it was stored; None if it is damaged: then it is asked about again."""
-        try:
-            return decode_result(entry[:-1], self._reply_text) if _is_whole(entry) else None
-        except DamagedError:
-            return None
-
-    def _reply_text(self, fingerprint: str) -> str | None:
-        reply = self.find_reply(fingerprint)
-        return reply.text if isinstance(reply, Reply) else None
-
     # -- writing in groups ---------------------------------------------------------------------------------------------
 
     def add_reply(
         self, fingerprint: str, request: Request, came: Reply | Scored | Failure, *, then: Callable[[], object]
     ) -> None:
         """Store the answer to a request; `then` is called once it is safe."""
+        self.add_replies([(fingerprint, request, came)], then=then)
+
+    def add_replies(
+        self, answers: Sequence[tuple[str, Request, Reply | Scored | Failure]], *, then: Callable[[], object]
+    ) -> None:
+        """Store the answers to requests; `then` is called once they are safe."""
+        for fingerprint, request, came in answers:
+            self._add_reply(fingerprint, request, came)
+        self._waiting.append(then)
+        self._start_flushing()
+
+    def _add_reply(self, fingerprint: str, request: Request, came: Reply | Scored | Failure) -> None:
         body: str | bytes
         if isinstance(came, Failure):
             kind, outcome, body = 'failure', 'failed', storable(str(came))
@@ -230,8 +187,6 @@ class Store:
                 del self._recent[next(iter(self._recent))]
         entry = (fingerprint, kind, outcome, pack_request(request), body)
         self._requests.append((*entry, checksum(*entry)))
-        self._waiting.append(then)
-        self._start_flushing()
 
     def record_answering(self, who: str) -> None:
         """Store, with the next group, that this model answers."""
@@ -245,7 +200,11 @@ class Store:
 
     def add_result(self, result: Result, *, then: Callable[[], object]) -> None:
         """Store a finished row; `then` is called once it is safe."""
-        self._rows.append(self._row_entry(result))
+        self.add_results([result], then=then)
+
+    def add_results(self, results: Sequence[Result], *, then: Callable[[], object]) -> None:
+        """Store finished rows; `then` is called once they are safe."""
+        self._rows += map(self._row_entry, results)
         self._waiting.append(then)
         self._start_flushing()
 
@@ -256,9 +215,10 @@ class Store:
             self._fields.append((*entry, checksum(*entry)))
 
     def _row_entry(self, result: Result) -> tuple[Any, ...]:
-        text = encode_result(result, self._is_stored)
-        entry = (storable(result.dataset), storable(result.model), result.row, result.outcome, text)
-        return (*entry, checksum(*entry))
+        numbers = row_numbers(result)
+        text = encode_result(result, self._is_stored, numbers=numbers)
+        entry = (storable(result.dataset), storable(result.model), result.row, result.outcome, text, *numbers)
+        return (*entry, row_checksum(entry))
 
     def _is_stored(self, fingerprint: str, text: str) -> bool:
         """Whether this reply is, or will be, stored with its request."""
@@ -353,6 +313,19 @@ class Store:
             ('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)),
         )
 
+    def record_recipe(self, dataset: str, model: str, *, asking: str | None, scoring: str | None) -> None:
+        """Store that all rows of a pair, those to come included, are asked and scored this way."""
+        pair = (storable(dataset), storable(model))
+        if self.recipe(*pair) != (asking, scoring):
+            self._at_once(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
+
+    def update_rows(self, results: Sequence[Result]) -> None:
+        """Store rows as they were scored; the scores of their pairs no longer hold."""
+        pairs = {(storable(result.dataset), storable(result.model)) for result in results}
+        self._at_once(
+            *((_DROP_SCORES, pair) for pair in pairs), *((_PUT_ROW, self._row_entry(result)) for result in results)
+        )
+
     def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
         """Store the scores of a pair, and its rows as they were scored."""
         pairs = {(storable(card.dataset), storable(card.model)) for card in cards}
@@ -423,16 +396,13 @@ def _describe_error(error: Exception, directory: Path) -> str:
     return f'cannot be used: {said}.\n{kept}'
 
 
-def _add_checksums(db: sqlite3.Connection) -> None:
-    """Give a store of format 1 its columns of checksums; entries without one are not checked."""
-    for table in ('requests', 'rows'):
-        if 'checksum' not in {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}:
-            db.execute(f'ALTER TABLE {table} ADD COLUMN checksum INTEGER')
-
-
-def _is_whole(entry: tuple[Any, ...]) -> bool:
-    *cells, stored = entry
-    return stored is None or stored == checksum(*cells)
+def _add_columns(db: sqlite3.Connection) -> None:
+    """Give an older store the columns it lacks. Their entries stay empty: nothing is checked or added up by them."""
+    for table, columns in (('requests', ('checksum',)), ('rows', ('checksum', *ROW_NUMBERS))):
+        known = {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}
+        for column in columns:
+            if column not in known:
+                db.execute(f'ALTER TABLE {table} ADD COLUMN {column}')
 
 
 def _as_dict(card: Scorecard) -> dict[str, Any]:

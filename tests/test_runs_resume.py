@@ -1,0 +1,223 @@
+"""Resuming without wording finished rows again, and rows that are asked about in groups."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall import run_config
+from rolecall.runs.listener import NullListener
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import FILE, RunReader
+
+ROWS = 400
+CALLS: list[str] = []
+
+
+def add(prompt: str) -> str:
+    """Adds; remembers what it was asked."""
+    CALLS.append(prompt)
+    left, right = prompt.split()[0].split('+')
+    return f'It is {int(left) + int(right)}'
+
+
+class Watching(NullListener):
+    """Counts rows that were not looked at again, and rows that were asked about."""
+
+    def __init__(self) -> None:
+        self.known: Counter[str] = Counter()
+        self.rows: list[int] = []
+
+    def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None:
+        self.known.update(outcomes)
+
+    def on_row(self, result: Result, *, asked: bool) -> None:
+        self.rows.append(result.row)
+
+
+def write_rows(path: Path, rows: int = ROWS, wrong: int = -1) -> None:
+    lines = [{'q': f'{n}+1', 'a': str(n + (2 if n == wrong else 1))} for n in range(rows)]
+    path.write_text(''.join(json.dumps(line) + '\n' for line in lines))
+
+
+def make_config(
+    path: Path, template: str = '{q} = ?', evaluator: Any = 'AccEvaluator', model: Any = add
+) -> dict[str, Any]:
+    return {
+        'models': [{'abbr': 'adder', 'type': model}],
+        'datasets': [
+            {
+                'abbr': 'sums',
+                'type': 'File',
+                'path': str(path),
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': template}},
+                'eval_cfg': {'evaluator': evaluator, 'pred_postprocessor': {'type': 'gsm8k_postprocess'}},
+            }
+        ],
+    }
+
+
+def run(config: dict[str, Any], out: Path, **options: Any) -> tuple[Any, Watching]:
+    CALLS.clear()
+    watching = Watching()
+    return run_config(config, out=out, progress=watching, lint=False, **options), watching
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_rows(tmp_path / 'rows.jsonl')
+    return tmp_path / 'rows.jsonl'
+
+
+def forget(out: Path, first: int) -> None:
+    """Take rows out of a run, as if it had been killed before them."""
+    with sqlite3.connect(out / FILE) as db:
+        rows = [
+            json.loads(text)['fingerprints'][0]
+            for (text,) in db.execute('SELECT result FROM rows WHERE row >= ?', (first,))
+        ]
+        db.executemany('DELETE FROM requests WHERE fingerprint = ?', [(one,) for one in rows])
+        db.execute('DELETE FROM rows WHERE row >= ?', (first,))
+        db.execute('DELETE FROM scores')
+    db.close()
+
+
+def test_a_resumed_run_looks_only_at_what_is_missing_and_scores_all_rows(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / 'run'
+    whole, _ = run(make_config(data), out)
+    assert len(CALLS) == ROWS
+    forget(out, ROWS - 10)
+    resumed, watching = run(make_config(data), out)
+    assert len(CALLS) == 10
+    assert watching.known == {'ok': ROWS - 10}
+    assert sorted(watching.rows) == list(range(ROWS - 10, ROWS))
+    assert resumed.scorecards == whole.scorecards
+    assert resumed.outcomes == {'ok': ROWS}
+
+
+def test_a_changed_row_is_asked_and_scored_again(tmp_path: Path, data: Path) -> None:
+    run(make_config(data), tmp_path / 'run')
+    write_rows(data, wrong=7)
+    summary, watching = run(make_config(data), tmp_path / 'run')
+    assert not watching.known
+    assert CALLS == []  # what is sent is as it was; the gold answer is not
+    assert summary.scorecards[0].value == pytest.approx(100 * (ROWS - 1) / ROWS)
+
+
+@pytest.mark.parametrize('again', ['{q} = ?', '{q} = what?'])
+def test_rows_of_two_wordings_are_never_taken_for_one_another(tmp_path: Path, data: Path, again: str) -> None:
+    """The wording changes, that run is stopped, and either wording is continued."""
+    out = tmp_path / 'run'
+
+    def stop(prompt: str) -> str:
+        if prompt.startswith('200+'):
+            raise KeyboardInterrupt
+        return add(prompt)
+
+    first, second = make_config(data), make_config(data, '{q} = what?')
+    run(first, out)
+    halted = make_config(data, '{q} = what?', model=stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(halted, out)
+    summary, _ = run(first if again == '{q} = ?' else second, out)
+    assert summary.scorecards[0].value == 100.0
+    with RunReader(out) as reader:
+        sent = {reader.request(result.fingerprint).partition(' ')[2] for result in reader.results()}
+    assert sent == {again.partition(' ')[2]}
+
+
+def test_a_changed_evaluator_scores_all_rows_again(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / 'run'
+    write_rows(data, wrong=3)
+    assert run(make_config(data), out)[0].scorecards[0].value == pytest.approx(100 * (ROWS - 1) / ROWS)
+    graded, _ = run(make_config(data, evaluator={'type': 'EMEvaluator'}), out)
+    assert CALLS == []
+    assert graded.scorecards[0].metric != 'accuracy'
+    back, _ = run(make_config(data), out)
+    assert back.scorecards[0].value == pytest.approx(100 * (ROWS - 1) / ROWS)
+
+
+def test_a_damaged_row_is_asked_about_again(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / 'run'
+    run(make_config(data), out)
+    with sqlite3.connect(out / FILE) as db:
+        db.execute('UPDATE rows SET score = 0.0 WHERE row = 5')
+        db.execute('DELETE FROM scores')
+    db.close()
+    summary, watching = run(make_config(data), out)
+    assert watching.rows == [5]
+    assert summary.scorecards[0].value == 100.0
+
+
+def test_a_store_of_the_format_before_is_resumed(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / 'run'
+    run(make_config(data), out)
+    with sqlite3.connect(out / FILE) as db:
+        columns = 'dataset, model, row, outcome, result, checksum'
+        db.execute(f'CREATE TABLE older AS SELECT {columns} FROM rows')
+        db.execute('UPDATE older SET checksum = NULL')
+        db.execute('DROP TABLE rows')
+        db.execute('DROP TABLE recipes')
+        db.execute('DELETE FROM scores')
+        db.execute(
+            'CREATE TABLE rows (dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL,'
+            ' checksum INTEGER, PRIMARY KEY (dataset, model, row)) WITHOUT ROWID'
+        )
+        db.execute('INSERT INTO rows SELECT * FROM older')
+        db.execute('DROP TABLE older')
+        db.execute('PRAGMA user_version=2')
+    db.close()
+    with RunReader(out) as reader:
+        assert len(list(reader.light_results())) == ROWS
+    summary, _ = run(make_config(data), out)
+    assert CALLS == []
+    assert summary.scorecards[0].value == 100.0
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_group_every_row_fails_alone_and_slow_ones_hold_up_no_other(tmp_path: Path, data: Path) -> None:
+    asked: Counter[str] = Counter()
+
+    def answer(prompt: str) -> str:
+        asked[prompt] += 1
+        number = int(prompt.split('+')[0])
+        if number % 50 == 17:
+            raise ValueError(f'not {number}')
+        if number % 90 == 80:
+            time.sleep(0.05)
+        return add(prompt)
+
+    summary, watching = run(make_config(data, model=answer), tmp_path / 'run')
+    assert summary.outcomes == {'ok': ROWS - 8, 'failed': 8}
+    assert set(asked.values()) == {1}
+    assert sorted(watching.rows) == list(range(ROWS))
+    with RunReader(tmp_path / 'run') as reader:
+        failed = [result for result in reader.results() if result.outcome == 'failed']
+    assert [result.row for result in failed] == list(range(17, ROWS, 50))
+    assert all(f'not {result.row}' in result.reason for result in failed)
+
+
+def test_a_function_that_returns_an_awaitable_answers_a_group(tmp_path: Path, data: Path) -> None:
+    async def later(prompt: str) -> str:
+        return add(prompt)
+
+    summary, _ = run(make_config(data, model=lambda prompt: later(prompt)), tmp_path / 'run')
+    assert summary.scorecards[0].value == 100.0
+    assert len(CALLS) == ROWS
+
+
+def test_equal_requests_in_a_group_are_sent_once(tmp_path: Path, data: Path) -> None:
+    data.write_text(''.join(json.dumps({'q': f'{n % 10}+1', 'a': str(n % 10 + 1)}) + '\n' for n in range(ROWS)))
+    summary, _ = run(make_config(data), tmp_path / 'run')
+    assert len(CALLS) == 10
+    assert summary.outcomes == {'ok': ROWS}
