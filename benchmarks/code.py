@@ -35,7 +35,7 @@ def problems() -> list[dict[str, Any]]:
 def run_bare(program: CodeProgram) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'program.py'
-        path.write_text(program.source)
+        path.write_text(f'{program.source}\n{program.checks}')
         began = time.perf_counter()
         subprocess.run([sys.executable, '-I', str(path)], check=True, capture_output=True)
         return time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -49,8 +50,8 @@ def _same(ours, right, tolerance):
 
 import copy as _copy
 for _given in _inputs:
-    _right = _reference[_entry_point](*_copy.deepcopy(_given))
-    _ours = _candidate[_entry_point](*_copy.deepcopy(_given))
+    _right = _reference(*_copy.deepcopy(_given))
+    _ours = _candidate(*_copy.deepcopy(_given))
     assert _same(_ours, _right, _tolerance), f'{_given!r:.100} gives {_ours!r:.80}, not {_right!r:.80}'
 """
 
@@ -59,7 +60,12 @@ def humaneval(answer: Answer) -> CodeProgram:
     """The prompt, the completion, the row's test, and the call of its check."""
     prompt, test, entry_point = (need(answer, column) for column in ('prompt', 'test', 'entry_point'))
     completion = extraction.fit_completion(prompt, str(answer.prediction))
-    return CodeProgram(f'{prompt}{completion}\n{test}\ncheck({entry_point})')
+    return CodeProgram(
+        f'{prompt}{completion}',
+        checks=f'{test}\ncheck({entry_point})',
+        setup=extraction.complete_stub(prompt),
+        names=(entry_point,),
+    )
 
 
 def humaneval_plus(answer: Answer) -> CodeProgram:
@@ -69,18 +75,32 @@ def humaneval_plus(answer: Answer) -> CodeProgram:
         return humaneval(answer)
     prompt, solution, entry_point = (need(answer, column) for column in ('prompt', 'canonical_solution', 'entry_point'))
     return CodeProgram(
-        '_candidate, _reference = {}, {}\n'
-        f'exec({prompt + extraction.fit_completion(prompt, str(answer.prediction))!r}, _candidate)\n'
-        f'exec({prompt + solution!r}, _reference)\n'
-        f'_entry_point, _tolerance = {entry_point!r}, {answer.values.get("atol") or 0!r}\n'
-        f'_inputs = {inputs!r}\n{_AGAINST_REFERENCE}'
+        prompt + extraction.fit_completion(prompt, str(answer.prediction)),
+        checks=f'_candidate = {entry_point}\n{_AGAINST_REFERENCE}',
+        setup=(
+            f'_names = {{}}\nexec({prompt + solution!r}, _names)\n_reference = _names[{entry_point!r}]\n'
+            f'_tolerance = {answer.values.get("atol") or 0!r}\n_inputs = {inputs!r}'
+        ),
+        names=(entry_point,),
     )
 
 
 def mbpp(answer: Answer) -> CodeProgram:
     """The program and the row's assertions. The gold answer is their text, a list of them, or a mapping with them."""
     code = extraction.mbpp_program(str(answer.prediction))
-    return CodeProgram(f'{code}\n{_assertions(answer)}')
+    checks = _assertions(answer)
+    return CodeProgram(code, checks=checks, names=_names_under_test(answer.values.get('code'), checks))
+
+
+def _names_under_test(reference: object, checks: str) -> tuple[str, ...]:
+    """The functions and classes of a reference solution that the checks use; empty where they cannot be told."""
+    try:
+        defined = ast.parse(str(reference or '')).body
+        used = {node.id for node in ast.walk(ast.parse(checks)) if isinstance(node, ast.Name)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    named = (node.name for node in defined if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    return tuple(name for name in named if name in used)
 
 
 def _assertions(answer: Answer) -> str:
@@ -100,7 +120,7 @@ def _assertions(answer: Answer) -> str:
 
 def with_test_code(answer: Answer) -> CodeProgram:
     """The reply's block and the row's `test_code` (HumanEval Pro, MBPP Pro)."""
-    return CodeProgram(f'{extraction.fenced_block(str(answer.prediction))}\n{need(answer, "test_code")}')
+    return CodeProgram(extraction.fenced_block(str(answer.prediction)), checks=need(answer, 'test_code'))
 
 
 def multipl_e(answer: Answer) -> CodeProgram:
@@ -110,13 +130,23 @@ def multipl_e(answer: Answer) -> CodeProgram:
     code = extraction.body_of_function(str(answer.prediction), prompt)
     for stop in answer.values.get('stop_tokens') or ():
         code = code.split(stop)[0]
-    return CodeProgram(f'{prompt}{code}\n{need(answer, "tests")}')
+    return CodeProgram(
+        f'{prompt}{code}',
+        checks=need(answer, 'tests'),
+        setup=extraction.complete_stub(prompt),
+        names=extraction.last_function(prompt),
+    )
 
 
 def humaneval_x(answer: Answer) -> CodeProgram:
     """HumanEval-X in Python: the prompt, the function's body, the row's test."""
     prompt = need(answer, 'prompt')
-    return CodeProgram(f'{prompt}{extraction.body_of_function(str(answer.prediction), prompt)}\n{need(answer, "test")}')
+    return CodeProgram(
+        f'{prompt}{extraction.body_of_function(str(answer.prediction), prompt)}',
+        checks=need(answer, 'test'),
+        setup=extraction.complete_stub(prompt),
+        names=extraction.last_function(prompt),
+    )
 
 
 def _only_python(language: object) -> None:
@@ -142,7 +172,11 @@ def ds1000(answer: Answer) -> CodeProgram:
 
 def leetcode(answer: Answer) -> CodeProgram:
     """The program after the usual imports, and the row's assertions."""
-    return CodeProgram(f'{_CONTEST_IMPORTS}{extraction.mbpp_program(str(answer.prediction))}\n{_assertions(answer)}')
+    return CodeProgram(
+        f'{_CONTEST_IMPORTS}{extraction.mbpp_program(str(answer.prediction))}',
+        checks=_assertions(answer),
+        setup=_CONTEST_IMPORTS,
+    )
 
 
 def code_generation(answer: Answer, *, extractor: str) -> CodeProgram:
@@ -209,7 +243,12 @@ def code_execution(answer: Answer) -> CodeProgram:
     predicted = extraction.extract_execution_result(str(answer.prediction))
     if not predicted or str(sample['input']) in predicted:
         return CodeProgram('raise AssertionError("no value was predicted")')
-    return CodeProgram(f'{_CONTEST_IMPORTS}{sample["code"]}\nassert ({sample["output"]}) == ({predicted})')
+    return CodeProgram(
+        f'{_CONTEST_IMPORTS}{sample["code"]}\n_predicted = ({predicted})',
+        checks=f'assert ({sample["output"]}) == _predicted',
+        setup=f'{_CONTEST_IMPORTS}{sample["code"]}',
+        names=('_predicted',),
+    )
 
 
 def output_prediction(answer: Answer) -> CodeProgram:
@@ -218,7 +257,12 @@ def output_prediction(answer: Answer) -> CodeProgram:
     predicted = extraction.extract_assertion(str(answer.prediction))
     if not predicted:
         return CodeProgram('raise AssertionError("no output was predicted")')
-    return CodeProgram(f'import json\nassert json.loads({str(sample["output"])!r}) == ({predicted})')
+    return CodeProgram(
+        f'_predicted = ({predicted})',
+        checks=f'assert json.loads({str(sample["output"])!r}) == _predicted',
+        setup='import json',
+        names=('_predicted',),
+    )
 
 
 def need(answer: Answer, column: str) -> str:

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ __all__ = ['Case', 'CodeProgram', 'Execution', 'Outcome', 'choose_sandbox', 'run
 Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
 Progress = Callable[[int, int], None]
 
+_FAILURES = ('failed', 'memory', 'denied')
 _TICK = 0.05
 _MOST_FILES = 1000
 _LONGEST_REPORT = 64 << 20
@@ -45,8 +47,9 @@ class Case:
 class CodeProgram:
     """Source to run, and how it is tested.
 
-    `check`: the source holds its own assertions. `stdio`: it is a script that reads a test's text and prints.
-    `call`: `function`, or the method of that name of the class Solution, is called with a test's arguments.
+    `check`: `checks` are assertions about the source, which run in a process of their own; without them, the source
+    holds its own assertions. `stdio`: it is a script that reads a test's text and prints. `call`: `function`, or the
+    method of that name of the class Solution, is called with a test's arguments.
     """
 
     source: str
@@ -54,6 +57,11 @@ class CodeProgram:
     tests: tuple[Case, ...] = ()
     function: str = ''
     module: str = 'program'
+    checks: str = ''
+    setup: str = ''
+    """What the checks need besides the solution, run before them."""
+    names: tuple[str, ...] = ()
+    """What the checks take from the solution; unless given, the names that they use and do not define."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +103,44 @@ def run_programs(
 
 def run_program(program: CodeProgram, sandbox: Sandbox, limits: SandboxLimits) -> Execution:
     """Run one program in a fresh confined process with an empty folder, which is deleted afterwards."""
+    started = time.monotonic()
+    with _open_session(sandbox, limits) as session:
+        if not program.checks:
+            outcome, detail = session.run(program)
+        else:
+            with _open_session(sandbox, limits) as checks:
+                outcome, detail = _run_checks(program, session, checks, limits.seconds)
+    return Execution(outcome, detail, time.monotonic() - started)
+
+
+@contextmanager
+def _open_session(sandbox: Sandbox, limits: SandboxLimits) -> Iterator[_Session]:
     with _empty_folder() as folder:
-        started = time.monotonic()
         session = _Session(sandbox.start(folder, limits), folder, limits)
         try:
-            outcome, detail = session.run(program)
+            yield session
         finally:
             session.end()
-        return Execution(outcome, detail, time.monotonic() - started)
+
+
+def _run_checks(program: CodeProgram, solution: _Session, checks: _Session, seconds: float) -> tuple[Outcome, str]:
+    """Pass messages between a solution and its checks. Only the checks can say that it passed."""
+    try:
+        for session, kind, source in ((solution, 'solution', program.source), (checks, 'checks', program.checks)):
+            session.start(replace(program, source=source), kind)
+        deadline = time.monotonic() + seconds
+        solution.exchange(None, seconds, deadline=deadline)
+        message: Any = 'loaded'
+        for session in cycle((checks, solution)):
+            report = session.exchange(message, seconds, deadline=deadline)
+            if session is checks and report['step'] == 'passed':
+                return 'passed', ''
+            message = report.get('message')
+            if report['step'] != 'said' or not isinstance(message, dict):
+                raise _EndedError('failed', 'the solution does not answer the checks')
+    except _EndedError as error:
+        return error.outcome, error.detail
+    raise AssertionError('unreachable')
 
 
 class _EndedError(Exception):
@@ -129,26 +167,32 @@ class _Session:
 
     def run(self, program: CodeProgram) -> tuple[Outcome, str]:
         limits = self._limits
-        task = {
-            'key': self._key.decode(),
-            'kind': program.kind,
-            'source': program.source,
-            'module': program.module,
-            'function': program.function,
-            'output_limit': limits.output * _MB,
-            'limits': limits.as_rlimits(tests=len(program.tests)),
-        }
         try:
-            self._exchange(task, limits.start_seconds, starting=True)
+            self.start(program, program.kind)
             if program.kind != 'stdio':
-                self._exchange(None, limits.seconds)
+                self.exchange(None, limits.seconds)
             for number, test in enumerate(program.tests, start=1):
-                report = self._exchange(test.given, limits.seconds)
+                report = self.exchange(test.given, limits.seconds)
                 if reason := _describe_failure(program.kind, test, report):
                     return 'failed', f'test {number} of {len(program.tests)}: {reason}'
         except _EndedError as error:
             return error.outcome, error.detail
         return 'passed', ''
+
+    def start(self, program: CodeProgram, kind: str) -> None:
+        """Hand the program over, and wait until the interpreter is ready."""
+        task = {
+            'key': self._key.decode(),
+            'kind': kind,
+            'source': program.source,
+            'setup': program.setup,
+            'names': program.names,
+            'module': program.module,
+            'function': program.function,
+            'output_limit': self._limits.output * _MB,
+            'limits': self._limits.as_rlimits(tests=len(program.tests)),
+        }
+        self.exchange(task, self._limits.start_seconds, starting=True)
 
     def end(self) -> int | None:
         """Kill and reap the process; the signal that had ended it before, as `Confined.wait` says it."""
@@ -158,10 +202,12 @@ class _Session:
         self._process.kill()
         return self._process.wait()
 
-    def _exchange(self, command: object, seconds: float, *, starting: bool = False) -> Mapping[str, Any]:
-        """Send a command, if there is one, and wait for the next report."""
+    def exchange(
+        self, command: object, seconds: float, *, deadline: float | None = None, starting: bool = False
+    ) -> Mapping[str, Any]:
+        """Send a command, if there is one, and wait for the next report: so many seconds, or until the deadline."""
         unsent = b'' if command is None else json.dumps(command).encode() + b'\n'
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds if deadline is None else deadline
         poll = select.poll()
         poll.register(self._process.reports.fileno(), select.POLLIN)
         if unsent:
@@ -206,14 +252,14 @@ class _Session:
             line = bytes(self._received[:end])
             del self._received[: end + 1]
             if line.startswith(self._key):
-                report: Mapping[str, Any] = json.loads(line[len(self._key) :])
-                return report
+                return _parse_report(line[len(self._key) :])
             self._noise = (self._noise + b' ' + line)[-500:]
         return None
 
     def _raise_if_ended(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
         if report['step'] == 'raised':
-            raise _EndedError(report['outcome'], report['detail'])
+            outcome = report.get('outcome')
+            raise _EndedError(outcome if outcome in _FAILURES else 'failed', str(report.get('detail')))
         return report
 
     def _describe_end(self, starting: bool) -> _EndedError:
@@ -241,6 +287,16 @@ class _Session:
                     continue
             if size > self._limits.disk * _MB or files > _MOST_FILES:
                 raise _EndedError('denied', f'wrote more than {self._limits.disk} MB or {_MOST_FILES} files')
+
+
+def _parse_report(line: bytes) -> Mapping[str, Any]:
+    try:
+        report = json.loads(line)
+    except (ValueError, RecursionError):
+        report = None
+    if not isinstance(report, dict) or 'step' not in report:
+        raise _EndedError('failed', 'wrote a report that cannot be read')
+    return report
 
 
 def _describe_failure(kind: str, test: Case, report: Mapping[str, Any]) -> str:

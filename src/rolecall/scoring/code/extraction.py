@@ -10,6 +10,7 @@ from rolecall.scoring.texts import after_reasoning
 
 __all__ = [
     'body_of_function',
+    'complete_stub',
     'ds1000_completion_postprocess',
     'ds1000_matplotlib_postprocess',
     'ds1000_postprocess',
@@ -21,6 +22,7 @@ __all__ = [
     'humaneval_internal_v2_postprocess',
     'humaneval_postprocess',
     'last_fenced_lines',
+    'last_function',
     'longest_program',
     'mbpp_program',
 ]
@@ -146,6 +148,27 @@ def body_of_function(text: str, prompt: str) -> str:
     elif lines and lines[0].strip() and not lines[0].startswith((' ', '\t')):
         lines[0] = '    ' + lines[0]
     return '\n'.join(_until_dedent(lines))
+
+
+def complete_stub(prompt: str) -> str:
+    """A prompt that ends in the head of a function, as a program: the function does nothing.
+
+    >>> complete_stub('import re\\ndef f(x):\\n'), complete_stub('def g():\\n    \"\"\"Doc.\"\"\"\\n')
+    ('import re\\ndef f(x):\\n    pass', 'def g():\\n    \"\"\"Doc.\"\"\"\\n')
+    """
+    for candidate in (prompt, f'{prompt}    pass', f'{prompt}\n    pass'):
+        if _compiles(candidate):
+            return candidate
+    return ''
+
+
+def last_function(prompt: str) -> tuple[str, ...]:
+    """The name of the function that a prompt ends in.
+
+    >>> last_function('def helper():\\n    return 1\\n\\ndef f(x):\\n')
+    ('f',)
+    """
+    return tuple(re.findall(r'^(?:async )?def (\w+)', prompt, re.MULTILINE)[-1:])
 
 
 def _until_dedent(lines: list[str]) -> list[str]:

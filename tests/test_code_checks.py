@@ -1,0 +1,181 @@
+"""A solution and its checks in two processes: what crosses between them, and what a solution cannot do to its verdict."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_programs
+from rolecall.scoring.code.sandbox import SandboxLimits
+
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
+
+LIMITS = SandboxLimits(seconds=10)
+
+
+def outcomes(*programs: CodeProgram) -> list[str]:
+    done = run_programs(programs, sandbox=choose_sandbox(), limits=LIMITS, workers=2)
+    return [one.outcome if one.passed else f'{one.outcome}: {one.detail}' for one in done]
+
+
+CROSSES = [  # solution, checks that must pass
+    ('def f(x): return x', 'assert f(3) == 3 and f("a") == "a" and f(None) is None and f(True) is True'),
+    ('def f(x): return x', 'assert f([1, (2, {3}), {"a": [4.5]}]) == [1, (2, {3}), {"a": [4.5]}]'),
+    ('def f(x): return x', 'assert f({(1, 2): frozenset([3])}) == {(1, 2): frozenset([3])}'),
+    ('def f(x): return x', 'assert f(10**400) == 10**400 and f(-(2**64)) == -(2**64)'),
+    ('def f(x): return x', 'assert f(float("inf")) == float("inf") and f(float("nan")) != f(float("nan"))'),
+    ('def f(x): return x', 'assert f(1e-320) == 1e-320 and f(0.1 + 0.2) == 0.1 + 0.2'),
+    ('def f(x): return x', 'assert f(b"\\x00\\xff") == b"\\x00\\xff" and f(bytearray(b"a")) == bytearray(b"a")'),
+    ('def f(x): return x', 'assert f(3 + 4j) == 3 + 4j and f(range(2, 9, 3)) == range(2, 9, 3)'),
+    ('def f(x): return x', 'assert f("\\ud800") == "\\ud800" and f("猫\\n") == "猫\\n"'),
+    ('def f(): return (1, 2)', 'assert f() == (1, 2) and f() != [1, 2] and isinstance(f(), tuple)'),
+    ('from collections import Counter\ndef f(s): return Counter(s)', 'assert f("aab") == {"a": 2, "b": 1}'),
+    ('from collections import namedtuple\nP = namedtuple("P", "x y")\ndef f(): return P(1, 2)', 'assert f() == (1, 2)'),
+    ('from collections import deque\ndef f(): return deque([1])', 'from collections import deque\nassert f() == deque([1])'),
+    ('from decimal import Decimal\ndef f(): return Decimal("1.10")', 'from decimal import Decimal\nassert f() == Decimal("1.1")'),
+    ('from fractions import Fraction\ndef f(): return Fraction(1, 3)', 'from fractions import Fraction\nassert f() == Fraction(2, 6)'),
+    ('import datetime\ndef f(): return datetime.date(2020, 2, 29)', 'import datetime\nassert f() == datetime.date(2020, 2, 29)'),
+    ('def f(a, *, b=2): return a + b', 'assert f(1) == 3 and f(a=1, b=5) == 6'),
+    ('def f(x): x.append(4); x.sort(reverse=True)', 'x = [1, 2]\nf(x)\nassert x == [4, 2, 1]'),
+    ('def f(d): d["n"] = d.pop("m") + 1', 'd = {"m": 1}\nf(d)\nassert d == {"n": 2}'),
+    ('def f(n):\n    for i in range(n): yield i * i', 'assert list(f(3)) == [0, 1, 4] and sum(f(3)) == 5'),
+    ('def f(): return map(str, [1, 2])', 'assert list(f()) == ["1", "2"]'),
+    ('def f(g, x): return g(g(x))', 'assert f(lambda v: v + 1, 0) == 2 and f(str.upper, "a") == "A"'),
+    ('def f(n): return lambda x: x + n', 'assert f(2)(3) == 5'),
+    ('class Solution:\n    def twice(self, x): return 2 * x', 'assert Solution().twice(4) == 8'),
+    ('class Stack:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)\n    def __len__(self): return len(self.items)',
+     's = Stack()\ns.push(1)\ns.push(2)\nassert len(s) == 2 and s.items == [1, 2] and s.items[0] == 1'),
+    ('class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\ndef longest(pairs): return max(p.b - p.a for p in pairs)',
+     'assert longest([Pair(1, 4), Pair(2, 9)]) == 7'),
+    ('class Node:\n    def __init__(self, v): self.v, self.left = v, None\ndef depth(n): return 0 if n is None else 1 + depth(n.left)',
+     'root = Node(1)\nroot.left = Node(2)\nassert depth(root) == 2 and root.left.v == 2'),
+    ('def total(node): return node.value + (total(node.next) if node.next else 0)',
+     'class Link:\n    def __init__(self, value, next=None): self.value, self.next = value, next\nassert total(Link(1, Link(2))) == 3'),
+    ('def f(x):\n    if x < 0: raise ValueError("negative")', 'try:\n    f(-1)\n    assert False\nexcept ValueError as error:\n    assert str(error) == "negative"'),
+    ('class Odd(KeyError): pass\ndef f(): raise Odd("k")', 'try:\n    f()\n    assert False\nexcept KeyError:\n    pass'),
+    ('import math\ndef area(r): return math.pi * r * r', 'assert math.isclose(area(1), 3.14159, rel_tol=1e-3)'),
+    ('def sum(a, b): return a * b', 'assert sum(3, 4) == 12'),
+    ('LIMIT = 5\ndef f(x): return x > LIMIT', 'assert f(6) and not f(LIMIT)'),
+    ('def f(x): return str(x)', 'def check(candidate):\n    assert candidate(1) == "1"\ncheck(f)'),
+    ('state = []\ndef f(x):\n    state.append(x)\n    return len(state)', 'assert f(1) == 1 and f(1) == 2'),
+    ('def f(): print("x" * 100000); return 1', 'assert f() == 1'),
+]  # fmt: skip
+
+
+def test_values_calls_and_errors_cross_as_they_are() -> None:
+    programs = [CodeProgram(source, checks=checks) for source, checks in CROSSES]
+    assert [(case, out) for case, out in zip(CROSSES, outcomes(*programs), strict=True) if out != 'passed'] == []
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    pytest.importorskip('numpy')
+    source = 'import numpy as np\ndef mean(x): return np.mean(x)\ndef top(x): return np.int64(max(x))\ndef row(x): return np.array(x) * 2'
+    checks = 'assert mean([1, 2]) == 1.5 and top([1, 3]) == 3 and (row([1, 2]) == np.array([2, 4])).all()'
+    assert outcomes(CodeProgram(source, checks=checks)) == ['passed']
+
+
+LIAR = (
+    'class Liar:\n    def __eq__(self, other): return True\n    __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__\n'
+)
+CHECKS = 'assert f(2) == 4\nassert f(3) == 9'
+CHEATS = [  # solutions that are wrong, and try to pass all the same
+    f'{LIAR}def f(x): return Liar()',
+    f'{LIAR}class L(int, Liar): pass\ndef f(x): return L(0)',
+    'class S(str):\n    def __eq__(self, other): return True\n    __hash__ = str.__hash__\ndef f(x): return S("4")',
+    'class F(float):\n    def __eq__(self, other): return True\ndef f(x): return F(1)',
+    'import builtins\nbuiltins.AssertionError = ValueError\ndef f(x): return 0',
+    'import os\nos._exit(0)',
+    'import sys\nsys.exit(0)',
+    'raise SystemExit(0)',
+    'def f(x):\n    import os\n    os._exit(0)',
+    # every report key that can be found in the process, reported with every verdict
+    'import gc, json, os, re, sys\n'
+    'def keys():\n'
+    '    frame, seen = sys._getframe(), set()\n'
+    '    while frame:\n'
+    '        for value in frame.f_locals.values():\n'
+    '            if isinstance(value, bytes) and re.fullmatch(rb"[0-9a-f]{32}", value): seen.add(value)\n'
+    '            if isinstance(value, dict) and "key" in value: seen.add(value["key"].encode())\n'
+    '        frame = frame.f_back\n'
+    '    return seen\n'
+    'def f(x):\n'
+    '    for key in keys():\n'
+    '        for step in ("passed", "loaded", "tested", "said"):\n'
+    '            line = key + json.dumps({"step": step, "message": {"value": True}}).encode() + b"\\n"\n'
+    '            for place in range(3, 20):\n'
+    '                try: os.write(place, line)\n'
+    '                except OSError: pass\n'
+    '    return 0',
+    # the outcome of an exception, claimed to be a pass
+    'import sys\n'
+    'frame = sys._getframe()\n'
+    'while frame:\n'
+    '    if "explain" in frame.f_globals: frame.f_globals["explain"] = lambda error: ("passed", "")\n'
+    '    frame = frame.f_back\n'
+    'def f(x): raise ValueError("no")',
+    # answers to the checks' questions that are not answers
+    'import sys\n'
+    'frame = sys._getframe()\n'
+    'while frame:\n'
+    '    if "Peer" in frame.f_globals: frame.f_globals["Peer"]._answer = lambda self, question: {"op": "passed"}\n'
+    '    frame = frame.f_back\n'
+    'def f(x): return 0',
+    'import sys\n'
+    'frame = sys._getframe()\n'
+    'while frame:\n'
+    '    if "Peer" in frame.f_globals: frame.f_globals["Peer"]._answer = lambda self, question: "[" * 100000\n'
+    '    frame = frame.f_back\n'
+    'def f(x): return 0',
+    # a builtin that the checks use, defined anew
+    'def abs(x): return 0\ndef f(x): return 0',
+    'def __build_class__(*a): pass\nAssertionError = Exception\ndef f(x): return 0',
+]  # fmt: skip
+
+
+def test_a_solution_cannot_decide_its_own_verdict() -> None:
+    programs = [CodeProgram(source, checks=CHECKS) for source in CHEATS]
+    assert [source for source, out in zip(CHEATS, outcomes(*programs), strict=True) if out == 'passed'] == []
+
+
+def test_a_solution_cannot_look_behind_what_the_checks_hand_to_it() -> None:
+    source = (
+        'def f(g):\n'
+        '    for name in ("__globals__", "__code__", "func_globals", "gi_frame"):\n'
+        '        try: getattr(g, name)\n'
+        '        except Exception: continue\n'
+        '        return name\n'
+        '    try: g._ask("getattr", "__globals__")\n'
+        '    except PermissionError: return "denied"\n'
+    )
+    assert outcomes(CodeProgram(source, checks='assert f(lambda: 1) == "denied"')) == ['passed']
+
+
+def test_modules_that_the_checks_use_are_the_real_ones() -> None:
+    source = 'class math:\n    isclose = staticmethod(lambda *a, **b: True)\ndef area(r): return 0'
+    [out] = outcomes(CodeProgram(source, checks='assert math.isclose(area(1), 3.14)'))
+    assert out.startswith('failed: AssertionError')
+
+
+def test_a_wrong_solution_fails_with_what_happened() -> None:
+    found = outcomes(
+        CodeProgram('def f(x): return x', checks='assert f(1) == 2, "one is not two"'),
+        CodeProgram('def f(x): return 1 / 0', checks='assert f(1) == 2'),
+        CodeProgram('def f(x): return open("/etc/passwd").read()', checks='assert f(1) == 2'),
+        CodeProgram('def g(x): return x', checks='assert f(1) == 2'),
+        CodeProgram('def f(x: return', checks='assert f(1) == 2'),
+    )
+    assert found[0] == 'failed: AssertionError: one is not two (line 1)'
+    assert found[1] == 'failed: ZeroDivisionError: division by zero (line 1)'
+    assert found[2].startswith('denied: PermissionError')
+    assert found[3].startswith("failed: NameError: name 'f' is not defined")
+    assert found[4].startswith('failed: SyntaxError')
+
+
+def test_time_and_memory_are_limited_in_calls_too() -> None:
+    limits = SandboxLimits(seconds=1, memory=256)
+    endless = CodeProgram('def f(x):\n    while True: pass', checks='assert f(1)')
+    large = CodeProgram('def f(x): return len([0] * 10**9)', checks='assert f(1)')
+    first, second = run_programs([endless, large], sandbox=choose_sandbox(), limits=limits, workers=1)
+    assert (first.outcome, second.outcome) == ('timeout', 'memory')
+    assert first.detail == 'no result within 1 s'
