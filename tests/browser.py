@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -64,8 +65,21 @@ class Browser:
     def click(self, selector):
         self.run(f'document.querySelector({json.dumps(selector)}).click()')
 
+    @contextlib.contextmanager
+    def looking(self, *, width=1280, height=860, dark=False):
+        """A window of another size, and another colour scheme."""
+        self.look(width=width, height=height, dark=dark)
+        yield
+        self.tell('/goog/cdp/execute', {'cmd': 'Emulation.clearDeviceMetricsOverride', 'params': {}})
+        self.tell('/goog/cdp/execute', {'cmd': 'Emulation.setEmulatedMedia', 'params': {'features': []}})
+
     def picture(self, path, *, width=1280, height=860, dark=False):
         """Save what the window shows."""
+        self.look(width=width, height=height, dark=dark)
+        time.sleep(0.3)
+        path.write_bytes(base64.b64decode(self._call('GET', f'{self._session}/screenshot')))
+
+    def look(self, *, width, height, dark):
         self.tell(
             '/goog/cdp/execute',
             {
@@ -75,8 +89,6 @@ class Browser:
         )
         scheme = {'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}
         self.tell('/goog/cdp/execute', {'cmd': 'Emulation.setEmulatedMedia', 'params': {'features': [scheme]}})
-        time.sleep(0.3)
-        path.write_bytes(base64.b64decode(self._call('GET', f'{self._session}/screenshot')))
 
     def quit(self):
         self._call('DELETE', self._session)
@@ -113,3 +125,31 @@ def open_browser(profile):
     finally:
         driver.terminate()
         driver.wait(timeout=20)
+
+
+def type_into(browser, selector, text, *, at=None):
+    """Write a text into a field, the cursor at its end or after a part of it."""
+    cursor = len(text) if at is None else text.index(at) + len(at)
+    browser.run(
+        f'const node = document.querySelector({json.dumps(selector)}); node.focus(); node.value = {json.dumps(text)};'
+        f'if (node.setSelectionRange) node.setSelectionRange({cursor}, {cursor});'
+        'node.dispatchEvent(new Event("input", {bubbles: true}))'
+    )
+
+
+def fetch_axe(folder):
+    """The source of axe, from the package registry."""
+    if not shutil.which('npm'):
+        pytest.skip('needs npm to fetch axe-core')
+    done = subprocess.run(['npm', 'pack', '--silent', 'axe-core@4.14.0'], cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip('axe-core cannot be fetched')
+    with tarfile.open(next(folder.glob('*.tgz'))) as tar:
+        return tar.extractfile('package/axe.min.js').read().decode()
+
+
+def serious_findings(browser, axe):
+    """What axe calls serious or critical on the page as it is."""
+    script = 'const done = arguments[arguments.length - 1]; axe.run().then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes.slice(0, 3).map((node) => node.html)])));'
+    found = browser.tell('/execute/async', {'script': f'{axe}; {script}', 'args': []})
+    return [one for one in found if one[0] in ('serious', 'critical')]

@@ -86,6 +86,21 @@ def test_a_part_can_be_edited_as_source_and_then_in_the_form(client, capsys):
     assert json.loads(capsys.readouterr().out)['request'] == found['prompts'][0]['request']
 
 
+def test_a_model_given_by_name_can_be_edited_and_saved(tmp_path, capsys):
+    path = tmp_path / 'named.py'
+    start, end = CONFIG.index('models = ['), CONFIG.index('datasets = [')
+    path.write_text(CONFIG[:start] + "models = ['openai/gpt-4o-mini']\n" + CONFIG[end:])
+    with serve_page(path) as address:
+        client = Client(*address)
+        [model] = client.get('session')['configs'][0]['models']
+        change = [['model', 'meta_template'], {'source': "dict(round=[dict(role='HUMAN', api_role='SYSTEM')])"}]
+        status, found = edit(client, change, model=model['abbr'])
+        assert status == 200, found
+        _, saved = edit(client, change, model=model['abbr'], to='save', name='saved.py')
+        assert main(['view', saved['saved'], '--row', '3', '--json']) == 0
+        assert json.loads(capsys.readouterr().out)['request'] == found['prompts'][0]['request']
+
+
 def test_the_retriever_can_be_exchanged_and_keeps_the_options_it_knows(client):
     status, found = edit(client, [['dataset', 'infer_cfg', 'retriever', 'type'], 'RandomRetriever'])
     assert status == 200, found

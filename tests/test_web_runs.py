@@ -5,6 +5,7 @@ import json
 import sqlite3
 import time
 import urllib.parse
+from pathlib import Path
 
 import pytest
 
@@ -99,8 +100,8 @@ def test_a_key_that_is_none_is_refused(run_client, after):
 
 
 @pytest.mark.heavy
-def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
-    folder = tmp_path / 'large'
+def store_a_million_rows(folder):
+    """A run of a million rows, written by one statement."""
     store = Store(folder)
     store.record_scores(
         [Scorecard('big', 'm', 'accuracy', 50.0, scored=1_000_000, total=1_000_000, outcomes={'ok': 1_000_000})], []
@@ -112,6 +113,11 @@ def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
         columns = 'dataset, model, row, outcome, result'
         db.execute(f"INSERT INTO rows ({columns}) {numbers} SELECT 'big', 'm', i, 'ok', ? FROM n", (row,))
         db.commit()
+    return folder
+
+
+def test_a_million_rows_open_and_turn_pages_quickly(tmp_path):
+    folder = store_a_million_rows(tmp_path / 'large')
     with serve_page(folder) as address:
         client = Client(*address)
         times = []
@@ -284,6 +290,15 @@ def flipped(tmp_path_factory):
 )
 def test_rows_that_flipped_against_another_run_or_model_are_found(flipped, query, rows):
     assert [row['row'] for row in flipped.get('run_rows', **query)['rows']] == rows
+
+
+def test_a_run_is_live_while_its_directory_is_locked(tmp_path):
+    store = Store(tmp_path / 'run')
+    with serve_page(tmp_path / 'run') as address:
+        client = Client(*address)
+        while_open = client.get('run')['live']
+        store.close()
+        assert (while_open, client.get('run')['live']) == (True, False) or not Path('/proc/locks').exists()
 
 
 def test_rows_after_the_end_of_a_growing_run_are_found_from_where_it_ended(flipped):

@@ -20,7 +20,7 @@ ASSETS = Path(__file__).resolve().parent.parent / 'src/rolecall/web/assets'
 DRAWING = ASSETS.parent.parent / 'report/assets/draw.js'
 VIEWS = sorted(path for path in ASSETS.glob('*.js') if path.name != 'chinese.js')
 STRING = r"""(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")"""
-COUNTED = ('row', 'run', 'line', 'edit', 'finding', 'character', *SEVERITIES[:2])
+COUNTED = ('row', 'message', 'token', 'run', 'line', 'edit', 'finding', 'character', *SEVERITIES[:2])
 SERVED = [
     *(look.meaning for look in LOOKS.values()),
     *OUTCOMES,
@@ -29,6 +29,7 @@ SERVED = [
     *_OTHER_VERDICTS,
     *SEVERITIES,
     *_HAPPENED.values(),
+    'not asked',
     *('shots', 'skipped', 'hidden', 'context', 'size', 'fingerprint', 'tokens', 'boundaries', 'tokenizer', 'budget'),
     *('input tokens', 'output tokens', 'time', 'training rows', 'dropped to fit', 'belongs to', 'not finished'),
     CHANGED,
@@ -83,7 +84,7 @@ def test_a_translation_fills_the_same_places():
 
 def test_nothing_in_the_table_is_unused():
     texts = ''.join(path.read_text('utf-8') for path in [*VIEWS, DRAWING])
-    known = {*SERVED, *(f'{{n}} {noun}' for noun in COUNTED), 'accuracy'}
+    known = {*SERVED, *(f'{{n}} {noun}' for noun in COUNTED), 'accuracy', 'mean of rows'}
     unused = [key for key in TABLE if key not in known and not any(f'{q}{key}{q}' in texts for q in '\'"')]
     assert unused == []
 

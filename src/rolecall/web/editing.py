@@ -308,6 +308,8 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
     edited.build()
     places = {'dataset': edited.task.where, 'model': edited.model_entry.where if edited.model_entry else ''}
     touched = dict.fromkeys(places[str(path[0])] for path, _ in edits)
+    copies = [f'{place} = {_copy_call(document, place)}' for place in touched]
+    names_model = any('resolve_model(' in line for line in copies)
     return '\n'.join(
         [
             f'"""{document.path.name}, with {count_noun(len(edits), "edit")}."""',
@@ -315,11 +317,12 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
             'from copy import deepcopy',
             'from pathlib import Path',
             '',
+            *(['from rolecall import resolve_model'] if names_model else []),
             'from rolecall.config.files import load_config',
             '',
             f'_base = load_config(Path(__file__).parent / {document.path.name!r})',
             *(f'{name} = _base[{name!r}]' for name in _list_names(document)),
-            *(f'{place} = deepcopy({place})' for place in touched),
+            *copies,
             '',
             *_assignments(edited, places, edits),
             '',
@@ -343,6 +346,13 @@ def _assignments(edited: _Edited, places: Mapping[str, str], edits: Sequence[Edi
         target = places[str(path[0])] + ''.join(f'[{step!r}]' for step in path[1:])
         is_option = name in _OPTIONS
         yield f'{target} = {value if is_option and value != "" else repr(value or None) if is_option else repr(value)}'
+
+
+def _copy_call(document: ConfigDocument, place: str) -> str:
+    """How a saved config makes an entry its own. A model given by name becomes its entry."""
+    key, _, number = place.removesuffix(']').partition('[')
+    is_name = key == 'models' and isinstance(document.config[key][int(number)], str)
+    return f'resolve_model({place})' if is_name else f'deepcopy({place})'
 
 
 def _list_names(document: ConfigDocument) -> list[str]:

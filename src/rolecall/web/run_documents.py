@@ -29,6 +29,7 @@ from rolecall.report.score_text import (
     score,
 )
 from rolecall.runs.run import ask_rows_again
+from rolecall.runs.store.directory import is_running
 from rolecall.runs.store.labels import Labels, RowKey
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
@@ -230,6 +231,10 @@ class RunDocument:
             yield {'prompt': prompt, 'reply': cut_text(reply, _TEXT)}
 
     def _is_live(self) -> bool:
+        """Whether the run is in progress: its lock is held, or, where that cannot be told, it was just written to."""
+        running = is_running(self.path)
+        if running is not None:
+            return running
         files = [self.path / FILE, self.path / f'{FILE}-wal']
         newest = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
         return time.time() - newest < _LIVE_SECONDS

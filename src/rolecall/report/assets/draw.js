@@ -7,7 +7,7 @@ const Draw = (() => {
   const LONG = 60000;
   const STEP = 200000;
   // The page sets `translate` to say the few words below in another language.
-  const words = { translate: (text) => text };
+  const language = { translate: (text) => text };
 
   const make = (tag, attributes = {}, ...children) => {
     const node = document.createElement(tag);
@@ -37,7 +37,7 @@ const Draw = (() => {
         kept = '';
         const code = character.codePointAt(0);
         const name = code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? '␡' : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-        nodes.push(make('span', { class: 'act', title: words.translate('an invisible character') }, name));
+        nodes.push(make('span', { class: 'act', title: language.translate('an invisible character') }, name));
       }
       plain(kept);
     };
@@ -60,7 +60,7 @@ const Draw = (() => {
     if (text.length <= LONG) return drawText(text, query, blanks);
     let at = LONG;
     const more = make('button', { type: 'button', class: 'more' });
-    const label = () => { more.textContent = words.translate('show {n} more characters').replace('{n}', (text.length - at).toLocaleString('en')); };
+    const label = () => { more.textContent = language.translate('show {n} more characters').replace('{n}', (text.length - at).toLocaleString('en')); };
     more.addEventListener('click', (event) => {
       event.stopPropagation();
       more.before(...drawText(text.slice(at, at + STEP), query, blanks));
@@ -89,7 +89,7 @@ const Draw = (() => {
       for (const span of spans) {
         if (span.group) groups.set(span.group, (groups.get(span.group) || new Set()).add(span.name));
         if (fold && span.inShot) {
-          if (!folding) words.append(make('span', { class: 'folded' }, words.translate('examples …')));
+          if (!folding) words.append(make('span', { class: 'folded' }, language.translate('examples …')));
           folding = true;
           continue;
         }
@@ -105,7 +105,7 @@ const Draw = (() => {
       return make('span', { class: `s${style}` }, ...drawText(names.length ? `${meaning} (${names.join(', ')})` : meaning));
     });
     return make('div', { class: 'prompt' }, prompt.note ? make('p', { class: 'note' }, prompt.note) : null,
-      entries.length ? make('div', { class: 'origins', role: 'group', 'aria-label': words.translate('What the colours mean') }, ...entries) : null, ...bodies);
+      entries.length ? make('div', { class: 'origins', role: 'group', 'aria-label': language.translate('What the colours mean') }, ...entries) : null, ...bodies);
   };
-  return { make, drawText, drawLong, drawPrompt, words };
+  return { make, drawText, drawLong, drawPrompt, language };
 })();

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from rolecall.errors import RunError
 
-__all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format']
+__all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format', 'is_running']
 
 FILE = 'run.sqlite'
 VERSION = 3
 _LOCK = 'lock'
 _FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
+_LOCKS = Path('/proc/locks')
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)
 
 
@@ -41,6 +42,19 @@ def check_format(db: sqlite3.Connection, file: Path) -> set[str]:
     if version > VERSION:
         raise RunError(f'{file}: written by a later version of rolecall (format {version}; this one reads {VERSION}).')
     return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def is_running(directory: Path) -> bool | None:
+    """Whether a process of this machine is running here; None if that cannot be told. Takes no lock itself."""
+    lock = directory / _LOCK
+    try:
+        holder, inode = lock.read_text('utf-8', 'replace'), lock.stat().st_ino
+        locks = _LOCKS.read_text('ascii', 'replace').splitlines()
+    except OSError:
+        return None
+    if any(' FLOCK ' in line and f':{inode} ' in line for line in locks):
+        return True
+    return False if holder.strip().endswith(f' on {socket.gethostname()}') else None
 
 
 class RunLock:

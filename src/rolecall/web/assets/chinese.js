@@ -33,7 +33,7 @@ export const CHINESE = {
   dataset: '数据集', model: '模型', metric: '指标', left: '左', right: '右', difference: '差值', p: 'p', rows: '样本数', flipped: '翻转', run: '运行',
   // try
   Try: '试运行', 'Ask again': '再次提问', Stop: '停止', 'writing …': '生成中…', 'Keep as a row': '保存为样本', 'Kept in {file}': '已保存到 {file}', Reply: '回复', Reasoning: '推理', empty: '空', outcome: '结果',
-  'Log-probabilities': '对数概率', mean: '平均', 'not scored': '未评分',
+  'Log-probabilities': '对数概率', mean: '平均', 'not scored': '未评分', 'not asked': '未提问',
   // edit
   'Editable parts': '可编辑部分', 'Prompt template': '提示词模板', 'Example template': '示例模板', 'Retriever and examples': '检索器与示例', 'Inferencer and sampling': '推理器与采样', 'Meta template': '元模板',
   Form: '表单', Source: '源码', 'As in a config: values and dict(…)': '与配置写法相同：值与 dict(…)', Names: '名称', Role: '角色', 'its own': '自定义', none: '无', 'not set': '未设置',
@@ -46,10 +46,10 @@ export const CHINESE = {
   '{agree} of {rows} labels agree with the verdict': '{rows} 个标注中有 {agree} 个与判定一致', '{n} without a verdict': '{n} 个没有判定', 'Your label': '你的标注', 'Ask this row again': '重新提问该样本', 'Asking …': '提问中…',
   'To ask this row again, start the page with the config of this run, too.': '若要重新提问，请在启动页面时同时指定该运行的配置。', Judge: '评审', "The judge's prompt": '评审的提示词', 'About this row': '样本信息', 'The same row': '同一样本',
   'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
-  correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率',
+  correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
   // keys
   'open a view': '打开视图', 'next and previous row': '下一条 / 上一条样本', 'next and previous model': '下一个 / 上一个模型', search: '搜索', 'show whitespace': '显示空白', 'fold examples': '折叠示例',
   'undo and redo, in Edit': '撤销 / 重做（编辑）', 'only differences, in Compare': '只看不同（对比）', 'leave a field': '离开输入框', 'this list': '本列表',
   // counts
-  '{n} row': '{n} 条样本', '{n} run': '{n} 次运行', '{n} line': '{n} 行', '{n} edit': '{n} 处改动', '{n} finding': '{n} 个问题', '{n} character': '{n} 个字符', '{n} error': '{n} 个错误', '{n} warning': '{n} 个警告',
+  '{n} row': '{n} 条样本', '{n} message': '{n} 条消息', '{n} token': '{n} 个 token', '{n} run': '{n} 次运行', '{n} line': '{n} 行', '{n} edit': '{n} 处改动', '{n} finding': '{n} 个问题', '{n} character': '{n} 个字符', '{n} error': '{n} 个错误', '{n} warning': '{n} 个警告',
 };

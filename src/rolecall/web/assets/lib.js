@@ -25,7 +25,17 @@ export const t = (words, values = {}) => {
 export const number = (value) => value.toLocaleString('en');
 export const countOf = (count, noun) => (isChinese ? t(`{n} ${noun}`, { n: number(count) }) : `${number(count)} ${noun}${count === 1 ? '' : 's'}`);
 export const percent = (share) => `${Math.round(100 * share)} %`;
-Draw.words.translate = t;
+// Texts that the server puts together from numbers and nouns, such as `2,424 characters in 3 messages`.
+export const tellCounts = (text) => (isChinese ? text.replace(/([\d,]+) (character|message|token|row)s?\b/g, (_, count, noun) => t(`{n} ${noun}`, { n: count }))
+  .replace(/\b(not asked|not scored|too long|thinking exhausted|failed|filtered|unparsed|training rows?)\b/g, (words) => t(words.replace(/row$/, 'rows'))).replace(' in ', '，') : text);
+export const metricName = (name) => name.split(', ').map((part) => t(part)).join(isChinese ? '，' : ', ');
+export const tellTime = (text) => {
+  const when = new Date(text);
+  if (Number.isNaN(when.getTime())) return text;
+  const two = (value) => String(value).padStart(2, '0');
+  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())} ${two(when.getHours())}:${two(when.getMinutes())}`;
+};
+Draw.language.translate = t;
 
 // ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 export class ServerError extends Error {}

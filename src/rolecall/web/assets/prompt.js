@@ -1,5 +1,5 @@
 // One row's requests: as text by origin, as messages, as tokens, or as JSON. Explore, Edit and Runs show it.
-import { html, t, useState, useEffect, useAsk, countOf, addressOf } from './lib.js';
+import { html, t, useState, useEffect, useAsk, countOf, tellCounts, addressOf } from './lib.js';
 import { Drawn, Text, Tabs, Check, Facts, Problem, Loading, Copy } from './parts.js';
 
 export const titleOf = (one) => [`${one.dataset} × ${one.model || t('no model')}`, `${t('row')} ${one.row}`, one.mode,
@@ -10,7 +10,7 @@ const nameOf = (one, at) => {
   if (one.turn != null) return `${t('turn')} ${one.turn}`;
   return one.label != null ? `${t('label')} ${one.label}` : `${t('request')} ${at + 1}`;
 };
-const factsOf = (facts) => facts.map(([name, words]) => [t(name), words]);
+const factsOf = (facts) => facts.map(([name, words]) => [t(name), tellCounts(words)]);
 
 // ── media ────────────────────────────────────────────────────────────────────────────────────────────────────────
 const KINDS = {

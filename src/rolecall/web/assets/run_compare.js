@@ -1,5 +1,5 @@
 // Two runs, or two models of one run: every difference with its interval, and the rows side by side, changed ones first.
-import { html, t, ask, useAsk, useKeys, number } from './lib.js';
+import { html, t, ask, useAsk, useKeys, number, metricName } from './lib.js';
 import { useEndless, EndlessList, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn } from './parts.js';
 import { Badge, Answer, Replies, keyOf } from './run_row.js';
 import { drawByOrigin } from './prompt.js';
@@ -15,7 +15,7 @@ const Differences = ({ found }) => html`<div class="scroll" tabindex="0" role="g
   <tbody>${found.differences.map((one) => {
     const digits = digitsOf(one);
     const difference = signed(one.difference, digits);
-    return html`<tr><th scope="row"><bdi>${one.dataset}</bdi></th><td><bdi>${one.model}</bdi></td><td>${t(one.metric)}</td><td>${plain(one.left, digits)}</td><td>${plain(one.right, digits)}</td>
+    return html`<tr><th scope="row"><bdi>${one.dataset}</bdi></th><td><bdi>${one.model}</bdi></td><td>${metricName(one.metric)}</td><td>${plain(one.left, digits)}</td><td>${plain(one.right, digits)}</td>
       <td>${one.p != null && one.p < 0.05 ? html`<b>${difference}</b>` : difference} <i>${one.low == null ? '' : `[${signed(one.low, digits)}, ${signed(one.high, digits)}]`}</i></td>
       <td>${chance(one.p)}</td><td>${number(one.rows)}${one.different_requests ? html`<small class="missing">${t('{n} with other prompts', { n: one.different_requests })}</small>` : null}${one.different_gold ? html`<small class="missing">${t('{n} with another gold answer', { n: one.different_gold })}</small>` : null}</td><td>${number(one.flipped)}</td></tr>`;
   })}</tbody></table></div>`;

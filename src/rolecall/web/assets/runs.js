@@ -1,5 +1,5 @@
 // Runs: the list of runs with scores, one run with its rows, and two runs or models compared.
-import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, percent, number } from './lib.js';
+import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, percent, number, tellCounts, tellTime, metricName } from './lib.js';
 import { useEndless, EndlessList, stepIn, Select, Search, focusSearch, Problem, Loading, Empty, Tabs, KeyHints, RowNumber } from './parts.js';
 import { Badge, RowDetail, keyOf } from './run_row.js';
 import { RunCompare } from './run_compare.js';
@@ -11,7 +11,7 @@ const IDLE = 15000;
 
 // ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────
 const Cell = ({ cell, onclick }) => (cell ? html`<td><button type="button" class="plain" onClick=${onclick}><b>${cell.score}</b></button> <i>${cell.interval}</i>
-  ${cell.scored ? html`<small>${t('{n} scored', { n: cell.scored })}</small>` : null}${cell.rest ? html`<small class="missing">${cell.rest}</small>` : null}
+  ${cell.scored ? html`<small>${t('{n} scored', { n: cell.scored })}</small>` : null}${cell.rest ? html`<small class="missing">${tellCounts(cell.rest)}</small>` : null}
   ${cell.error ? html`<small class="missing">${cell.error}</small>` : null}</td>` : html`<td></td>`);
 const Scores = ({ scores, change }) => {
   const [open, setOpen] = useState({});
@@ -22,7 +22,7 @@ const Scores = ({ scores, change }) => {
     <thead><tr><th scope="col">${t('dataset')}</th>${scores.models.map((model) => html`<th scope="col"><bdi>${model}</bdi></th>`)}</tr></thead>
     <tbody>${lines.map((line) => html`<tr key=${line.dataset + line.metric} class=${line.isGroup ? 'group' : line.group ? 'member' : ''}><th scope="row">
       ${line.isGroup && !line.group ? html`<button type="button" class="fold" aria-expanded=${isOpen(line.dataset) ? 'true' : 'false'} aria-label=${t('Datasets of {name}', { name: line.dataset })}
-        onClick=${() => setOpen({ ...open, [line.dataset]: !isOpen(line.dataset) })}>${isOpen(line.dataset) ? '▾' : '▸'}</button>` : null}<bdi>${line.dataset}</bdi><small>${t(line.metric)}</small></th>
+        onClick=${() => setOpen({ ...open, [line.dataset]: !isOpen(line.dataset) })}>${isOpen(line.dataset) ? '▾' : '▸'}</button>` : null}<bdi>${line.dataset}</bdi><small>${metricName(line.metric)}</small></th>
       ${line.cells.map((cell, at) => html`<${Cell} cell=${cell} onclick=${() => change({ ...NO_FILTERS, dataset: line.isGroup ? '' : line.dataset, model: scores.models[at] })} />`)}</tr>`)}</tbody></table></div>`;
 };
 
@@ -42,15 +42,15 @@ const RunList = ({ change }) => {
   const columns = [...new Set(found.runs.flatMap((run) => linesOf(run).flatMap((line) => Object.keys(line.cells))))].slice(0, MOST_COLUMNS);
   const lines = found.runs.flatMap((run, at) => (run.error ? [{ run, at, model: '', cells: {} }] : (linesOf(run).length ? linesOf(run) : [{ model: '', cells: {} }]).map((line) => ({ run, at, ...line }))));
   if (order) lines.sort((a, b) => (valueOf(b, order) || -Infinity) - (valueOf(a, order) || -Infinity));
-  const pick = (at, on) => setPicked(on ? [...picked, at].slice(-2) : picked.filter((one) => one !== at));
+  const pick = (at, on) => setPicked((old) => [...old.filter((one) => one !== at), ...(on ? [at] : [])].slice(-2));
   return html`<div class="run-list"><div class="bar heading"><h2>${countOf(found.runs.length, 'run')}</h2>
       <button type="button" disabled=${picked.length < 2} onClick=${() => change({ run: picked[0], show: 'compare', left_run: picked[0], right_run: picked[1], left_model: '', right_model: '' })}>${t('Compare the two ticked')}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t('Runs')}><table class="scores"><thead><tr><th scope="col"><span class="hidden">${t('Compare')}</span></th><th scope="col">${t('run')}</th><th scope="col">${t('model')}</th>
-      ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${t(metric)}</small></th>`; })}</tr></thead>
+      ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${metricName(metric)}</small></th>`; })}</tr></thead>
       <tbody>${lines.map(({ run, at, model, cells }, number_) => {
         const isFirst = order || lines[number_ - 1]?.at !== at;
         return html`<tr key=${`${at}-${model}`}><td class="tick">${isFirst && !run.error ? html`<input type="checkbox" aria-label=${t('Compare {name}', { name: run.name })} checked=${picked.includes(at)} onChange=${(event) => pick(at, event.target.checked)} />` : null}</td>
-          <th scope="row">${isFirst ? html`<a href=${`#runs?run=${at}`}><bdi>${run.name}</bdi></a> ${run.live ? html`<span class="live">● ${t('live')}</span>` : null}<small>${run.error ? html`<span class="missing">${run.error}</span>` : run.created}</small>` : null}</th>
+          <th scope="row">${isFirst ? html`<a href=${`#runs?run=${at}`}><bdi>${run.name}</bdi></a> ${run.live ? html`<span class="live">● ${t('live')}</span>` : null}<small>${run.error ? html`<span class="missing">${run.error}</span>` : tellTime(run.created)}</small>` : null}</th>
           <td><bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })} />`)}</tr>`;
       })}</tbody></table></div></div>`;
 };
@@ -75,13 +75,14 @@ const RunRows = ({ session, address, change, run, turn }) => {
   const models = run.models.length > 1 ? run.models.map((model) => [`${address.run || 0}:${model}`, model]) : [];
   const isFiltered = FILTERS.some((name) => filters[name]);
   return html`<div class="explore rows"><nav class="side" aria-label=${t('Rows')}>
-      <details class="filter-box" open><summary>${t('Filters')}${isFiltered ? html` <button type="button" class="quiet" onClick=${(event) => { event.preventDefault(); setTyped(''); change(NO_FILTERS); }}>${t('Clear')}</button>` : null}</summary>
+      <details class="filter-box" open><summary>${t('Filters')}</summary>
       <div class="filters"><${Select} label=${t('Dataset')} all=${t('all')} value=${filters.dataset} options=${run.datasets} onchange=${set('dataset')} />
         <${Select} label=${t('Model')} all=${t('all')} value=${filters.model} options=${run.models} onchange=${set('model')} />
         <${Select} label=${t('Outcome')} all=${t('all')} value=${filters.outcome} options=${run.outcomes.map(([name, words]) => [name, t(words)])} onchange=${set('outcome')} />
         <${Select} label=${t('Verdict')} all=${t('all')} value=${filters.verdict} options=${run.verdicts.map((name) => [name, t(name)])} onchange=${set('verdict')} />
         ${against.length + models.length ? html`<${Select} label=${t('Flipped against')} all="–" value=${filters.against} options=${[...models, ...against]} onchange=${set('against')} />` : null}
-        <${RowNumber} label=${t('From row')} value=${filters.first} placeholder="0" onchange=${set('first')} /></div></details>
+        <${RowNumber} label=${t('From row')} value=${filters.first} placeholder="0" onchange=${set('first')} /></div>
+        ${isFiltered ? html`<button type="button" class="quiet clear" onClick=${() => { setTyped(''); change(NO_FILTERS); }}>${t('Clear')}</button>` : null}</details>
       <${Search} value=${typed} oninput=${setTyped} />
       <${EndlessList} list=${list} label=${t('Rows')} selected=${open} empty=${isFiltered ? t('No matching rows.') : t('No rows yet.')} onselect=${select}
         item=${(one) => html`<div class="head"><bdi>${one.dataset} · ${one.row} · ${one.model}</bdi><${Badge} one=${one} /></div><div class="line"><bdi>${one.answer || one.replyCell || one.reasonCell || ''}</bdi>${one.goldCell ? html`<span class="soft">${t('gold')} ${one.goldCell}</span>` : null}</div>`} />
@@ -104,7 +105,7 @@ const Run = ({ session, address, change }) => {
   const done = Object.values(run.last).reduce((sum, row) => sum + row + 1, 0);
   return html`<div class="runs"><div class="bar heading">
       ${session.runs.length > 1 ? html`<a href="#runs" onClick=${(event) => { event.preventDefault(); change({ ...NO_FILTERS, run: '', show: '' }); }}>← ${t('All runs')}</a>` : null}
-      <h2><bdi>${run.name}</bdi></h2><span class="soft">${run.created}</span>
+      <h2><bdi>${run.name}</bdi></h2><span class="soft">${tellTime(run.created)}</span>
       ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />
       ${canCompare ? html`<${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} />` : null}</div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details>
