@@ -25,6 +25,7 @@ from rolecall.prompters import Prompter
 from rolecall.registry import bare_name
 from rolecall.sft.prompter_examples import Columns, PrompterSide
 from rolecall.sft.training_programs import Aim
+from rolecall.strings import count_noun
 from rolecall.tokenizers.tokenizer import Tokenizer, model_folder
 from rolecall.tuning.output_folder import OutputFolder
 from rolecall.tuning.sequences import TrainingRows, read_training_rows
@@ -142,7 +143,7 @@ def _train(
         state = folder.load_checkpoint(torch)
         log = json.loads(state['log'])
         trainer.resume(state)
-        listener.on_message(f'resuming after {trainer.done:,} updates.')
+        listener.on_message(f'resuming after {count_noun(trainer.done, "update")}.')
     steps = count_steps(len(rows.train), settings)
 
     def measure() -> None:
@@ -172,12 +173,10 @@ def _train(
         folder.finish(trainer.save_model(_file_dtype(base)), base, eos_ids=new_eos)
         if new_eos:
             token = loaded.tokenizer.decode([new_eos[0]])
-            listener.on_message(
-                f'answers end with {token}, which generation_config.json now names as an end of sequence.'
-            )
-    except KeyboardInterrupt:
-        save()
-        listener.on_message(f'interrupted after {trainer.done:,} updates: the same command resumes there.')
+            listener.on_message(f'answers end with {token}: added to the end-of-sequence tokens of the model.')
+    except KeyboardInterrupt:  # not saved here: an update may be half done
+        kept = trainer.done // settings.save_every * settings.save_every
+        listener.on_message(f'interrupted: the same command resumes after {count_noun(kept, "update")}.')
         raise
     finally:
         listener.on_end()
