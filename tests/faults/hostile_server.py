@@ -52,6 +52,12 @@ async def endless_event() -> AsyncIterator[bytes]:
         yield _MEGABYTE
 
 
+async def silent() -> AsyncIterator[bytes]:
+    """The connection stays open for longer than a call may take, and nothing comes."""
+    await asyncio.sleep(6)
+    yield b''
+
+
 _BOMB = gzip.compress(b'{"choices": "' + b'a' * (400 << 20), compresslevel=9)
 
 MISBEHAVIOURS: dict[str, Callable[[], bytes | AsyncIterator[bytes] | None]] = {
@@ -77,6 +83,8 @@ MISBEHAVIOURS: dict[str, Callable[[], bytes | AsyncIterator[bytes] | None]] = {
     'not HTTP': lambda: b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' * 10,
     'a length too long': lambda: http(reply()).replace(b'Content-Length: ', b'Content-Length: 9'),
     'a length that is no number': lambda: http(reply()).replace(b'Content-Length: ', b'Content-Length: x'),
+    'a server error': lambda: error('oops', 500),
+    'a reply that never comes': silent,
     'a redirect to elsewhere': lambda: http(b'', 302, 'Location: file:///etc/passwd'),
     'a dropped connection': lambda: None,
     'a reply cut in the middle': lambda: http(reply())[:-20],
@@ -100,7 +108,9 @@ class HostileServer:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            with suppress(
+                ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError
+            ):
                 while await self._answer_one(reader, writer):
                     pass
         finally:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -14,85 +13,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hostile_server import MISBEHAVIOURS, serve_hostile
+from machine_faults import clock_jumps, hostile_files, odd_streams, read_only, signalled
+from playing import ROWS, Verdict, judge, never, rolecall, write_config
 
 __all__ = ['SCENARIOS', 'Verdict', 'play', 'soak']
-
-ROWS = 40
-MEMORY = 1 << 30
-"""What a run may take at the most, while hostile replies are read."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What came of a scenario."""
-
-    tried: int
-    kept: int
-    failed: int
-    """Rows that ended as `failed`, each with a reason."""
-    lost: int
-    complaint: str = ''
-    """What went wrong with the tool itself: a traceback, a hang, too much memory. Empty if nothing did."""
-
-    @property
-    def survived(self) -> bool:
-        return not self.lost and not self.complaint
-
-
-def write_config(folder: Path, url: str, *, rows: int = ROWS, **entry: object) -> Path:
-    model = {
-        'abbr': 'toy', 'type': 'OpenAI', 'path': 'toy', 'base_url': url, 'key': 'sk-secret-of-the-test',
-        'retry': 1, 'timeout': 20, 'max_reply_bytes': 8 << 20, 'max_out_len': 8, **entry,
-    }  # fmt: skip
-    dataset = {
-        'abbr': 'rows', 'type': 'Rows',
-        'test': [{'question': f'row {number}', 'answer': f'answer {number}'} for number in range(rows)],
-        'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
-        'infer_cfg': {
-            'prompt_template': {'type': 'PromptTemplate', 'template': {'round': [{'role': 'HUMAN', 'prompt': '{question}'}]}},
-            'inferencer': {'type': 'GenInferencer', 'max_out_len': 8},
-        },
-        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
-    }  # fmt: skip
-    config = folder / 'config.py'
-    config.write_text(f'models = [{model!r}]\ndatasets = [{dataset!r}]\n')
-    return config
-
-
-def rolecall(*arguments: str, seconds: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
-    """The command line, with bounded memory."""
-    return subprocess.run(
-        [sys.executable, '-m', 'rolecall', *arguments],
-        capture_output=True, text=True, errors='replace', timeout=seconds,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * MEMORY, 6 * MEMORY)), **options,  # type: ignore[call-overload]
-    )  # fmt: skip
-
-
-def judge(out: Path, rows: int, *ran: subprocess.CompletedProcess[str], is_bad: Callable[[int], bool]) -> Verdict:
-    """Read the results back, and look for what must not be there."""
-    complaint = next((f'traceback: {one.stderr[-300:]}' for one in ran if 'Traceback' in one.stderr + one.stdout), '')
-    shown = ''.join(one.stdout + one.stderr for one in ran)
-    if '\x1b]0;' in shown or '\x1b[2J' in shown:
-        complaint = complaint or 'escape sequences reached the terminal'
-    if 'sk-secret-of-the-test' in shown:
-        complaint = complaint or 'the key was shown'
-    exported = rolecall('export', 'results', str(out))
-    reported = rolecall('report', str(out))
-    for one in (exported, reported):
-        if 'Traceback' in one.stderr or one.returncode not in (0, 1):
-            complaint = complaint or f'{one.args[3:5]} failed: {one.stderr[-300:]}'
-    results = {row['row']: row for row in map(json.loads, exported.stdout.splitlines())}
-    kept = sum(row['outcome'] in ('ok', 'unparsed') for row in results.values())
-    failed = sum(row['outcome'] == 'failed' and bool(row.get('reason')) for row in results.values())
-    whole = {number for number, row in results.items() if row['outcome'] != 'failed' or row.get('reason')}
-    answered = {number for number, row in results.items() if row['outcome'] in ('ok', 'unparsed')}
-    lost = sum(number not in (whole if is_bad(number) else answered) for number in range(rows))
-    return Verdict(rows, kept, failed, lost, complaint)
 
 
 def hostile_reply(name: str, folder: Path) -> Verdict:
@@ -101,9 +29,9 @@ def hostile_reply(name: str, folder: Path) -> Verdict:
     def is_bad(row: int) -> bool:
         return row % 4 == 1
 
-    out = folder / 'run'
+    out, seconds = folder / 'run', 2 if 'never comes' in name else 20
     with serve_hostile(name, is_bad=is_bad) as server:
-        config = write_config(folder, server.url)
+        config = write_config(folder, server.url, timeout=seconds)
         try:
             first = rolecall('run', str(config), '--out', str(out))
             second = rolecall('run', str(config), '--out', str(out))
@@ -133,17 +61,13 @@ def refused_at_first(folder: Path) -> Verdict:
             ran = rolecall('run', str(config), '--out', str(out), seconds=90)
         except subprocess.TimeoutExpired:
             return Verdict(ROWS, 0, 0, ROWS, 'the run crawled')
-    return judge(out, ROWS, ran, is_bad=_never)
-
-
-def _never(row: int) -> bool:
-    return False
+    return judge(out, ROWS, ran, is_bad=never)
 
 
 def killed(folder: Path, *, times: int = 3) -> Verdict:
     """`kill -9` at random moments, then started again: nothing is lost, nothing answered is asked twice."""
     out, chance = folder / 'run', random.Random(0)
-    with serve_hostile('null', is_bad=_never) as server:
+    with serve_hostile('null', is_bad=never) as server:
         config = write_config(folder, server.url, rows=400, max_workers=4)
         for _ in range(times):
             running = subprocess.Popen(
@@ -155,7 +79,7 @@ def killed(folder: Path, *, times: int = 3) -> Verdict:
             running.wait()
         last = rolecall('run', str(config), '--out', str(out))
         again = sum(server.answered.values()) - 400
-    verdict = judge(out, 400, last, is_bad=_never)
+    verdict = judge(out, 400, last, is_bad=never)
     in_flight = times * 8
     if again > in_flight:
         return Verdict(400, verdict.kept, verdict.failed, verdict.lost, f'{again} answered requests were sent again')
@@ -165,7 +89,7 @@ def killed(folder: Path, *, times: int = 3) -> Verdict:
 def two_at_once(folder: Path) -> Verdict:
     """A second run in the same directory is refused, and the first does not notice."""
     out = folder / 'run'
-    with serve_hostile('null', is_bad=_never) as server:
+    with serve_hostile('null', is_bad=never) as server:
         config = write_config(folder, server.url, rows=300, max_workers=2)
         first = subprocess.Popen(
             [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
@@ -176,14 +100,14 @@ def two_at_once(folder: Path) -> Verdict:
         second = rolecall('run', str(config), '--out', str(out))
         first.wait(60)
         third = rolecall('run', str(config), '--out', str(out))
-    return judge(out, 300, second, third, is_bad=_never)
+    return judge(out, 300, second, third, is_bad=never)
 
 
 def linked_lock(folder: Path) -> Verdict:
     """A run directory of someone else's, whose lock is a link: its target stays as it is."""
     out, target = folder / 'run', folder / 'target'
     target.write_text('precious')
-    with serve_hostile('null', is_bad=_never) as server:
+    with serve_hostile('null', is_bad=never) as server:
         config = write_config(folder, server.url)
         out.mkdir()
         (out / 'lock').symlink_to(target)
@@ -193,14 +117,14 @@ def linked_lock(folder: Path) -> Verdict:
             complaint = refused.stderr[-300:]
         (out / 'lock').unlink()
         ran = rolecall('run', str(config), '--out', str(out))
-    verdict = judge(out, ROWS, ran, is_bad=_never)
+    verdict = judge(out, ROWS, ran, is_bad=never)
     return Verdict(verdict.tried, verdict.kept, verdict.failed, verdict.lost, complaint or verdict.complaint)
 
 
 def damaged_store(folder: Path) -> Verdict:
     """Pages of the store overwritten: what is whole is shown, the rest is counted, nothing is a traceback."""
     out = folder / 'run'
-    with serve_hostile('null', is_bad=_never) as server:
+    with serve_hostile('null', is_bad=never) as server:
         config = write_config(folder, server.url, rows=300)
         rolecall('run', str(config), '--out', str(out))
     with sqlite3.connect(out / 'run.sqlite') as store:
@@ -219,17 +143,6 @@ def damaged_store(folder: Path) -> Verdict:
     return Verdict(300, kept, 0, 0 if kept > 200 or looked[1].stderr else 300 - kept, complaint)
 
 
-def closed_output(folder: Path) -> Verdict:
-    """Standard error closed, standard output read by a program that leaves: the run ends as it should."""
-    out = folder / 'run'
-    with serve_hostile('null', is_bad=_never) as server:
-        config = write_config(folder, server.url)
-        command = f'{sys.executable} -m rolecall run {config} --out {out} 2>&- | head -c 1 >/dev/null'
-        subprocess.run(['bash', '-c', command], timeout=60)
-        ran = rolecall('run', str(config), '--out', str(out))
-    return judge(out, ROWS, ran, is_bad=_never)
-
-
 def full_disk(folder: Path) -> Verdict:
     """A file system with no room left: an error, and with room again everything is there."""
     small = folder / 'small'
@@ -238,12 +151,12 @@ def full_disk(folder: Path) -> Verdict:
     if mounted.returncode:
         return Verdict(0, 0, 0, 0, 'not tried: no tmpfs can be mounted here')
     try:
-        with serve_hostile('null', is_bad=_never) as server:
+        with serve_hostile('null', is_bad=never) as server:
             config = write_config(folder, server.url, rows=400)
             first = rolecall('run', str(config), '--out', str(small / 'run'))
             subprocess.run(['mount', '-o', 'remount,size=64m', str(small)], check=True)
             second = rolecall('run', str(config), '--out', str(small / 'run'))
-        return judge(small / 'run', 400, first, second, is_bad=_never)
+        return judge(small / 'run', 400, first, second, is_bad=never)
     finally:
         subprocess.run(['umount', '-l', str(small)], check=False)
 
@@ -271,9 +184,7 @@ def soak(folder: Path, *, seconds: float) -> Verdict:
     shares = by_share(rate_limit=0.1, error=0.1, drop=0.06, malformed=0.04, truncated=0.04)
     options = {'latency': 0.02, 'keep_calls': False, 'max_requests': 10**9, 'max_seconds': seconds + 300}
     with serve(answer, faults=shares, **options) as server, (folder / 'log').open('w+') as log:
-        config = write_config(folder, server.url, rows=1, max_workers=256, retry=12)
-        text = config.read_text()
-        config.write_text(re.sub(r"'type': 'Rows', 'test': \[.*?\]", f"'path': {str(data)!r}", text))
+        config = write_config(folder, server.url, data=data, max_workers=256, retry=12)
         running = subprocess.Popen(
             [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
             stdout=log, stderr=subprocess.STDOUT,
@@ -331,7 +242,11 @@ SCENARIOS: dict[str, Callable[[Path], Verdict]] = {
     'two runs in one directory': two_at_once,
     'a lock that is a link': linked_lock,
     'bits flipped in the store': damaged_store,
-    'closed standard streams': closed_output,
+    'standard streams closed, full, left or blocked': odd_streams,
+    'a read-only directory': read_only,
+    'Ctrl-C and SIGTERM': signalled,
+    'a clock that jumps': clock_jumps,
+    'hostile data and tokenizer files (commands, not rows)': hostile_files,
     'a full disk': full_disk,
 }
 

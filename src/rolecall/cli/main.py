@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from rolecall._version import __version__
 from rolecall.cli.options import fail
+from rolecall.cli.streams import discard_stdout, prepare_streams
 from rolecall.errors import RolecallError
 
 __all__ = ['main']
@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    _prepare_streams()
+    prepare_streams()
     given = sys.argv[1:] if argv is None else argv
     arguments = _build_parser(given[:1]).parse_args(given)
     try:
@@ -54,28 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        _discard_stdout()
+        discard_stdout()
         return 141
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        _discard_stdout()
+        discard_stdout()
         return fail(f'cannot write the output: {error.strerror}.')
     return code
-
-
-def _discard_stdout() -> None:
-    """Discard buffered output, so that the interpreter exits quietly."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _prepare_streams() -> None:
-    """Characters a stream cannot encode are written as escapes; pipes get UTF-8 in any locale."""
-    if sys.stdout is None:  # closed by the parent process
-        sys.stdout = open(os.devnull, 'w', encoding='utf-8')  # noqa: SIM115  # open until the process ends
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, 'reconfigure'):
-            stream.reconfigure(errors='backslashreplace', encoding=None if stream.isatty() else 'utf-8')
 
 
 def _build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:

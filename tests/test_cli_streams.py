@@ -1,0 +1,56 @@
+"""Standard streams that are closed, full or never read: commands end as they should, and nothing is written elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+_SET_PIPE_SIZE = 1031
+_COMMAND = f'{sys.executable} -m rolecall'
+
+
+def run(command: str, **options: int) -> subprocess.CompletedProcess[str]:
+    given = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE} | options
+    return subprocess.run(['bash', '-c', command], text=True, timeout=60, **given)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize('closed', ['2>&-', '2>/dev/full', '2>&- <&-'])
+def test_an_error_that_cannot_be_shown_keeps_its_exit_code_and_off_stdout(closed: str) -> None:
+    ended = run(f'{_COMMAND} config show nothere.py {closed}')
+    assert (ended.returncode, ended.stdout) == (2, '')
+
+
+def test_a_file_opened_later_never_becomes_standard_error(tmp_path: Path) -> None:
+    config = tmp_path / 'config.py'
+    config.write_text(f'import os\nkept = open({str(tmp_path / "kept")!r}, "w")\nos.write(2, b"a message")\n')
+    ended = run(f'{_COMMAND} config show {config} 2>&-')
+    assert ended.returncode in (0, 2)
+    assert (tmp_path / 'kept').read_bytes() == b''
+
+
+def test_a_pipe_that_is_never_read_stops_no_command(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    try:
+        fcntl.fcntl(writer, _SET_PIPE_SIZE, 4096)
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b'x' * 512)
+        os.set_blocking(writer, True)
+        assert run(f'{_COMMAND} config show nothere.py', stderr=writer).returncode == 2
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_messages_reach_a_pipe_that_is_read_whole_and_in_order(tmp_path: Path) -> None:
+    config = tmp_path / 'config.py'
+    config.write_text('import sys\nfor n in range(500): print("message", n, file=sys.stderr)\nmodels = []\n')
+    shown = run(f'{_COMMAND} config show {config}').stderr.splitlines()
+    assert [line for line in shown if line.startswith('message')] == [f'message {n}' for n in range(500)]
