@@ -17,7 +17,7 @@ from rolecall.errors import RolecallError
 __all__ = ['main']
 
 _COMMANDS = (
-    'view', 'lint', 'run', 'report', 'compare', 'doctor', 'export', 'tune', 'web', 'models', 'config', 'list',
+    'view', 'lint', 'run', 'report', 'compare', 'merge', 'doctor', 'export', 'tune', 'web', 'models', 'config', 'list',
     'prompter',
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
@@ -25,7 +25,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
   1    lint: findings that count; view --diff: the requests differ; run: a row failed,
-       a model was unreachable, or a judge returned no verdict
+       a model was unreachable, or a judge returned no verdict; merge: runs contradict each other
   2    the config, its data or the command line is invalid; the reason is on stderr
   130  interrupted
   141  broken pipe: the reader closed the output"""

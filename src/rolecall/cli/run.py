@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.runs import RunSummary
+    from rolecall.runs.prepare import Share
 
 __all__ = ['add_run', 'run_command']
 
@@ -65,6 +66,10 @@ def add_run(commands: Any) -> None:
         action='store_true',
         help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
     )
+    parser.add_argument(
+        '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
+    )
+    parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     add_source_options(parser)
 
@@ -76,10 +81,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
     name = Path(arguments.config.removeprefix(CATALOGUE)).name.split('.')[0]
     out = Path(arguments.out or Path('runs') / name)
+    share = _read_share(arguments)
+    if share is not None:
+        out = out / f'rank-{share.rank}-of-{share.of}'
     opened = assemble_given(arguments, arguments.config, default_model=True)
     code = run_command(
         opened.config,
-        again=_repeat_command(out),
+        again=_repeat_command(out if share is None else out.parent),
         out=out,
         limit=arguments.limit,
         dataset=arguments.dataset,
@@ -93,12 +101,47 @@ def _run(arguments: argparse.Namespace) -> int:
         force=arguments.force,
         prices=arguments.prices,
         count_remotely=arguments.count_remotely,
+        share=share,
     )
-    if not arguments.dry_run and code in (0, 1):
+    if share is not None and not arguments.dry_run and code in (0, 1):
+        print(f'When all ranks are done: rolecall merge {out.parent} {out.parent}/rank-*', file=sys.stderr)
+    elif not arguments.dry_run and code in (0, 1):
         show_report(out, prices=arguments.prices)
         config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
         print(f'Every row: rolecall report {out} --html report.html{config}', file=sys.stderr)
     return code
+
+
+_SLURM = (('SLURM_ARRAY_TASK_ID', 'SLURM_ARRAY_TASK_COUNT'), ('SLURM_PROCID', 'SLURM_NTASKS'))
+"""Variables with the rank and the number of ranks: of an array of jobs, or of the tasks of one job."""
+
+
+def _rank(text: str) -> int | str:
+    return text if text == 'slurm' else whole_number(text)
+
+
+def _read_share(arguments: argparse.Namespace) -> Share | None:
+    """The rows of this process, from the command line or from Slurm's environment."""
+    import os
+
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.prepare import Share
+
+    rank, of = arguments.rank, arguments.of
+    if rank == 'slurm':
+        for rank_name, count_name in _SLURM:
+            first = os.environ.get('SLURM_ARRAY_TASK_MIN', '0') if 'ARRAY' in rank_name else '0'
+            given = [os.environ.get(rank_name, ''), first, os.environ.get(count_name, '')]
+            if all(text.isdecimal() for text in given):
+                number, start, count = map(int, given)
+                return Share(number - start, count)
+        names = ' or '.join(name for name, _ in _SLURM)
+        raise ConfigError(
+            Problem('--rank slurm', f'{names} is not set to a number.', 'Start it with sbatch --array or srun.')
+        )
+    if (rank is None) != (of is None):
+        raise ConfigError(Problem('--rank', '--rank and --of go together.', 'Write, for instance, --rank 0 --of 4.'))
+    return None if rank is None else Share(rank, of)
 
 
 def _repeat_command(out: Path) -> str:
@@ -135,6 +178,7 @@ def run_command(
     force: bool = False,
     prices: str | None = None,
     count_remotely: bool = False,
+    share: Share | None = None,
 ) -> int:
     """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from pathlib import Path
@@ -161,6 +205,7 @@ def run_command(
             overrides=overrides,
             force=force,
             costs=Costs(read_prices(prices) if prices else {}, count_remotely),
+            share=share,
         )
     for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
         print(printable(line), file=sys.stderr)

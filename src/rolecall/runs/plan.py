@@ -207,7 +207,7 @@ async def _plan_pairs(
         with _open_known(out) as known:
             clients = [_CountingClient(one, _Memory(one, known, rerun), sent, costs) for one in prepared.pairs]
             return [
-                await _plan_pair(one, client, prepared.limit, deadline, costs)
+                await _plan_pair(one, client, prepared, deadline, costs)
                 for one, client in zip(prepared.pairs, clients, strict=True)
             ]
     finally:
@@ -217,15 +217,15 @@ async def _plan_pairs(
 
 
 async def _plan_pair(
-    prepared: PreparedPair, client: _CountingClient, limit: int | None, deadline: float | None, costs: Costs
+    prepared: PreparedPair, client: _CountingClient, config: Prepared, deadline: float | None, costs: Costs
 ) -> PlannedPair:
-    total = len(prepared.pair.data.test)
-    total = total if limit is None else min(total, limit)
+    numbers = config.numbers(prepared.pair)
+    total, only = len(numbers), numbers if config.share is not None else None
     slow = deadline is not None and not prepared.pair.task.retriever.fixed
     if slow or prepared.pair.task.inferencer.own is not None:
         plan = _estimate(prepared, total)
     else:
-        for number, row, picked in prepared.pair.rows(limit, strict=False):
+        for number, row, picked in prepared.pair.rows(config.limit, strict=False, only=only):
             client.begin_row(number)
             client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
             if deadline is not None and time.monotonic() > deadline:

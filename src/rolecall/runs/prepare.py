@@ -31,7 +31,7 @@ from rolecall.runs.scores import Scores, build_scores
 from rolecall.runs.store.manifest import without_rows
 from rolecall.strings import mask_details
 
-__all__ = ['Prepared', 'PreparedPair', 'prepare']
+__all__ = ['Prepared', 'PreparedPair', 'Share', 'prepare']
 
 _LOOKED_AT = 1000
 _SAME = 4
@@ -68,6 +68,28 @@ class PreparedPair:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """The rows of one process among several that run the same config: every row whose number leaves its rank.
+
+    >>> list(Share(1, 4).numbers(10))
+    [1, 5, 9]
+    """
+
+    rank: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if self.of < 1 or not 0 <= self.rank < self.of:
+            raise ConfigError(
+                Problem('rank', f'rank {self.rank} of {self.of} does not exist.', 'Ranks count from 0 to one less.')
+            )
+
+    def numbers(self, total: int) -> range:
+        """The numbers of its rows."""
+        return range(self.rank, total, self.of)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A config, prepared: every dataset × model that was picked."""
 
@@ -79,6 +101,17 @@ class Prepared:
     limit: int | None
     skipped: tuple[Problem, ...] = ()
     """Why datasets or pairs were left out, where the run goes on without them."""
+    share: Share | None = None
+    """Which rows are asked, where several processes share them."""
+
+    def numbers(self, pair: Pair) -> range:
+        """The numbers of the rows that are asked about."""
+        total = len(pair.data.test) if self.limit is None else min(len(pair.data.test), self.limit)
+        return range(total) if self.share is None else self.share.numbers(total)
+
+    def count(self, pair: Pair) -> int:
+        """How many rows are asked about."""
+        return len(self.numbers(pair))
 
     @property
     def models(self) -> dict[str, Model]:
@@ -93,6 +126,7 @@ def prepare(
     limit: int | None = None,
     data: Mapping[str, str] | None = None,
     keep_going: bool = False,
+    share: Share | None = None,
 ) -> Prepared:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together.
 
@@ -134,7 +168,7 @@ def prepare(
         tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
-    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems))
+    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share)
 
 
 def _merge_same(problems: Sequence[Problem]) -> list[Problem]:

@@ -7,7 +7,6 @@ import glob
 import signal
 import threading
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.config.printing import format_config
-from rolecall.datasets import Dataset, Row
+from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.lint.linter import Finding, lint_plan
 from rolecall.models.protocol import Model
@@ -25,17 +24,16 @@ from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task
 from rolecall.program import fingerprint
-from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import CachedClient, RequestKeys
+from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.model_client import ModelClient, build_client
 from rolecall.runs.engine import Engine, Job, run_blocking
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import Costs, RunPlan, make_plan
-from rolecall.runs.prepare import Prepared, PreparedPair, prepare
-from rolecall.runs.recipes import digest_asking
+from rolecall.runs.prepare import Prepared, PreparedPair, Share, prepare
 from rolecall.runs.remarks import remark_on_stored
+from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
@@ -106,6 +104,7 @@ def run_config(
     overrides: Mapping[str, Any] | None = None,
     force: bool = True,
     costs: Costs | None = None,
+    share: Share | None = None,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -117,12 +116,13 @@ def run_config(
     were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
     reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
     Without `force`, errors that the linter finds end the run before anything is sent.
-    `costs` has prices of your own for the plan.
+    `costs` has prices of your own for the plan. With a `share`, only the rows of one process among several are asked,
+    and nothing is scored: `merge_runs` puts their run directories together.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
     listener = progress or NullListener()
-    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going)
+    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going, share=share)
     groups = read_groups(prepared.config)
     for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
         listener.on_message(note)
@@ -149,7 +149,8 @@ def run_config(
         began = time.monotonic()
         try:
             run_blocking(run.ask_and_score())
-            run.average(groups)
+            if share is None:
+                run.average(groups)
         finally:
             listener.on_end()
         return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
@@ -198,7 +199,7 @@ class _Run:
         self._scored_before = (
             {(card.dataset, card.model) for card in _read_scorecards(store)} if rows is not None else set()
         )
-        self._row_digests: dict[int, str | None] = {}
+        self._chooser = RowChooser(prepared, store, listener, rerun, rows=rows)
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
 
     async def ask_and_score(self) -> None:
@@ -254,66 +255,19 @@ class _Run:
             client=client,
             pair=one.pair,
             inferencer=one.inferencer,
-            rows=partial(self._rows_to_ask, one),
+            rows=partial(self._chooser.choose, one),
             gold=one.gold,
             cluster=one.cluster,
             mark=one.scores.start_marking(),
-            total=self._count_rows(one),
-            is_whole=self._rows is None,
+            total=self._chooser.count(one),
+            is_whole=self._chooser.is_whole,
         )
-
-    def _count_rows(self, one: PreparedPair) -> int:
-        total, limit = len(one.pair.data.test), self._prepared.limit
-        return total if limit is None else min(total, limit)
-
-    def _rows_to_ask(self, one: PreparedPair) -> Iterator[tuple[int, Row, Picked]]:
-        """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
-        pair, store, names = one.pair, self._store, (one.dataset, one.model.name)
-        if self._rows is not None:
-            wanted = sorted(number for number in self._rows if 0 <= number < self._count_rows(one))
-            return pair.rows(self._prepared.limit, strict=False, only=wanted)
-        digest, marking = digest_asking(one, self._row_digests), one.scores.digest
-        asking, scoring = store.recipe(*names)
-        alike = digest is not None and asking == digest and self._is_worded_alike(one)
-        new = not store.count_outcomes(*names)
-        # Rows that are replaced from here on are of the new kind, the others not yet.
-        store.record_recipe(
-            *names,
-            asking=digest if new or alike else None,
-            scoring=marking if new or scoring == marking else None,
-        )
-        numbers = self._find_unfinished(one) if alike else None
-        return pair.rows(self._prepared.limit, strict=False, only=numbers)
-
-    def _find_unfinished(self, one: PreparedPair) -> array[int]:
-        """The numbers of the rows without an answer in the store, and of those that are asked again."""
-        finished = bytearray(self._count_rows(one))
-        outcomes: Counter[str] = Counter()
-        for number, outcome in self._store.finished_rows(one.dataset, one.model.name):
-            if number < len(finished) and outcome in ('ok', 'unparsed') and outcome not in self._rerun:
-                finished[number] = True
-                outcomes[outcome] += 1
-        self._listener.on_known(one.dataset, one.model.name, outcomes)
-        return array('Q', (number for number, done in enumerate(finished) if not done))
-
-    def _is_worded_alike(self, one: PreparedPair) -> bool:
-        """Whether rows 0, 1, 2, 4, 8, … still lead to the requests that were sent: this code may have changed, too."""
-        total, find_key = self._count_rows(one), RequestKeys(dict(one.model.identity))
-        sampling = getattr(one.inferencer, 'sampling', None)
-        probes = [0, *(1 << bit for bit in range(total.bit_length()) if 1 << bit < total)]
-        for number, row, picked in one.pair.rows(self._prepared.limit, strict=False, only=probes):
-            known = self._store.result(one.dataset, one.model.name, number)
-            if known is None or known.outcome not in ('ok', 'unparsed'):
-                continue
-            step = one.pair.step(row, picked)
-            request = step.requests[0][1] if step is not None and step.requests else None
-            key = '' if request is None else find_key(request, None if one.pair.weighs else sampling)
-            if key != known.fingerprint:
-                return False
-        return True
 
     async def _score_pair(self, job: Job) -> None:
         """Score a dataset × model that is finished."""
+        if self._prepared.share is not None:  # the rows of one process among several: scores take all
+            self._outcomes.update(self._store.count_outcomes(job.dataset, job.model))
+            return
         if self._rows is not None and (job.dataset, job.model) not in self._scored_before:
             return
         one = self._pairs[job.dataset, job.model]
@@ -325,7 +279,7 @@ class _Run:
         card = self._note_unjudged(card, scores.judge)
         await store.wait_until_saved()
         store.record_scores(card.columns)
-        asking = digest_asking(one, self._row_digests)
+        asking = self._chooser.digest(one)
         store.record_recipe(job.dataset, job.model, asking=asking, scoring=scores.digest)
         self._outcomes.update(store.count_outcomes(job.dataset, job.model))
         self._cards += card.columns

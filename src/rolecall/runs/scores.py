@@ -186,7 +186,6 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
     return Scores(scorer, judge, str(task.entry.get('alias') or ''), digest_scoring(task, model_entry))
-    return Scores(scorer, judge, str(task.entry.get('alias') or ''), digest_scoring(task, model_entry))
 
 
 def _in_eval_cfg(problem: Problem) -> Problem:

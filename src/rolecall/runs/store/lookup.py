@@ -59,6 +59,10 @@ class StoreLookup:
                     found[entry[0]] = reply
         return found
 
+    def read_entry(self, entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
+        """The answer in a stored request: fingerprint, kind, outcome, request, reply, checksum."""
+        return _read_answer(entry)
+
     def has_answered(self, who: str) -> bool:
         """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
         return self._read.execute('SELECT 1 FROM answered WHERE who = ?', (who,)).fetchone() is not None

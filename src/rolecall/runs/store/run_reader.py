@@ -269,6 +269,14 @@ class RunReader:
         query = 'SELECT id, started, manifest, config FROM starts'
         return [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
 
+    def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
+        """How all rows of a pair were asked and scored, as digests; None where that is not known."""
+        found = None
+        with suppress(sqlite3.Error):  # an older run has none
+            query = 'SELECT asking, scoring FROM recipes WHERE dataset = ? AND model = ?'
+            found = self._db.execute(query, (dataset, model)).fetchone()
+        return (None, None) if found is None else (found[0], found[1])
+
     def answering(self) -> list[str]:
         """The models that have answered, by the fingerprint of their identity."""
         with suppress(sqlite3.Error):

@@ -358,6 +358,7 @@ class Store(StoreLookup):
         self._import(_PUT_FIELDS, entries)
 
     def _import(self, statement: str, entries: Iterable[tuple[Any, ...]]) -> None:
+        self._new = None
         with self._translate_errors():
             self._write.execute('BEGIN IMMEDIATE')
             self._write.executemany(statement, entries)

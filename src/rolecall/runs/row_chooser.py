@@ -1,0 +1,101 @@
+"""Which rows of a dataset × model have to be worded and asked: all, some, or those that are not finished."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from rolecall.datasets import Row
+from rolecall.retrievers import Picked
+from rolecall.runs.client.cache import RequestKeys
+from rolecall.runs.listener import RunListener
+from rolecall.runs.prepare import Prepared, PreparedPair
+from rolecall.runs.recipes import digest_asking
+from rolecall.runs.store.writer import Store
+
+__all__ = ['RowChooser']
+
+
+class RowChooser:
+    """Chooses the rows that a run asks about. `rows` limits it to some; the prepared share, to those of one process."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        listener: RunListener,
+        rerun: Collection[str],
+        *,
+        rows: Collection[int] | None = None,
+    ) -> None:
+        self._prepared = prepared
+        self._store = store
+        self._listener = listener
+        self._rerun = rerun
+        self._rows = rows
+        self._digests: dict[int, str | None] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run is to have every row of its datasets."""
+        return self._rows is None and self._prepared.share is None
+
+    def count(self, one: PreparedPair) -> int:
+        """How many rows of a dataset × model this run is about."""
+        return self._prepared.count(one.pair)
+
+    def digest(self, one: PreparedPair) -> str | None:
+        """What the requests of a dataset × model depend on; None if that cannot be told."""
+        return digest_asking(one, self._digests)
+
+    def choose(self, one: PreparedPair) -> Iterator[tuple[int, Row, Picked]]:
+        """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
+        pair, store, names = one.pair, self._store, (one.dataset, one.model.name)
+        limit, everything = self._prepared.limit, self._prepared.numbers(pair)
+        if self._rows is not None:
+            return pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
+        digest, marking = self.digest(one), one.scores.digest
+        asking, scoring = store.recipe(*names)
+        alike = digest is not None and asking == digest and self._is_worded_alike(one, everything)
+        new = not store.count_outcomes(*names)
+        # Rows that are replaced from here on are of the new kind, the others not yet.
+        store.record_recipe(
+            *names,
+            asking=digest if new or alike else None,
+            scoring=marking if new or scoring == marking else None,
+        )
+        if alike:
+            return pair.rows(limit, strict=False, only=self._find_unfinished(one, everything))
+        return pair.rows(limit, strict=False, only=everything if self._prepared.share else None)
+
+    def _find_unfinished(self, one: PreparedPair, everything: range) -> array[int]:
+        """The numbers of the rows without an answer in the store, and of those that are asked again."""
+        finished = bytearray(everything.stop)
+        outcomes: Counter[str] = Counter()
+        for number, outcome in self._store.finished_rows(one.dataset, one.model.name):
+            if number in everything and outcome in ('ok', 'unparsed') and outcome not in self._rerun:
+                finished[number] = True
+                outcomes[outcome] += 1
+        self._listener.on_known(one.dataset, one.model.name, outcomes)
+        return array('Q', (number for number in everything if not finished[number]))
+
+    def _is_worded_alike(self, one: PreparedPair, everything: range) -> bool:
+        """Whether the first, second, third, fifth, ninth, … row still lead to the requests that were sent.
+
+        This code may have changed, too.
+        """
+        find_key = RequestKeys(dict(one.model.identity))
+        sampling = getattr(one.inferencer, 'sampling', None)
+        places = [0, *(1 << bit for bit in range(len(everything).bit_length()))]
+        probes: Sequence[int] = [everything[place] for place in places if place < len(everything)]
+        for number, row, picked in one.pair.rows(self._prepared.limit, strict=False, only=probes):
+            known = self._store.result(one.dataset, one.model.name, number)
+            if known is None or known.outcome not in ('ok', 'unparsed'):
+                continue
+            step = one.pair.step(row, picked)
+            request = step.requests[0][1] if step is not None and step.requests else None
+            key = '' if request is None else find_key(request, None if one.pair.weighs else sampling)
+            if key != known.fingerprint:
+                return False
+        return True

@@ -1,0 +1,163 @@
+"""Put the run directories of several processes together into one, each request and each row once.
+
+Requests are the same if their fingerprints are. Where two runs have different answers to one request, or asked
+different requests about one row, the first is kept and the conflict is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import RunError
+from rolecall.models.protocol import Reply, Scored
+from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.writer import Failure, Store
+from rolecall.strings import count_noun
+
+__all__ = ['Merged', 'merge_runs']
+
+_CHUNK = 500
+_NAMED = 20
+_GOOD = ('ok', 'unparsed')
+
+
+@dataclass(slots=True)
+class Merged:
+    """What came out of a merge."""
+
+    out: Path
+    rows: Counter[str] = field(default_factory=Counter)
+    """How many rows each run brought."""
+    requests: int = 0
+    known: int = 0
+    """Requests that an earlier run had brought already."""
+    conflicts: int = 0
+    named: list[str] = field(default_factory=list)
+    """The first conflicts."""
+    damaged: list[str] = field(default_factory=list)
+    """What could not be read of which run."""
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.conflicts and not self.damaged
+
+    def add_conflict(self, what: str) -> None:
+        self.conflicts += 1
+        if len(self.named) < _NAMED:
+            self.named.append(what)
+
+    def lines(self) -> Iterator[str]:
+        """The merge for people."""
+        for run, rows in self.rows.items():
+            yield f'{run}: {count_noun(rows, "row")}'
+        twice = f', {self.known:,} of them in several runs' if self.known else ''
+        yield f'{count_noun(self.rows.total(), "row")}, {count_noun(self.requests, "request")}{twice} in {self.out}'
+        if self.conflicts:
+            yield f'{count_noun(self.conflicts, "conflict")}, in which the first run was kept:'
+            yield from (f'  {what}' for what in self.named)
+            if self.conflicts > len(self.named):
+                yield f'  … and {self.conflicts - len(self.named):,} more'
+        yield from self.damaged
+
+
+def merge_runs(out: str | Path, runs: Sequence[str | Path]) -> Merged:
+    """Take the requests, rows, data and labels of runs into `out`, which may be a run already.
+
+    Scores are not taken over: they belong to all rows. Running the config in `out` computes them.
+    """
+    target = Path(out)
+    sources = [Path(run) for run in runs]
+    missing = [str(run) for run in sources if not (run / FILE).is_file()]
+    if missing:
+        raise RunError(f'no run found in {", ".join(missing)} ({FILE} is missing).')
+    if any(run.resolve() == target.resolve() for run in sources):
+        raise RunError(f'{target}: is one of the runs to merge. Name another directory for the result.')
+    merged = Merged(target)
+    store = Store(target)
+    try:
+        for run in dict.fromkeys(sources):
+            with RunReader(run) as reader:
+                _merge_one(store, reader, run, merged)
+                if reader.damage:
+                    merged.damaged.append(f'{run}: {reader.damage}')
+            for key, label in Labels(run).items():
+                Labels(target).add(key, label)
+    finally:
+        store.close()
+    return merged
+
+
+def _merge_one(store: Store, reader: RunReader, run: Path, merged: Merged) -> None:
+    recipes = {pair: _join_recipes(store, reader, *pair) for pair in reader.pairs()}
+    # Until all its rows are there, nothing is known of a pair.
+    for pair in recipes:
+        store.record_recipe(*pair, asking=None, scoring=None)
+    if not store.anything:
+        store.import_starts(reader.starts())
+    entries = reader.entries()
+    while chunk := list(islice(entries, _CHUNK)):
+        store.import_entries(_pick_entries(store, chunk, run, merged))
+    results = reader.results()
+    while some := list(islice(results, _CHUNK)):
+        picked = list(_pick_results(store, some, run, merged))
+        store.import_results(picked)
+        merged.rows[str(run)] += len(picked)
+    store.import_fields(reader.data())
+    for who in reader.answering():
+        store.record_answering(who)
+    store.flush()
+    for pair, (asking, scoring) in recipes.items():
+        store.record_recipe(*pair, asking=asking, scoring=scoring)
+
+
+def _join_recipes(store: Store, reader: RunReader, dataset: str, model: str) -> tuple[str | None, str | None]:
+    """How all rows of a pair were asked and scored, if both runs say the same."""
+    theirs = reader.recipe(dataset, model)
+    if not store.count_outcomes(dataset, model):
+        return theirs
+    ours = store.recipe(dataset, model)
+    return ours[0] if ours[0] == theirs[0] else None, ours[1] if ours[1] == theirs[1] else None
+
+
+def _pick_entries(
+    store: Store, entries: Sequence[tuple[Any, ...]], run: Path, merged: Merged
+) -> Iterator[tuple[Any, ...]]:
+    """Those that the store lacks, or has only as a failure."""
+    known = store.find_replies([entry[0] for entry in entries])
+    for entry in entries:
+        ours = known.get(entry[0])
+        if ours is None:
+            merged.requests += 1
+            yield entry
+            continue
+        merged.known += 1
+        theirs = store.read_entry(entry)
+        if isinstance(ours, Failure) and not isinstance(theirs, Failure):
+            yield entry
+        elif not isinstance(theirs, Failure) and _answer_of(ours) != _answer_of(theirs):
+            merged.add_conflict(f'request {entry[0]}: {run} has another answer')
+
+
+def _answer_of(answer: Reply | Scored | Failure | None) -> object:
+    """What was answered, without what it cost."""
+    if isinstance(answer, Reply):
+        return answer.text, answer.outcome, answer.reasoning, answer.tool_calls
+    return (answer.ids, answer.logprobs) if isinstance(answer, Scored) else answer
+
+
+def _pick_results(store: Store, results: Sequence[Result], run: Path, merged: Merged) -> Iterator[Result]:
+    for result in results:
+        ours = store.result(result.dataset, result.model, result.row)
+        if ours is None or (ours.outcome not in _GOOD and result.outcome in _GOOD):
+            yield result
+        elif result.outcome in _GOOD and result.fingerprints != ours.fingerprints:
+            name = f'{result.dataset} × {result.model}, row {result.row}'
+            merged.add_conflict(f'{name}: {run} asked something else')
