@@ -433,3 +433,12 @@ def test_thinking_is_kept_apart() -> None:
     connection, _ = connection_to(CHATML, '<think>one and two</think>Three.')
     reply: Reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2'), Sampling()))
     assert (reply.text, reply.reasoning) == ('Three.', 'one and two')
+
+
+def test_a_prompt_that_is_dropped_is_warned_about() -> None:
+    module = TrainableModule('smollm2')
+    with pytest.warns(UserWarning, match=r'prompt\(\) returns a new module, which is dropped here') as caught:
+        module.prompt('Be brief.')  # LazyLLM's idiom
+    assert caught[0].filename == __file__
+    brief = module.prompt('Be brief.')
+    assert [one.prompt('x').prompter for one in (module, brief)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+
+import pytest
 
 import rolecall
 
@@ -40,3 +43,56 @@ def test_public_names_cover_errors_and_what_calls_return() -> None:
         'Result',
     }
     assert needed <= set(rolecall.__all__)
+
+
+USER = """
+from typing import Any, assert_type
+
+from rolecall import {names}
+
+chat = ChatPrompter('Add.')
+assert_type(chat.generate_prompt('1+1'), str)
+assert_type(chat.generate_prompt('1+1', return_dict=True), dict[str, Any])
+assert_type(chat.generate_prompt('1+1', format='anthropic'), dict[str, Any])
+template: ChatTemplate = ChatTemplate.from_file('model')
+bound: ChatPrompter = chat.bind(template)
+module: TrainableModule = TrainableModule('smollm2').prompt(bound)
+answer: str = module('1+1')
+reply: ChatReply = module.reply('1+1')
+tuned: TrainableModule = module.tune([{{'input': '1+1', 'answer': '2'}}], 'tuned', lora=16)
+try:
+    module('1+1')
+except NoAnswerError as error:
+    kept: Reply = error.reply
+except (ModelError, PrompterError, RolecallError):
+    pass
+"""
+
+
+@pytest.fixture(scope='module')
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the built wheel in it, and a user's file beside it."""
+    home = tmp_path_factory.mktemp('user')
+    wheel = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '--disable-pip-version-check', '-w', str(home)]
+    built = subprocess.run([*wheel, str(SOURCE.parent)], capture_output=True, text=True)
+    if built.returncode:
+        pytest.skip(f'the wheel cannot be built here: {built.stderr[-200:]}')
+    subprocess.run([sys.executable, '-m', 'venv', '--without-pip', str(home / 'venv')], check=True)
+    packages = next((home / 'venv').glob('lib/python*/site-packages'))
+    with zipfile.ZipFile(next(home.glob('*.whl'))) as archive:
+        archive.extractall(packages)
+    names = ', '.join(sorted(name for name in rolecall.__all__ if name != '__version__'))
+    (home / 'user.py').write_text(USER.format(names=names))
+    return home
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize('checker', ['mypy', 'pyright'])
+def test_type_checkers_accept_a_users_file_against_the_built_wheel(installed: Path, checker: str) -> None:
+    pytest.importorskip(checker)
+    python = str(installed / 'venv' / 'bin' / 'python')
+    given = {'mypy': ['--strict', '--python-executable', python], 'pyright': ['--pythonpath', python]}
+    command = [sys.executable, '-m', checker, *given[checker], 'user.py']
+    surroundings = {name: value for name, value in os.environ.items() if name not in ('PYTHONPATH', 'MYPYPATH')}
+    checked = subprocess.run(command, cwd=installed, env=surroundings, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -15,6 +15,7 @@ from rolecall.chat.adapters import ModuleCall
 from rolecall.chat.background import result_of, submit
 from rolecall.chat.chat_reply import ChatReply
 from rolecall.chat.conversation import Connection, converse, read_sampling
+from rolecall.chat.dropped import warn_if_dropped
 from rolecall.chat.module_errors import ModuleError, NoAnswerError
 from rolecall.chat.streaming import AsyncStream, OnText, Stream
 from rolecall.chat.tools import TOOL_SECONDS, Toolbox, tool_schema
@@ -61,6 +62,7 @@ class ChatModule:
             prompter = ChatPrompter(prompter)
         elif not isinstance(prompter, Prompter):
             raise ModuleError(f'expected a prompter, a string or a mapping, got {prompter!r:.60}.')
+        warn_if_dropped('prompt')
         return self._with(_prompter=prompter)
 
     def with_tools(

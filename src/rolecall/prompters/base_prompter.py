@@ -24,6 +24,7 @@ from rolecall.prompters.vendors import Message
 from rolecall.prompts.frozen import freeze
 from rolecall.prompts.pieces import Origin
 from rolecall.render.arrange import Note
+from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.render.spans import Request, Span
@@ -36,7 +37,7 @@ __all__ = ['Hook', 'Prompt', 'Prompter']
 Prompt = Request | Body
 Hook = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 Self = TypeVar('Self', bound='Prompter')
-Model = Tokens | Renderer | MetaTemplate | Mapping[str, Any]
+Model = Tokens | Renderer | MetaTemplate | ChatTemplate | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +400,7 @@ def _read_model(model: Any) -> Tokens | Renderer:
         raise PrompterError("an API takes messages: use return_dict=True or format='anthropic' instead of bind.")
     if isinstance(model, MetaTemplate):
         return TextRenderer(model)
-    if type(model).__name__ == 'ChatTemplate':
+    if isinstance(model, ChatTemplate):
         from rolecall.render.chat_renderer import ChatRenderer  # chat templates take a while to import
 
         return ChatRenderer(model)
