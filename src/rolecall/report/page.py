@@ -7,6 +7,7 @@ content security policy in the page allows that one script and nothing else.
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from rolecall.report.packing import Packer, pack
 from rolecall.report.palette import SERIES, plot_sheet, style_sheet
 from rolecall.report.plots import (
     ENDINGS,
+    fold_endings,
     link_to_rows,
     marker_points,
     measure_plot,
@@ -132,9 +134,15 @@ def make_environment() -> Environment:
         denominator=denominator,
         left_out_of=left_out,
         count=count_noun,
+        breakable=_make_breakable,
         outcome_words=lambda outcome: OUTCOMES.get(outcome, outcome),
     )
     return environment
+
+
+def _make_breakable(name: str) -> Markup:
+    """A name that a browser breaks after its underscores, dashes and slashes, if it has to."""
+    return Markup('<wbr>').join(printable(part) for part in re.split(r'(?<=[_/.-])', name))
 
 
 def _make_printable(value: object) -> object:
@@ -211,10 +219,13 @@ def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[st
 
 
 def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:
+    folded, members = fold_endings(run_counts.endings, grid_of(cards))
     seen = Counter(ending for counts in run_counts.endings.values() for ending in counts)
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     return {
-        'bars': list(outcome_bars(run_counts.endings)),
+        'bars': list(outcome_bars(folded, groups={group for group, _ in folded.keys() - run_counts.endings.keys()})),
+        'member_bars': list(outcome_bars(members)),
+        'member_count': len({dataset for dataset, _ in members}),
         'endings': [
             {'name': ending.replace(' ', '_'), 'words': OUTCOMES.get(ending, ending)}
             for ending in ENDINGS

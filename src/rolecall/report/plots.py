@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ __all__ = [
     'Measure',
     'Scale',
     'ScorePlot',
+    'fold_endings',
     'link_to_rows',
     'marker_points',
     'measure_plot',
@@ -210,8 +211,24 @@ class Bar:
     parts: tuple[BarPart, ...]
 
 
-def outcome_bars(endings: Mapping[Pair, Counter[str]]) -> Iterator[Bar]:
-    """A bar for each dataset × model."""
+def fold_endings(
+    endings: Mapping[Pair, Counter[str]], grid: Grid
+) -> tuple[dict[Pair, Counter[str]], dict[Pair, Counter[str]]]:
+    """The endings of groups and of datasets outside groups, and those of the groups' members, in the grid's order."""
+    group_of = {line[0]: group for line, group in grid.groups.items()}
+    models = {model: place for place, model in enumerate(grid.models)}
+    places = {line[0]: place for place, line in enumerate(grid.lines)}
+    order = sorted(endings, key=lambda pair: (places.get(pair[0], len(places)), models.get(pair[1], len(models))))
+    folded: dict[Pair, Counter[str]] = {}
+    for dataset, model in order:
+        folded.setdefault((group_of.get(dataset, dataset), model), Counter()).update(endings[dataset, model])
+    members = {pair: endings[pair] for pair in order if pair[0] in group_of}
+    by_place = sorted(folded, key=lambda pair: (places.get(pair[0], len(places)), models.get(pair[1], len(models))))
+    return {pair: folded[pair] for pair in by_place}, members
+
+
+def outcome_bars(endings: Mapping[Pair, Counter[str]], groups: Collection[str] = ()) -> Iterator[Bar]:
+    """A bar for each dataset × model; bars of `groups` lead to the rows of all datasets."""
     before = None
     for (dataset, model), counts in endings.items():
         words = ', '.join(f'{counts[ending]:,} {OUTCOMES.get(ending, ending)}' for ending in _in_order(counts))
@@ -221,7 +238,7 @@ def outcome_bars(endings: Mapping[Pair, Counter[str]]) -> Iterator[Bar]:
             dataset != before,
             sum(counts.values()),
             f'{dataset} × {model}: {words}',
-            tuple(_bar_parts((dataset, model), counts)),
+            tuple(_bar_parts(('' if dataset in groups else dataset, model), counts)),
         )
         before = dataset
 
@@ -252,7 +269,7 @@ def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[BarPart]:
 
 def _filters(pair: Pair, ending: str) -> dict[str, str]:
     chosen = {'outcome': 'ok', 'verdict': ending} if ending in VERDICTS else {'outcome': ending}
-    return {'dataset': pair[0], 'model': pair[1], **chosen}
+    return ({'dataset': pair[0]} if pair[0] else {}) | {'model': pair[1], **chosen}
 
 
 @dataclass(frozen=True, slots=True)

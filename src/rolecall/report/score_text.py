@@ -59,6 +59,10 @@ class Grid:
         """Whether a line is the average of others."""
         return any(card.members for model in self.models if (card := self.card(line, model)))
 
+    def has_members(self, line: Line) -> bool:
+        """Whether other lines are folded under this one."""
+        return line not in self.groups and line[0] in self.groups.values()
+
     def fold(self) -> Grid:
         """The grid without the members of groups."""
         return replace(self, lines=tuple(line for line in self.lines if line not in self.groups))
@@ -66,6 +70,8 @@ class Grid:
 
 def grid_of(cards: Iterable[Scorecard]) -> Grid:
     """The scorecards as a table: groups first, each followed by its members, then the rest in the order they come.
+
+    A group of datasets that other groups divide among them (MMLU and its four fields) stands before those groups.
 
     >>> group = Scorecard('all', 'm', 'accuracy', 55.0, details={'members': ['a', 'b']})
     >>> grid_of([Scorecard('c', 'm', 'f1', 1.0), Scorecard('a', 'm', 'accuracy', 50.0), group]).lines
@@ -75,6 +81,8 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
     lines = list(dict.fromkeys((dataset, metric) for dataset, metric, _ in kept))
     members = {card.dataset: card.members for card in kept.values() if card.members}
     inside = {name for names in members.values() for name in names}
+    leaves = {name: _find_leaves(name, members) for name in members}
+    within = {name: [other for other in members if leaves[other] < leaves[name]] for name in members}
     ordered: dict[Line, None] = {}
     groups: dict[Line, str] = {}
 
@@ -84,12 +92,27 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
                 ordered[line] = None
                 if outermost is not None:
                     groups[line] = outermost
+        elsewhere = {one for other in within.get(name, ()) if other not in inside for one in leaves[other]}
         for member in members.get(name, ()):
-            place(member, outermost or name)
+            if member not in elsewhere:
+                place(member, outermost or name)
 
-    for name in [*(name for name in members if name not in inside), *(line[0] for line in lines)]:
+    outer = sorted((name for name in members if name not in inside), key=lambda name: not within[name])
+    for name in [*outer, *(line[0] for line in lines)]:
         place(name, None)
     return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in kept)), kept, groups)
+
+
+def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """The datasets in a group and in the groups inside it."""
+    found: dict[str, None] = {}
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found[one] = None
+            waiting += members.get(one, ())
+    return frozenset(one for one in found if one not in members)
 
 
 def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
