@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,12 @@ def write_mmlu(folder: Path) -> Path:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp('mmlu')
     config = write_mmlu(folder)
-    assert main(['run', str(config), '--out', str(folder / 'run'), '--quiet']) == 0
+    told = io.StringIO()
+    with redirect_stderr(told):
+        assert main(['run', str(config), '--out', str(folder / 'run'), '--quiet']) == 0
+    first, last = (f'lukaemon_mmlu_{SUBJECTS[place]} × guesses' for place in (0, -1))
+    warning = f"WARNING: {first} and 56 more, to {last}: every row has the same answer, 'A'."
+    assert [line for line in told.getvalue().splitlines() if 'WARNING' in line] == [warning]
     return folder / 'run'
 
 

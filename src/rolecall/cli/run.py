@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ['add_run', 'run_command']
 
+_SAME = 4
+"""From this many on, remarks of one kind are shown as one, with their number."""
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _BETWEEN_COLLECTIONS = 20_000
 _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization)=).*', re.IGNORECASE | re.DOTALL)
@@ -225,6 +227,19 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _merge_remarks(remarks: Sequence[str]) -> Iterator[str]:
+    """Remarks, those that say the same of many datasets as one."""
+    same: dict[str, list[str]] = {}
+    for remark in remarks:
+        pair, _, said = remark.partition(': ')
+        same.setdefault(said, []).append(pair)
+    for said, pairs in same.items():
+        if len(pairs) < _SAME:
+            yield from (f'{pair}: {said}' for pair in pairs)
+        else:
+            yield f'{pairs[0]} and {len(pairs) - 1:,} more, to {pairs[-1]}: {said}'
+
+
 def _next_steps(summary: RunSummary, again: str) -> list[str]:
     from rolecall.strings import count_noun
 
@@ -245,5 +260,5 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     if summary.warnings:
         rules = ', '.join(dict.fromkeys(one.rule for one in summary.warnings))
         lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
-    remarks = [f'WARNING: {remark}' for remark in summary.remarks]
+    remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
     return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
