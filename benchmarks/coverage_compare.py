@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from coverage import entries, plain
-from coverage_rows import GOLDS, made_rows
+from coverage_rows import GOLDS, made_rows, pick
 from coverage_trial import JUDGES
 from coverage_workers import run_trials
 from rolecall.registry import part_name
@@ -68,6 +69,14 @@ EMPTY = {
     'several': 'It could be A, B, C or D.',
 }
 """Replies without an answer."""
+
+
+LISTED = re.compile(
+    'NQ|TriviaQA|SQuAD20|Squad|LongBench(?:F1|Rouge|CodeSim|Count)|Ruler|LVEvalF1|InfiniteBenchendia|BabiLong|GaokaoBench|LEval'
+)
+"""Evaluators whose gold answer is a list."""
+LETTERS = ('BBHEvaluator_mcq', 'AGIEvalEvaluator_mcq', 'GPQAEvaluator', 'LongBenchv2Evaluator', 'SuperGPQAEvaluator')
+"""Evaluators whose gold answer is a letter."""
 
 
 class _Answer(str):
@@ -159,7 +168,7 @@ class Side:
         self.row = made_rows(entry)[1][0]
         self.reader = build_scorer({key: value for key, value in scoring.items() if key in READING})
         rest = {key: value for key, value in scoring.items() if key not in READING}
-        self.scorer = build_scorer(rest, output_column=self.output)
+        self.scorer = build_scorer(scoring, output_column=self.output)
         self.name = (who, json.dumps(plain(rest), sort_keys=True, default=str))
 
     def extract(self, reply: str) -> Any:
@@ -167,17 +176,16 @@ class Side:
 
     def score(self, reply: str, gold: Any) -> float | None:
         """The score of one reply; None where there is none."""
-        answer = self.extract(reply)
-        key = (*self.name, repr(answer), repr(gold))
+        key = (*self.name, repr(self.extract(reply)), repr(gold))
         if key not in self.known:
-            self.known[key] = self._score('' if answer is None else answer, gold)
+            self.known[key] = self._score(reply, gold)
         return self.known[key]
 
-    def _score(self, answer: Any, gold: Any) -> float | None:
+    def _score(self, reply: str, gold: Any) -> float | None:
         row = {**self.row, **({self.output: gold} if self.output else {})}
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                return self.scorer.score([Scorable(0, 'ok', answer, gold, row)]).value
+                return self.scorer.score([Scorable(0, 'ok', reply, gold, row)]).value
         except Exception:
             return None
 
@@ -187,13 +195,14 @@ def questions(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[tuple[s
     evaluator = entry['eval_cfg']['evaluator']
     name = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
     if name in GOLDS:
-        gold = GOLDS[name]
+        gold = pick(GOLDS[name], 0)
         inner = gold[0] if isinstance(gold, list) and gold else gold
         right = str(inner.get('answers', inner.get('answer', inner)) if isinstance(inner, Mapping) else inner)
         yield 'own', gold, list(replies_to(right, ['something else', '7']))
         return
     for kind, (right, wrong) in ANSWERS.items():
-        yield kind, right, list(replies_to(right, wrong))
+        if name not in LETTERS or kind == 'letter':
+            yield kind, [right] if LISTED.match(name) else right, list(replies_to(right, wrong))
 
 
 def in_percent(values: list[float | None]) -> list[float | None]:

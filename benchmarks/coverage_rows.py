@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.registry import part_name
 
-__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'REPLIES', 'REPLY', 'made_rows', 'part_names']
+__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'REPLIES', 'REPLY', 'made_rows', 'part_names', 'pick']
 
 FIELD = re.compile(r'\{([^{}]+)\}')
 MEDIA = '<AIS_TEXT_START>made-up question '

@@ -111,6 +111,14 @@ EXAMS = [
     ('GaokaoBenchEvaluator_multi_question_choice', '【答案】A ... 【答案】：C', ['A', 'B'], 0.5),
     ('GaokaoBenchEvaluator_multi_question_choice', 'A B C', ['A', 'B'], 1.0),
     ('GaokaoBenchEvaluator_multi_question_choice', 'A', ['A', 'B'], 0.0),
+    ('AGIEvalEvaluator_mcq', 'I do not know', '18', 0.0),
+    ('AGIEvalEvaluator_mcq', 'CA', 'AC', 1.0),
+    ('TheoremQAEvaluatorV3', '(B)', 'B', 1.0),
+    ('TheoremQAEvaluatorV3', '(1,234.5)', '1,234.5', 1.0),
+    ('TheoremQAEvaluatorV3', 'not (a), but (b)', '(a)', 0.0),
+    ('TheoremQAEvaluatorV3', 'not (a), but (b)', '(b)', 1.0),
+    ('TheoremQAEvaluatorV3', 'b', '(b)', 1.0),
+    ('TheoremQAEvaluatorV3', '(1, 2)', '2', 0.0),
     ('GaokaoBenchEvaluator_cloze', '【解析】略。【答案】$\\frac{1}{2}$', '$0.5$', 1.0),
     ('GaokaoBenchEvaluator_cloze', '所以最终答案是 $35$。', ['3.5'], 0.0),
     ('GaokaoBenchEvaluator_cloze', '【答案】3.5。', ['35'], 0.0),
@@ -695,3 +703,17 @@ def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, re
 
 def test_the_table_has_cases_of_every_postprocessor() -> None:
     assert {case[0] if isinstance(case[0], str) else case[0]['type'] for case in READ} == set(FAMILY_POSTPROCESSORS)
+
+
+@pytest.mark.parametrize(
+    ('reply', 'gold', 'error'),
+    [
+        ('We look at 3 cases. Hence the correct answer is 0.', '0', 0.0),
+        ('The answer is 7. Wait. The answer is 2.', '0', 2.0),
+        ('<think>5?</think>答案是3', '0', 3.0),
+        ('<NUMBER> 4 </NUMBER> is the answer: 9', '0', 4.0),
+        ('no idea', '2', 2.0),
+    ],
+)
+def test_a_predicted_number_is_the_one_stated_as_the_answer(reply: str, gold: str, error: float) -> None:
+    assert scored('MAEEvaluator', (reply, gold)).value == pytest.approx(error)

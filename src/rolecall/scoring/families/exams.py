@@ -106,8 +106,8 @@ def cloze_answers(prediction: str, gold: Any) -> bool:
 @comparison()
 def letter_sets(prediction: str, gold: Any) -> bool:
     """The share of rows with exactly the gold letters, in any order."""
-    wanted = ''.join(map(strip_text, alternatives(gold)))
-    return _letters(prediction) == _letters(wanted) if wanted else False
+    wanted = _letters(''.join(map(strip_text, alternatives(gold))))
+    return bool(wanted) and _letters(prediction) == wanted
 
 
 def _share_of_questions(letters: Sequence[str], gold: Any) -> Mark:

@@ -34,7 +34,9 @@ _ROUNDING = 1e-9
 _EXPONENT = r'(?:[eE][-+]?\d+)'
 _NO_FACTOR = r'(?!\\(?:pi|sqrt|frac|dfrac|tfrac|times|cdot|ln|log|exp)(?![a-zA-Z]))'
 """What follows a number is not part of it: `5 m`, but not `2\\pi`."""
-_OPTIONS = re.compile(r'\(?[a-f]\)')
+_OPTION = re.compile(r'\(?\b([a-f])\)')
+_BRACKETED = re.compile(r'\A\(([^(),]+|[\d,.]+)\)\Z')
+"""An answer in brackets that is not a pair of anything: `(Paris)`, `(1,234.5)`."""
 
 
 def live_expressions(
@@ -80,8 +82,10 @@ def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
 def theorem_answers(answer: Answer) -> bool:
     """The share of rows with the gold answer: an option, a truth value, or numbers (within 4 %)."""
     reply, gold = strip_text(answer.prediction), strip_text(answer.gold)
-    if _OPTIONS.fullmatch(gold.lower()):
-        return gold.lower() in reply.lower()
+    if option := _OPTION.fullmatch(gold.lower()):
+        said = _OPTION.findall(reply.lower()) or re.findall(r'\b([a-f])\b', reply.lower())
+        return bool(said) and said[-1] == option[1]
+    reply, gold = (_BRACKETED.sub(r'\1', one) for one in (reply, gold))
     if reply.lower() == gold.lower():
         return bool(reply)
     left, right = _numbers_in(reply), _numbers_in(gold)

@@ -14,12 +14,13 @@ from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
-from rolecall.scoring.texts import alternatives, strip_text
+from rolecall.scoring.texts import after_reasoning, alternatives, cut_next_problem, strip_text
 
 __all__ = ['absolute_error', 'auc_roc', 'exact_formula', 'meteor', 'read_boolean', 'root_mean_square', 'same_elements']
 
 _TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*(?:</NUMBER>|\})')
 _TAGGED = re.compile(r'(?:<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{)\s*(.*?)\s*(?:</\w+>|\})', re.DOTALL)
+_STATED = re.compile(r'\banswer\s*(?:is|:|=)|答案(?:是|为|：|:)', re.IGNORECASE)
 _LONGEST = 2000
 _BRACKETS = re.compile(r'\(((?:[A-Z][a-z]?\d*)+)\)(\d{0,2})')
 _ELEMENT = re.compile(r'([A-Z][a-z]?)(\d*)')
@@ -77,8 +78,11 @@ def read_boolean(text: str) -> str:
 
 
 def _number_in(text: str) -> float:
-    found = _TAGGED_NUMBER.search(text)
-    value = float(found[1]) if found else first_number_postprocess(text)
+    """The tagged number; else the first after the last `answer is`, or of the reply; else 0."""
+    own = after_reasoning(text)
+    found = _TAGGED_NUMBER.search(own)
+    stated = first_number_postprocess(_STATED.split(cut_next_problem(own))[-1])
+    value = float(found[1]) if found else first_number_postprocess(own) if stated is None else stated
     return 0.0 if value is None else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ __all__ = [
     'exact_match',
     'gsm8k',
 ]
+
+_BOXED = re.compile(r'\$?\\boxed\{([^{}]*)\}\$?')
 
 
 def accuracy() -> Metric:
@@ -63,7 +66,7 @@ def contains_an_answer() -> Metric:
     """The share of rows whose first line contains a gold answer as whole words."""
 
     def contains(prediction: Any, gold: Any) -> bool:
-        words = bare_words(strip_text(prediction).partition('\n')[0])
+        words = bare_words(_BOXED.sub(r' \1 ', strip_text(prediction).partition('\n')[0]))
         return any(_within(bare_words(one), words) for one in alternatives(gold))
 
     return Metric('score', mark_by(contains))

@@ -24,7 +24,7 @@ _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _NAME = r'\\[a-zA-Z]+'
 _ATOM = rf'(?:\d|{_NAME}|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
-_WORD = re.compile(r'[*_\s]{0,8}([A-Za-z]{2,30})[*_\s.]{0,8}')
+_WORD = re.compile(r'[*_\s"\'“‘「]{0,8}([A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _TEXT = re.compile(r'\\text\{[^{}]*\}')
 _TOKEN = re.compile(
     rf'(?<![\w\\])(?:[(\[{{](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]}}]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})'
