@@ -201,6 +201,7 @@ NEEDED = {
     'last_option_postprocess': {'options': 'ABCD'},
     'match_answer_pattern': {'answer_pattern': 'x(y)'},
     'xml_tag_postprocessor': {'tag': 'answer'},
+    'choice_postprocess': {'choices': ['A', 'B']},
     'think_pred_postprocess': {'re_pattern': 'x(y)'},
 }
 
