@@ -18,16 +18,7 @@ from rolecall.pairs.pair import Preview
 from rolecall.report.comparison import Comparison, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
 from rolecall.report.run_source import OneModelRun, Run, StoredRun, judge_requests, requests_sent
-from rolecall.report.score_text import (
-    FOLD_FROM,
-    OUTCOMES,
-    denominator,
-    digits_of,
-    grid_of,
-    interval,
-    left_out,
-    score,
-)
+from rolecall.report.score_text import OUTCOMES
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import is_running
 from rolecall.runs.store.labels import Labels, RowKey
@@ -36,11 +27,10 @@ from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.prompts_json import cut_text, preview_as_json, sent_as_json
+from rolecall.web.runs_json import LONGEST_TEXT, as_text, row_cells, row_facts, score_table
 
-__all__ = ['RowFilter', 'RunDocument', 'RunSide', 'compare_as_json', 'row_cells', 'score_table']
+__all__ = ['RowFilter', 'RunDocument', 'RunSide', 'compare_as_json']
 
-_CELL = 200
-_TEXT = 100_000
 _PAGE = 100
 _CHUNK = 500
 _SECONDS = 0.4
@@ -158,16 +148,16 @@ class RunDocument:
         return {
             **row_cells(result),
             'label': self.labels.find((dataset, model, row)),
-            'reason': cut_text(result.reason, _TEXT),
-            'replies': [cut_text(reply, _TEXT) for reply in result.replies],
-            'reasoning': [cut_text(thought, _TEXT) for thought in result.reasoning if thought],
-            'prediction': _as_text(result.prediction),
-            'extracted': _as_text(result.extracted),
-            'gold': _as_text(result.gold),
+            'reason': cut_text(result.reason, LONGEST_TEXT),
+            'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
+            'reasoning': [cut_text(thought, LONGEST_TEXT) for thought in result.reasoning if thought],
+            'prediction': as_text(result.prediction),
+            'extracted': as_text(result.extracted),
+            'gold': as_text(result.gold),
             'details': json.dumps(result.details, indent=1, ensure_ascii=False, default=str) if result.details else '',
             'prompts': list(self._prompts(result, config)),
             'judge': list(self._judgements(result, config)),
-            'facts': list(_facts(result)),
+            'facts': list(row_facts(result)),
             'again': result.outcome != 'ok' and config is not None,
             'others': [
                 row_cells(other)
@@ -177,16 +167,23 @@ class RunDocument:
             ],
         }
 
-    def ask_again(self, dataset: str, model: str, row: int, config: ConfigDocument) -> None:
-        """Ask a model again about a row that has no answer. The config must word the row as the run did."""
+    def prepare_again(self, dataset: str, model: str, row: int, config: ConfigDocument) -> Callable[[], None]:
+        """What asks a model again about a row that has no answer. It may take long, and can be called in any thread.
+
+        The config must word the row as the run did.
+        """
         result = self.find(dataset, model, row)
         if result.outcome == 'ok':
             raise DataError(f'row {row} of {dataset} × {model} has an answer.')
         if any(sent.changed for sent in requests_sent(self.run, result, _previews_from(config))):
             raise DataError(f'{config.path} now produces another prompt for this row, so it is not asked again.')
-        summary = ask_rows_again(config.config, out=self.path, dataset=dataset, model=model, rows=[row])
-        if why := summary.broken.get(model):
-            raise RunError(why)
+
+        def ask() -> None:
+            summary = ask_rows_again(config.config, out=self.path, dataset=dataset, model=model, rows=[row])
+            if why := summary.broken.get(model):
+                raise RunError(why)
+
+        return ask
 
     def label(self, dataset: str, model: str, row: int, label: str) -> None:
         """Keep what a person says about a row."""
@@ -228,7 +225,7 @@ class RunDocument:
         for sent, reply in judge_requests(self.run, result):
             prompt = next((one for one in worded if one['request'] == sent.preview.request), None)
             prompt = prompt or {**sent_as_json(sent.preview, changed=bool(worded)), 'judge': True}
-            yield {'prompt': prompt, 'reply': cut_text(reply, _TEXT)}
+            yield {'prompt': prompt, 'reply': cut_text(reply, LONGEST_TEXT)}
 
     def _is_live(self) -> bool:
         """Whether the run is in progress: its lock is held, or, where that cannot be told, it was just written to."""
@@ -306,84 +303,9 @@ def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]
     return (Scorecard(*pair, 'not finished', None) for pair in pairs if pair not in scored)
 
 
-def score_table(cards: Sequence[Scorecard]) -> dict[str, Any]:
-    """The scores by dataset and metric (down) and model (across); the members of a group follow it."""
-    grid, digits = grid_of(cards), digits_of(cards)
-    return {
-        'models': list(grid.models),
-        'fold': len(grid.groups) >= FOLD_FROM,
-        'lines': [
-            {
-                'dataset': line[0],
-                'metric': line[1],
-                'isGroup': grid.is_group(line),
-                'group': grid.groups.get(line, ''),
-                'cells': [_score_cell(grid.card(line, model), digits[line[1]]) for model in grid.models],
-            }
-            for line in grid.lines
-        ],
-    }
-
-
-def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
-    if card is None:
-        return None
-    return {
-        'score': score(card, digits),
-        'interval': interval(card, digits),
-        'scored': denominator(card) if card.total else '',
-        'rest': '; '.join(filter(None, (left_out(card), card.describe_replies(digits)))),
-        'error': card.error,
-    }
-
-
-def row_cells(result: Result) -> dict[str, Any]:
-    """What the list shows of a row: short texts only."""
-    reply = result.replies[-1] if result.replies else ''
-    return {
-        'dataset': result.dataset,
-        'model': result.model,
-        'row': result.row,
-        'outcome': result.outcome,
-        'verdict': verdict_of(result),
-        'score': result.score,
-        'answer': cut_text(' '.join(_as_text(result.extracted, longest=_CELL).split()), _CELL),
-        'goldCell': cut_text(' '.join(_as_text(result.gold, longest=_CELL).split()), _CELL),
-        'replyCell': cut_text(' '.join(reply[: 4 * _CELL].split()), _CELL),
-        'reasonCell': cut_text(' '.join(result.reason[: 4 * _CELL].split()), _CELL) if result.outcome != 'ok' else '',
-    }
-
-
-def _as_text(value: object, *, longest: int = _TEXT) -> str:
-    if value is None or isinstance(value, str):
-        return cut_text(value or '', longest)
-    return cut_text(json.dumps(value, ensure_ascii=False, default=str), longest)
-
-
 def _searchable(result: Result) -> str:
     parts: list[Mapping[str, Any] | object] = [*result.replies, result.extracted, result.gold, result.reason]
     return '\n'.join(str(part) for part in parts).lower()
-
-
-def _facts(result: Result) -> Iterator[tuple[str, str]]:
-    if result.input_tokens is not None:
-        yield 'input tokens', f'{result.input_tokens:,}'
-    if result.output_tokens is not None:
-        yield 'output tokens', f'{result.output_tokens:,}'
-    if result.cached_tokens:
-        yield 'cached tokens', f'{result.cached_tokens:,}'
-    if result.reasoning_tokens:
-        yield 'reasoning tokens', f'{result.reasoning_tokens:,}'
-    if result.seconds is not None:
-        yield 'time', f'{result.seconds:.2f} s'
-    if result.shots:
-        yield 'training rows', ', '.join(map(str, result.shots))
-    if result.shots_dropped:
-        yield 'dropped to fit', f'{result.shots_dropped}'
-    if result.cluster:
-        yield 'belongs to', result.cluster
-    if result.fingerprint:
-        yield 'fingerprint', result.fingerprint
 
 
 def _read_key(text: str) -> RowKey:

@@ -69,7 +69,9 @@ class _Pages:
         name = request.match_info['name']
         if name not in self._assets or name == 'index.html':
             raise web.HTTPNotFound
-        return web.Response(text=self._assets[name], content_type=_TYPES[f'.{name.rsplit(".", 1)[-1]}'])
+        response = web.Response(text=self._assets[name], content_type=_TYPES[f'.{name.rsplit(".", 1)[-1]}'])
+        response.enable_compression()
+        return response
 
     async def session(self, request: web.Request) -> web.Response:
         def describe() -> dict[str, Any]:
@@ -204,16 +206,20 @@ class _Pages:
         if not isinstance(body.get('model'), str) or not isinstance(body.get('run', 0), int):
             raise ConfigError(Problem('request', 'expected run, dataset, model and row.'))
 
-        def ask() -> dict[str, Any]:
-            run, dataset, model = self._workspace.run(body.get('run', 0)), body.get('dataset', ''), body['model']
+        number, dataset, model, row = body.get('run', 0), body.get('dataset', ''), body['model'], body.get('row', 0)
+
+        def prepare() -> Callable[[], None]:
             config = self._workspace.config_for(dataset, model)
             if config is None:
                 what = f'no config of this page has {dataset} and {model}.'
                 raise ConfigError(Problem('config', what, 'Start the page with the config of this run, too.'))
-            run.ask_again(dataset, model, body.get('row', 0), config)
-            return run.row(dataset, model, body.get('row', 0), config)
+            return self._workspace.run(number).prepare_again(dataset, model, row, config)
 
-        return await self._answer(ask)
+        def read() -> dict[str, Any]:
+            return self._workspace.run(number).row(dataset, model, row, self._workspace.config_for(dataset, model))
+
+        await asyncio.to_thread(await asyncio.get_running_loop().run_in_executor(self._thread, prepare))
+        return await self._answer(read)
 
     async def runs(self, request: web.Request) -> web.Response:
         return await self._answer(lambda: {'runs': self._workspace.runs()})
