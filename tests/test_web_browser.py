@@ -206,6 +206,7 @@ def test_hostile_data_is_shown_and_does_nothing(browser, tmp_path):
     )
     with serve_page(path) as (port, rules):
         browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.complaints()
         for address, shown in (
             ('#explore', '.prompt'),
             ('#explore?as=json', '.raw .say'),
@@ -461,6 +462,7 @@ def test_pictures_sound_and_film_of_a_request_are_shown(browser, tmp_path):
     (tmp_path / 'mm.py').write_text(MEDIA)
     with serve_page(tmp_path / 'mm.py') as (port, rules):
         browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
+        browser.complaints()
         browser.wait_for('return document.querySelector(".media img")?.naturalWidth === 1')
         browser.go(f'http://127.0.0.1:{port}/#explore?dataset=audio')
         browser.wait_for('return document.querySelector(".media audio")?.duration === 0.5')
