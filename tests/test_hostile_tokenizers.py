@@ -142,6 +142,7 @@ def test_a_tokenizer_that_cannot_be_used_is_an_error_with_its_name(tmp_path: Pat
     [
         {'bos_token': 5, 'eos_token': [], 'add_bos_token': 'yes', 'tokenizer_class': 7},
         {'bos_token': {'content': 5}, 'tokenizer_class': None},
+        {'bos_token': '\ud800', 'eos_token': {'content': '\udfff'}},
         {'bos_token': {'content': 'not in the vocabulary'}, 'chat_template': 5},
     ],
 )

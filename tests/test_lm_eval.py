@@ -433,3 +433,11 @@ def test_a_default_that_differs_from_lm_eval_is_said(
     for same in (['--shots', '1', '--as', 'lm-eval'], []):
         assert main(['view', task, *data, *same]) == 0
         assert 'lm-eval' not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'line', ['num_fewshot: !function utils.f', 'generation_kwargs: 5', 'generation_kwargs: {temperature: hot}']
+)
+def test_a_number_that_is_none_is_an_error(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match='expected a (number|mapping)'):
+        shown(write(tmp_path, f'{QA}{line}\n'))

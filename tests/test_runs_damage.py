@@ -14,15 +14,18 @@ from typing import Any
 
 import pytest
 
+import toys
 from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply
+from rolecall.runs import run_config
 from rolecall.runs.result_files import result_lines
 from rolecall.runs.store.doctor import repair_run
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE, RunReader
 from rolecall.runs.store.writer import Failure, Store
 from rolecall.scoring.scorecard import Scorecard
+from test_runs import config, dataset, questions
 from test_runs_store import finish, keep
 
 
@@ -128,6 +131,25 @@ def test_a_damaged_run_is_read_as_far_as_it_is_whole_and_can_be_repaired(
     with suppress(RunError), RunReader(tmp_path / 'run') as reader:
         assert all(row.replies == (right,) for row in reader.results())
         reader.scorecards(), reader.manifest(), reader.config()
+
+
+@pytest.mark.parametrize('page', range(1, 24, 4))
+def test_a_run_that_goes_on_in_a_damaged_directory_ends_with_a_remedy_or_asks_again(tmp_path: Path, page: int) -> None:
+    written = config(toys.model(type=lambda request: 'a'), dataset(questions(60)))
+    run_config(written, out=tmp_path)
+    file = tmp_path / FILE
+    with closing(sqlite3.connect(file)) as db:
+        db.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    data = bytearray(file.read_bytes())
+    place = page % (len(data) // 4096) * 4096
+    data[place : place + 4096] = random.Random(page).randbytes(4096)
+    file.write_bytes(data)
+    ended = ''
+    try:
+        ended = f'{sum(run_config(written, out=tmp_path).outcomes.values())} rows'
+    except RunError as error:
+        ended = str(error)
+    assert ended == '60 rows' or 'rolecall doctor' in ended
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from rolecall.runs.remarks import remark_on_stored
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.writer import Store
+from rolecall.runs.store.writer import Store, open_store
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.groups import Group, read_groups, summarise_groups
 from rolecall.scoring.scorecard import Scorecard
@@ -138,7 +138,7 @@ def run_config(
         listener.on_plan(plan, findings)
         listener.on_end()
         return RunSummary(Path(out), plan, findings=findings, warnings=warnings, dry=True, skipped=prepared.skipped)
-    with closing(Store(out)) as store:
+    with open_store(out) as store:
         prices = None if costs is None else replace(costs, ask_vendor=False)
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)
         listener.on_plan(plan, findings)
@@ -164,7 +164,7 @@ def ask_rows_again(
     Other rows are not asked, whether they are finished or not. A dataset that was not scored yet stays so.
     """
     prepared = prepare(config, dataset=glob.escape(dataset), model=glob.escape(model))
-    with closing(Store(out)) as store:
+    with open_store(out) as store:
         run = _Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
         began = time.monotonic()
         run_blocking(run.ask_and_score())

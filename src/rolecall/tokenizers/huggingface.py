@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -248,9 +249,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _token_text(token: object) -> str | None:
     """A token in `tokenizer_config.json`: a string, or an object with `content`."""
     text = token.get('content') if isinstance(token, Mapping) else token
-    return text if isinstance(text, str) and text else None
+    return text if isinstance(text, str) and text and not _SURROGATE.search(text) else None
 
 
+_SURROGATE = re.compile('[\ud800-\udfff]')
 _REBUILD = frozenset(('Llama', 'CodeLlama', 'Gemma', 'Cohere'))
 """Tokenizer classes that add BOS by `add_bos_token` (default true), whatever tokenizer.json says."""
 

@@ -174,8 +174,16 @@ class LmTask:
         """How many examples each row gets. A file that says 0 keeps to it, whatever the user says."""
         written = self.get('num_fewshot')
         if self.options.num_fewshot is None or written == 0:
-            return int(written or 0)
+            return int(self._number('num_fewshot', int, written or 0))
         return self.options.num_fewshot
+
+    def _number(self, key: str, kind: type[int] | type[float], written: Any) -> float:
+        """A number, also where YAML has read it as text (1e-5)."""
+        try:
+            return kind(written)
+        except (TypeError, ValueError, OverflowError):
+            what = f'expected a number, got {written!r:.60}.'
+            raise ConfigError(Problem(f'{self.place(key)}: {key}', what)) from None
 
     @cached_property
     def generation_kwargs(self) -> Mapping[str, Any]:
@@ -184,9 +192,12 @@ class LmTask:
         if written is None:
             until = [self['fewshot_delimiter']]
             return {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': until}
+        if not isinstance(written, Mapping):
+            what = f'expected a mapping, got {written!r:.60}.'
+            raise ConfigError(Problem(f'{self.place("generation_kwargs")}: generation_kwargs', what))
         given = {**written}
         if 'temperature' in given:
-            given['temperature'] = float(given['temperature'])
+            given['temperature'] = self._number('generation_kwargs', float, given['temperature'])
         if 'until' not in given:
             given['until'] = [self['fewshot_delimiter']]
         return given

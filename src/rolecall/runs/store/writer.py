@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,7 +38,7 @@ from rolecall.runs.store.lookup import ROW_COLUMNS, Failure, StoreLookup
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['Failure', 'Store']
+__all__ = ['Failure', 'Store', 'open_store']
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -105,6 +105,7 @@ class Store(StoreLookup):
         try:
             with self._translate_errors():
                 self._write, self._read = self._open(), self._open()
+                self._new: set[str] | None = None if self.anything else set()
         except RunError:
             self._lock.release()
             raise
@@ -118,7 +119,6 @@ class Store(StoreLookup):
         self._recent: dict[str, str] = {}
         self._waiting: list[Callable[[], object]] = []
         self._flushing: asyncio.Task[None] | None = None
-        self._new: set[str] | None = None if self.anything else set()
         self.failure: RunError | None = None
         self.when_broken: Callable[[], None] = lambda: None
         """Called when a group of writes cannot be brought to disk: nothing more is kept."""
@@ -385,10 +385,20 @@ class Store(StoreLookup):
             raise RunError(f'{self._file}: {_describe_error(error, self.directory)}') from error
 
 
+@contextmanager
+def open_store(directory: str | Path) -> Iterator[Store]:
+    """The store of a run, closed in the end. A damaged file that is met anywhere in between is an error of the run."""
+    try:
+        with closing(Store(directory)) as store:
+            yield store
+    except sqlite3.Error as error:
+        raise RunError(f'{Path(directory) / FILE}: {_describe_error(error, Path(directory))}') from error
+
+
 def _describe_error(error: Exception, directory: Path) -> str:
     said = str(error)
     kept = 'Finished rows are kept; run the same command again to continue.'
-    if 'malformed' in said or 'not a database' in said:
+    if any(word in said for word in ('malformed', 'not a database', 'decode')):
         return f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole.'
     if 'full' in said:
         return f'cannot be written: {said}.\n{kept}'
