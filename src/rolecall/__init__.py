@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from rolecall.render.meta import MetaTemplate
     from rolecall.render.renderers import ApiRenderer, TextRenderer
     from rolecall.render.spans import Span
+    from rolecall.report.gate import gate
     from rolecall.retrievers import (
         BM25Retriever,
         DPPRetriever,
@@ -161,6 +162,7 @@ _HOMES = {
     'rolecall.runs': ('RunSummary', 'plan_run', 'run_config'),
     'rolecall.runs.store.run_reader': ('RunReader',),
     'rolecall.runs.result_files': ('export_results',),
+    'rolecall.report.gate': ('gate',),
     'rolecall.retrievers': (
         'BM25Retriever',
         'DPPRetriever',
@@ -263,6 +265,7 @@ __all__ = [
     'export_results',
     'fingerprint',
     'format_config',
+    'gate',
     'lint_config',
     'load_config',
     'meta_template',

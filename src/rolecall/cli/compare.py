@@ -22,7 +22,10 @@ def add_compare(commands: Any) -> None:
         'Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and '
         'p-values, and the rows whose verdict changed.',
         '  rolecall compare runs/old runs/new\n  rolecall compare runs/new --models small large\n'
-        '  rolecall compare runs/old runs/new --json | jq .differences',
+        '  rolecall compare runs/old runs/new --json | jq .differences\n'
+        '  rolecall compare runs/main runs/branch --gate --margin 2\n'
+        '  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY\n\n'
+        'exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured',
     )
     parser.set_defaults(run=_compare)
     parser.add_argument('left', metavar='RUN_A', help='the baseline')
@@ -34,6 +37,22 @@ def add_compare(commands: Any) -> None:
         '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
     )
     parser.add_argument('--json', action='store_true', help='print one JSON object')
+    gate = parser.add_argument_group('in continuous integration')
+    gate.add_argument('--gate', action='store_true', help='is RUN_B worse than RUN_A? Tell by the exit code')
+    gate.add_argument(
+        '--margin', metavar='POINTS', type=_margin, default=2.0, help='a loss up to this is accepted (default: 2)'
+    )
+    gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
+
+
+def _margin(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float('inf'):
+        raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
+    return value
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -44,6 +63,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.views.jsonl import json_line
     from rolecall.views.terminal import make_console
 
+    if arguments.markdown and not arguments.gate:
+        raise ConfigError(Problem('--markdown', 'applies to --gate.'))
     if arguments.right is None and arguments.models is None:
         raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
     with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
@@ -51,6 +72,8 @@ def _compare(arguments: argparse.Namespace) -> int:
         right: Run = StoredRun(other)
         if arguments.models is not None:
             left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
+        if arguments.gate:
+            return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
         if arguments.json:
             print(json_line(comparison_as_json(comparison, left=left, right=right)))
@@ -59,6 +82,23 @@ def _compare(arguments: argparse.Namespace) -> int:
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0
+
+
+def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
+    """Print the verdicts; the exit code is that of the worst."""
+    from rolecall.report.gate import gate_markdown, gate_runs
+    from rolecall.strings import printable
+    from rolecall.views.jsonl import json_line
+
+    result = gate_runs(left, right, margin=arguments.margin)
+    if arguments.json:
+        print(json_line(result.as_json()))
+    elif arguments.markdown:
+        print(gate_markdown(result), end='')
+    else:
+        for line in result.lines():
+            print(printable(line))
+    return result.exit_code
 
 
 def _only(run: Any, model: str) -> Any:

@@ -26,7 +26,9 @@ _EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
   1    lint: findings that count; view --diff: the requests differ; run: a row failed,
        a model was unreachable, or a judge returned no verdict; merge: runs contradict each other
-  2    the config, its data or the command line is invalid; the reason is on stderr
+  2    the config, its data or the command line is invalid, or the linter finds errors
+       before a run; the reason is on stderr
+  3    compare --gate: too few rows to tell, or not measured (0: not worse, 1: worse)
   130  interrupted
   141  broken pipe: the reader closed the output"""
 

@@ -14,7 +14,15 @@ from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.differences import Change, Pieces, align_lines, request_lines
 
-__all__ = ['Comparison', 'Difference', 'Flip', 'compare_runs', 'comparison_as_json', 'prompt_changes']
+__all__ = [
+    'Comparison',
+    'Difference',
+    'Flip',
+    'compare_runs',
+    'comparison_as_json',
+    'groups_in_cards',
+    'prompt_changes',
+]
 
 _ROUNDED = 1e-3
 _LEFT_OUT = ('only_left', 'only_right', 'different_gold', 'different_requests')
@@ -72,12 +80,7 @@ def compare_runs(left: Run, right: Run) -> Comparison:
     rows: list[_Rows] = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
     # The rows' scores are those of the first extractor, so its column is the one that counts.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
-    groups = {
-        card.dataset: card.details['groups']
-        for side in (cards[1], cards[0])
-        for card in side.values()
-        if card.details.get('groups')
-    }
+    groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
     found = pair_results(rows[0].values(), rows[1].values(), groups=groups)
     means = [_means(side.values()) for side in rows]
     differences = []
@@ -89,6 +92,11 @@ def compare_runs(left: Run, right: Run) -> Comparison:
         flips = _flips(pair, groups.get(pair.dataset, ()), *rows)
         differences.append(_difference_of(pair, one, other, flips))
     return Comparison(differences, found.unpaired_a, found.unpaired_b)
+
+
+def groups_in_cards(cards: Iterable[Scorecard]) -> dict[str, Sequence[Sequence[int]]]:
+    """By dataset, the rows that are counted together."""
+    return {card.dataset: card.details['groups'] for card in cards if card.details.get('groups')}
 
 
 _Rows = dict[tuple[str, str, int], Result]

@@ -100,11 +100,14 @@ class Pairing:
     unpaired_b: tuple[tuple[str, str], ...] = ()
 
 
-def pair_results(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None) -> Pairing:
+def pair_results(
+    results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None, confidence: float = _CONFIDENCE
+) -> Pairing:
     """Compare two runs row by row.
 
     Datasets are paired by name, models by name or, where each run has one left for a dataset, with each other. `groups`
     holds the rows that a dataset counts together (the rotations of one question): then these are compared.
+    `confidence` is that of the intervals.
 
     >>> from rolecall.runs.store.results import Result
     >>> old = [Result('gsm8k', 'm', row, 'ok', score=float(row > 7), fingerprint='x') for row in range(20)]
@@ -117,7 +120,8 @@ def pair_results(results_a: Iterable[Row], results_b: Iterable[Row], *, groups: 
     matched = _match_pairs(a, b)
     return Pairing(
         pairs=tuple(
-            _pair_scores(one, other, a[one], b[other], (groups or {}).get(one[0], ())) for one, other in matched
+            _pair_scores(one, other, a[one], b[other], (groups or {}).get(one[0], ()), confidence)
+            for one, other in matched
         ),
         unpaired_a=tuple(key for key in a if key not in {one for one, _ in matched}),
         unpaired_b=tuple(key for key in b if key not in {other for _, other in matched}),
@@ -205,7 +209,9 @@ def _find_unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, l
     return left
 
 
-def _pair_scores(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]]) -> PairedScores:
+def _pair_scores(
+    key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]], confidence: float
+) -> PairedScores:
     if groups:
         a, b = _in_groups(a, groups), _in_groups(b, groups)
     scored_a = {row for row, result in a.items() if result.score is not None}
@@ -222,7 +228,7 @@ def _pair_scores(key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[
     flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
     gained = tuple(flip for flip in flips if flip.after > flip.before)
     lost = tuple(flip for flip in flips if flip.after < flip.before)
-    tested = _test(before, after, [a[row].cluster for row in rows], len(gained), len(lost))
+    tested = _test(before, after, [a[row].cluster for row in rows], len(gained), len(lost), confidence)
     return PairedScores(
         dataset=key_a[0],
         model_a=key_a[1],
@@ -255,7 +261,12 @@ class _Tested:
 
 
 def _test(
-    before: Sequence[float], after: Sequence[float], clusters: Sequence[str | None], gained: int, lost: int
+    before: Sequence[float],
+    after: Sequence[float],
+    clusters: Sequence[str | None],
+    gained: int,
+    lost: int,
+    confidence: float,
 ) -> _Tested:
     """McNemar's test for right and wrong; for other scores, or rows that belong together, permutation and bootstrap."""
     differences = [other - one for one, other in zip(before, after, strict=True)]
@@ -263,9 +274,9 @@ def _test(
     if not sums:
         return _Tested('none', None, None, 0)
     if len(sums) == len(differences) and {*before, *after} <= {0.0, 1.0}:
-        interval = paired_difference(gained, lost, len(differences), confidence=_CONFIDENCE)
+        interval = paired_difference(gained, lost, len(differences), confidence=confidence)
         return _Tested('mcnemar', mcnemar(gained, lost), interval, len(sums))
-    spread = mean_interval(sums, confidence=_CONFIDENCE) if len(sums) > 1 else None
+    spread = mean_interval(sums, confidence=confidence) if len(sums) > 1 else None
     return _Tested('permutation', sign_flip([total for total, _ in sums]), spread, len(sums))
 
 
