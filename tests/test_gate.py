@@ -43,6 +43,7 @@ def verdict_of(base: list[float | None], new: list[float | None], *, margin: flo
         ([1.0] * 500, [1.0] * 500, 'not worse'),
         ([1.0] * 30, [1.0] * 30, 'too few rows to tell'),
         ([1.0] * 500, [0.0] * 50 + [1.0] * 450, 'worse'),
+        ([1.0] * 500, [0.0] * 9 + [1.0] * 491, 'too few rows to tell'),
         ([1.0] * 20, [0.0] * 20, 'worse'),
         ([0.0] * 100 + [1.0] * 400, [1.0] * 500, 'not worse'),
         ([1.0] * 100, [0.0] * 3 + [1.0] * 97, 'too few rows to tell'),

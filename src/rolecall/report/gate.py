@@ -1,8 +1,8 @@
 """A gate for continuous integration: is a run worse than its baseline, by a paired non-inferiority test?
 
 For each dataset × model, the one-sided 95 % bounds of the difference (new − base) decide. *Not worse*: the loss is
-smaller than the margin. *Worse*: there is a loss, and it may exceed the margin. Otherwise there are too few rows to
-tell. That every dataset must pass needs no correction for testing several. Rows that failed (a network, a server) are
+smaller than the margin. *Worse*: there is a loss, estimated at more than the margin. Otherwise there are too few rows
+to tell. That every dataset must pass needs no correction for testing several. Rows that failed (a network, a server) are
 not measured; rows that the model lost (too long, refused, out of thinking tokens) are wrong.
 """
 
@@ -186,7 +186,7 @@ def _judge(
     )
     worst, best = (low, high) if sign > 0 else (-high, -low)
     too_many_lost = lost > _MOST_LOST * (pair.n + lost)
-    if best < 0 and worst < -margin:
+    if best < 0 and sign * difference < -margin:
         return replace(found, verdict='worse')
     if too_many_lost:
         return replace(found, why='too many rows failed: run it again with --rerun failed')
