@@ -2,8 +2,8 @@
 
 For each dataset × model, the one-sided 95 % bounds of the difference (new − base) decide. *Not worse*: the loss is
 smaller than the margin. *Worse*: there is a loss, estimated at more than the margin. Otherwise there are too few rows
-to tell. That every dataset must pass needs no correction for testing several. Rows that failed (a network, a server) are
-not measured; rows that the model lost (too long, refused, out of thinking tokens) are wrong.
+to tell. Requiring every dataset to pass needs no correction for testing several. Rows that failed (a network, a
+server) are not measured; rows that the model lost (too long, refused, out of thinking tokens) are wrong.
 """
 
 from __future__ import annotations
