@@ -13,6 +13,7 @@ from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
 from rolecall.checking import Problems
 from rolecall.config.files import Config, load_config
 from rolecall.config.lm_eval import is_task_source
+from rolecall.config.plain_configs import is_plain_config
 from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.models.backends import MODEL_KINDS
@@ -83,7 +84,7 @@ def assemble(source: Source, options: SourceOptions) -> Assembled:
 
 def _is_rows(source: Source) -> bool:
     if isinstance(source, str | Path):
-        return is_data_file(Path(source)) and Path(source).suffix != '.py'
+        return is_data_file(Path(source)) and Path(source).suffix != '.py' and not is_plain_config(source)
     return not isinstance(source, Mapping)
 
 
@@ -152,7 +153,8 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
     added = _resolve(options, own, notes)
     selected = _select(options, own, added)
     names: Mapping[str, Any] = loaded
-    if added or options.shown or options.models_file is not None:
+    named = any(isinstance(one, str) for one in loaded.get('models') or ())
+    if added or named or options.shown or options.models_file is not None:
         names = {**loaded, 'models': [*own, *added, *options.shown]}
     changed = overrides.apply(names) if overrides.given else names
     if isinstance(loaded, Config) and changed is not loaded:
@@ -183,8 +185,19 @@ def _task_options_given(options: SourceOptions) -> list[str]:
 
 
 def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]:
+    """The models of the config; those that it names are entries from here on."""
     written = config.get('models') if models_file is None else load_config(models_file).get('models')
-    return list(written) if isinstance(written, list | tuple) else []
+    entries: list[Any] = list(written) if isinstance(written, list | tuple) else []
+    if not any(isinstance(one, str) for one in entries):
+        return entries
+    from rolecall.models.model_names import resolve_model
+
+    problems = Problems()
+    for i, one in enumerate(entries):
+        with problems.inside(f'models[{i}]'):
+            entries[i] = resolve_model(one, where='') if isinstance(one, str) else one
+    problems.raise_all()
+    return entries
 
 
 def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ def add_config(commands: Any) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     from rolecall.config.files import load_config
     from rolecall.config.lm_eval import is_task_source
+    from rolecall.config.plain_configs import is_plain_config
     from rolecall.config.printing import format_config
     from rolecall.redaction import mask_config
     from rolecall.strings import printable
@@ -39,7 +40,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
         print(printable(format_config(describe_tasks(arguments.config), style=style)))
         return 0
-    if os.path.splitext(arguments.config)[1] not in ('.py', ''):
-        return fail(f'{arguments.config}: not a config; configs are Python files, task files end in .yaml.')
+    if os.path.splitext(arguments.config)[1] not in ('.py', '') and not is_plain_config(arguments.config):
+        return fail(f'{arguments.config}: not a config; configs are Python files, or YAML or JSON with datasets.')
     print(printable(format_config(mask_config(load_config(arguments.config)), style=style)))
     return 0

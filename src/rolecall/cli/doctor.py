@@ -1,11 +1,11 @@
-"""`rolecall doctor`: checks a run directory, and saves what is whole of a damaged one."""
+"""`rolecall doctor`: checks this machine, or a run directory, and saves what is whole of a damaged one."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from rolecall.cli.options import declare_command
+from rolecall.cli.options import declare_command, fail
 
 __all__ = ['add_doctor']
 
@@ -15,12 +15,16 @@ def add_doctor(commands: Any) -> None:
     parser = declare_command(
         commands,
         'doctor',
-        'check a run directory for damage, and repair it',
-        'Read every row and request of a run and compare it with its checksum. Exit code 1 if something is damaged.',
-        '  rolecall doctor runs/first\n  rolecall doctor runs/first --repair runs/saved',
+        'check this machine, or a run directory for damage',
+        'Say what is installed, which models are at hand, and whether keys and endpoints work. With RUN: read every '
+        'row and request of a run and compare it with its checksum. Exit code 1 if something is wrong.',
+        '  rolecall doctor\n  rolecall doctor --offline\n  rolecall doctor runs/first\n'
+        '  rolecall doctor runs/first --repair runs/saved',
     )
     parser.set_defaults(run=_run_doctor)
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
+    parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
+    parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
     parser.add_argument('--repair', metavar='NEW', help='save what is whole into this new run directory')
 
 
@@ -29,9 +33,28 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
     from rolecall.strings import printable
 
     directory, target = arguments.directory, arguments.repair
+    if directory is None:
+        return fail('--repair needs a RUN.') if target else _check_machine(arguments)
     checkup = repair_run(directory, target) if target else check_run(directory)
     for line in checkup.lines():
         print(printable(line))
     if target:
         print(printable(f'Saved in {target}. Run the config there to ask for what is missing.'))
     return 0 if checkup.is_whole else 1
+
+
+def _check_machine(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from rolecall.cli.environment import check_environment
+    from rolecall.strings import printable
+    from rolecall.views.jsonl import json_line
+
+    problems = 0
+    for one in check_environment(offline=arguments.offline):
+        problems += one.problem
+        shown = (
+            json_line(asdict(one)) if arguments.json else f'{"! " if one.problem else "  "}{one.what:<22}{one.found}'
+        )
+        print(printable(shown))
+    return 1 if problems else 0

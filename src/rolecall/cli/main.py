@@ -14,11 +14,11 @@ from rolecall.cli.options import fail
 from rolecall.cli.streams import discard_stdout, prepare_streams
 from rolecall.errors import RolecallError
 
-__all__ = ['main']
+__all__ = ['build_parser', 'main']
 
 _COMMANDS = (
-    'view', 'lint', 'run', 'report', 'compare', 'merge', 'doctor', 'export', 'tune', 'web', 'models', 'config', 'list',
-    'prompter',
+    'init', 'view', 'lint', 'run', 'runs', 'report', 'compare', 'merge', 'doctor', 'export', 'tune', 'web', 'models',
+    'config', 'list', 'prompter', 'schema', 'completion',
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
     given = sys.argv[1:] if argv is None else argv
-    arguments = _build_parser(given[:1]).parse_args(given)
+    arguments = build_parser(given[:1]).parse_args(given)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
     """The parser with the command that was typed, or with all of them."""
     parser = _Parser(
         prog='rolecall',

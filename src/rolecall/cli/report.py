@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.cli.options import declare_command, print_note
+from rolecall.cli.options import declare_command, fail, print_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ def add_report(commands: Any) -> None:
         'show the scores of a run',
         'Show the scores of a run with confidence intervals, or write them with every row to an HTML page.',
         '  rolecall report runs/first\n'
+        '  rolecall report runs/first --open\n'
         '  rolecall report runs/first --html report.html --config config.py\n'
         '  rolecall report runs/first --markdown > scores.md',
     )
@@ -34,6 +36,9 @@ def add_report(commands: Any) -> None:
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
     format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
     format_.add_argument('--csv', action='store_true', help='print one line per score')
+    parser.add_argument(
+        '--open', action='store_true', help='open the page in a browser (default file: RUN/report.html)'
+    )
     parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
     parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
     parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
@@ -43,8 +48,12 @@ def _report(arguments: argparse.Namespace) -> int:
     from rolecall.report import StoredRun, report_csv, report_markdown
     from rolecall.runs.store.run_reader import RunReader
 
-    if arguments.html:
-        return _write_page(arguments.directory, arguments.html, arguments.config, arguments.prices)
+    if arguments.open and (arguments.markdown or arguments.csv):
+        return fail('--open shows the page: leave out --markdown and --csv.')
+    if arguments.html or arguments.open:
+        target = arguments.html or os.path.join(arguments.directory, 'report.html')
+        code = _write_page(arguments.directory, target, arguments.config, arguments.prices)
+        return _open_page(target) if arguments.open else code
     if not (arguments.markdown or arguments.csv):
         show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
         return 0
@@ -79,6 +88,15 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
         known = run.prices(_read_overrides(prices))
         report_terminal(run, make_console(sys.stdout), everything=everything, prices=known)
         note_damage(run)
+
+
+def _open_page(target: str) -> int:
+    import webbrowser
+    from pathlib import Path
+
+    if not webbrowser.open(Path(target).absolute().as_uri()):
+        print_note(f'no browser could be started; open {target} yourself.')
+    return 0
 
 
 def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:

@@ -1,4 +1,4 @@
-"""Config files: Python files whose public names are the config. Loading one runs it, with imports under our control."""
+"""Config files: Python files whose public names are the config (loading one runs it), or the same as YAML or JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rolecall.config.finder import read_base
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.locate import Retrace
 from rolecall.config.names import is_standard, resolve, resolve_real, resolve_registered
+from rolecall.config.plain_configs import PlainTrace, is_plain_config, read_plain_config
 from rolecall.config.reference import Call, Resolve
 from rolecall.config.trouble import not_a_list
 from rolecall.errors import ConfigError, Problem
@@ -40,7 +41,7 @@ class Config(Mapping[str, Any]):
     path: Path
     names: Mapping[str, Any]
     helpers: Mapping[str, Any] = field(default_factory=dict)
-    _trace: Retrace | None = None
+    _trace: Retrace | PlainTrace | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.names[name]
@@ -118,6 +119,8 @@ def load_config(
     if given or overrides:
         named = ', '.join([*given, *(['overrides'] if overrides else [])])
         raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
+    if is_plain_config(path):
+        return _load_plain_config(Path(path))
     foreign = foreign or os.environ.get('ROLECALL_FOREIGN') or 'reference'  # type: ignore[assignment]
     if foreign not in ('reference', 'real'):
         raise ConfigError(Problem('foreign', f"expected 'reference' or 'real', got {foreign!r}."))
@@ -132,6 +135,16 @@ def load_config(
     if foreign == 'real':
         _resolve_registered_names(values, set())
     config = Config(Path(path), values, helpers, Retrace(file, finds, folders))
+    if problems := list(_shape_problems(config)):
+        raise ConfigError(problems)
+    return config
+
+
+def _load_plain_config(path: Path) -> Config:
+    """A YAML or JSON config, as data."""
+    values = read_plain_config(path)
+    _mark_local_paths(values, path.absolute().parent)
+    config = Config(path, values, {}, PlainTrace(str(path)))
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config

@@ -1,0 +1,92 @@
+"""`rolecall init`: a commented config for a file of rows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.cli.options import declare_command, fail
+
+if TYPE_CHECKING:
+    from rolecall.assemble.first_config import Guess
+
+__all__ = ['add_init']
+
+
+def add_init(commands: Any) -> None:
+    """Declare `rolecall init`."""
+    parser = declare_command(
+        commands,
+        'init',
+        'write a first config for a file of rows',
+        'Look at the columns of a file of rows, ask three questions, and write a commented config that runs.',
+        '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini',
+    )
+    parser.set_defaults(run=_init)
+    parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
+    parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
+    parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
+    parser.add_argument('--model', metavar='NAME', default='smollm2', help='the model to ask (default: smollm2)')
+    parser.add_argument('--force', action='store_true', help='replace the config if it exists')
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.assemble.first_config import guess_columns, write_config
+    from rolecall.models.model_names import resolve_model
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.strings import printable
+
+    rows = Path(arguments.rows)
+    if not rows.is_file():
+        return fail(f'{rows}: no such file.')
+    target = Path(arguments.output or f'{rows.name.split(".")[0]}.py')
+    if target.suffix != '.py':
+        return fail(f'{target}: the config is written as Python; give a name that ends in .py.')
+    if target.exists() and not arguments.force:
+        return fail(f'{target} exists. Give another name with -o, or replace it with --force.')
+    resolve_model(arguments.model, where='--model')
+    guess = guess_columns(rows)
+    if not arguments.yes and sys.stdin.isatty():
+        try:
+            guess = _ask(rows, guess)
+        except EOFError:
+            return fail('nothing was written.')
+    with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as config:
+        beside = Path(os.path.relpath(rows, target.parent))
+        config.write(write_config(beside, guess, model=arguments.model, name=str(target)))
+    scored = f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column: not scored'
+    print(printable(f'Wrote {target}: question {guess.question!r}, {scored}.'))
+    print(printable(f'Next: rolecall view {target}, then rolecall run {target}'))
+    return 0
+
+
+def _ask(rows: Any, guess: Guess) -> Guess:
+    """Three questions; Enter takes what was guessed."""
+    from dataclasses import replace
+
+    from rolecall.assemble.first_config import guess_answers
+    from rolecall.assemble.rows_config import METRIC_NAMES
+    from rolecall.datasets.formats import open_file
+
+    print(f'Columns: {", ".join(guess.columns)}')
+    question = _choose('Which column is the question?', guess.question, guess.columns)
+    answer = _choose('Which column is the answer (- for none)?', guess.answer or '-', (*guess.columns, '-'))
+    guess = guess_answers(open_file(rows), replace(guess, question=question, answer=None if answer == '-' else answer))
+    if guess.answer is None:
+        return guess
+    metric = _choose(f'How are answers compared ({", ".join(METRIC_NAMES)})?', guess.metric, tuple(METRIC_NAMES))
+    return replace(guess, metric=metric)
+
+
+def _choose(question: str, usual: str, known: tuple[str, ...]) -> str:
+    from rolecall.errors import did_you_mean
+
+    while True:
+        typed = input(f'{question} [{usual}] ').strip() or usual
+        if typed in known:
+            return typed
+        print(f'{typed!r}: {did_you_mean(typed, known)}')

@@ -1,0 +1,76 @@
+"""Whether a key and an endpoint work: one small request for the list of models, with the standard library alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+
+from rolecall.models.services import SOURCES, ChatSource
+from rolecall.strings import count_noun
+
+__all__ = ['EndpointCheck', 'check_service', 'services_to_check']
+
+_OFFICIAL = {'openai': 'https://api.openai.com/v1', 'anthropic': 'https://api.anthropic.com/v1'}
+_BASE_URLS = {'openai': 'OPENAI_BASE_URL', 'anthropic': 'ANTHROPIC_BASE_URL'}
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCheck:
+    """What a service answered."""
+
+    service: str
+    url: str
+    works: bool
+    told: str
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A key is sent to the address it is for, and to no other."""
+
+    def redirect_request(self, *arguments: Any, **options: Any) -> None:
+        return None
+
+
+def services_to_check() -> list[ChatSource]:
+    """The services whose key is in the environment, and servers on this machine."""
+    return [service for service in SOURCES.values() if service.variable or not service.keys]
+
+
+def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck:
+    """Ask a service for its models. The key is sent to the service's own address only, and never shown."""
+    given = os.environ.get(_BASE_URLS.get(service.name, ''), '').rstrip('/')
+    root = given or service.base_url or _OFFICIAL.get(service.name, '')
+    root = f'{root}/v1' if service.anthropic and not root.endswith('/v1') else root
+    url = f'{root}/models'
+    key = os.environ.get(service.variable or '', '')
+    headers = {'User-Agent': 'rolecall'}
+    if service.anthropic:
+        headers |= {'x-api-key': key, 'anthropic-version': '2023-06-01'}
+    elif key:
+        headers['Authorization'] = f'Bearer {key}'
+    try:
+        asked = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(asked, timeout=timeout) as answer:
+            return EndpointCheck(service.name, url, True, _count_models(answer.read(_MOST_BYTES)))
+    except urllib.error.HTTPError as error:
+        told = 'the key was refused' if error.code in (401, 403) else f'answered {error.code}'
+        return EndpointCheck(
+            service.name, url, error.code == 404, f'{told} ({error.code})' if error.code != 404 else 'reachable'
+        )
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, 'reason', None) or error
+        return EndpointCheck(service.name, url, False, f'not reachable: {reason}')
+
+
+def _count_models(body: bytes) -> str:
+    try:
+        models = json.loads(body).get('data')
+    except (ValueError, AttributeError, RecursionError):
+        return 'works'
+    return f'works, {count_noun(len(models), "model")}' if isinstance(models, list) else 'works'

@@ -1,0 +1,271 @@
+"""First steps: init, YAML and JSON configs, the schema, the list of runs, doctor, completion, opening a report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall import load_config, run_config
+from rolecall.assemble.schema import config_schema
+from rolecall.cli.main import main
+from rolecall.config.lm_eval import is_task_source
+from rolecall.config.plain_configs import is_plain_config
+from rolecall.models.endpoint_check import check_service
+from rolecall.models.services import SOURCES, ChatSource
+from servers import running
+
+CONFIG: dict[str, Any] = {
+    'models': ['mine:two'],
+    'datasets': [
+        {
+            'abbr': 'qa',
+            'type': 'Rows',
+            'test': [{'q': '1+1', 'a': '2'}, {'q': '2+2', 'a': '4'}],
+            'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+            'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
+            'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path('mine.py').write_text('def two(prompt): return "2"\n')
+    return tmp_path
+
+
+def write_yaml(path: Path, config: Any) -> str:
+    import yaml
+
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return str(path)
+
+
+@pytest.mark.parametrize('suffix', ['.yaml', '.yml', '.json'])
+def test_a_config_may_be_yaml_or_json(suffix: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / f'config{suffix}'
+    path.write_text(json.dumps(CONFIG, indent=1)) if suffix == '.json' else write_yaml(path, CONFIG)
+    assert main(['run', str(path), '-q', '--out', 'out']) == 0
+    assert 'qa' in capsys.readouterr().out
+    assert main(['config', 'show', str(path)]) == 0
+    assert load_config(path)['datasets'][0]['abbr'] == 'qa'
+    assert re.fullmatch(rf'.*config{suffix}:\d+', load_config(path).locate('datasets[0].infer_cfg') or '')
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('datasets: [', 'is not YAML: '),
+        ('datasets: 5', 'config.yaml:1: datasets\n  expected a list'),
+        ('datasets: []\n1: x', 'expected names, found 1.'),
+        ('datasets: &a [*a]', 'an alias refers to a value that contains it.'),
+        (
+            'datasets:\n- abbr: x\n  infer_cfg: {prompt_templat: x}\n',
+            "config.yaml:3: datasets[0].infer_cfg\n  unknown key 'prompt_templat'.",
+        ),
+    ],
+)
+def test_a_broken_yaml_config_names_file_and_line(
+    text: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('config.yaml').write_text(text)
+    assert main(['view', 'config.yaml']) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_words_and_numbers_are_read_as_they_look(folder: Path) -> None:
+    Path('c.yaml').write_text(
+        'datasets: []\nlabels: [Yes, No, on, off, true]\nrate: 1e-5\nday: 2024-01-01\nversion: 1.5\n'
+    )
+    config = load_config('c.yaml')
+    assert config['labels'] == ['Yes', 'No', 'on', 'off', True]
+    assert (config['rate'], config['day'], config['version']) == (1e-5, '2024-01-01', 1.5)
+
+
+def test_task_files_rows_and_configs_are_told_apart(folder: Path) -> None:
+    Path('task.yaml').write_text('task: arc\ndataset_path: x\ndoc_to_text: "{{q}}"\n')
+    Path('config.yaml').write_text('datasets: []\n')
+    Path('rows.json').write_text('[{"q": "infer_cfg"}]')
+    Path('object.json').write_text('{"data": [{"q": 1}]}')
+    assert [is_task_source(name) for name in ('task.yaml', 'config.yaml')] == [True, False]
+    names = ('task.yaml', 'config.yaml', 'rows.json', 'object.json', 'nowhere.yaml', 'config.py')
+    assert [is_plain_config(name) for name in names] == [False, True, False, False, False, False]
+
+
+def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jsonschema = pytest.importorskip('jsonschema')
+    assert main(['schema']) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema == json.loads(json.dumps(config_schema()))
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+    assert list(validator.iter_errors(CONFIG)) == []
+    for place, wrong in (('models', [5]), ('datasets', [{}]), ('datasets', 'x')):
+        assert list(validator.iter_errors({**CONFIG, place: wrong}))
+    reader = {**CONFIG['datasets'][0], 'reader_cfg': {'input_colums': []}}
+    assert list(validator.iter_errors({**CONFIG, 'datasets': [reader]}))
+
+
+@pytest.mark.parametrize(
+    ('rows', 'told', 'metric'),
+    [
+        (
+            'question,answer\nWho?,Me\nWhen?,Now\n',
+            "question 'question', answer 'answer', scored by exact",
+            'EMEvaluator',
+        ),
+        ('question,answer\n1+1,2\n2+2,"1,004"\n', "answer 'answer', scored by number", 'Gsm8kEvaluator'),
+        (
+            'text,label\n' + 'good,positive\nbad,negative\n' * 4,
+            "question 'text', answer 'label', scored by accuracy",
+            'choice_postprocess',
+        ),
+        (
+            'question,A,B,answer\n' + 'Which?,x,y,A\nWhich?,x,y,B\n' * 4,
+            'scored by accuracy',
+            r'{question}\nA. {A}\nB. {B}',
+        ),
+        ('body,summary\n' + 'long text here,x\n', "question 'body', no answer column", 'body'),
+        ('"a\nimport os","answer"\nx,y\n', 'scored by exact', 'import os'),
+    ],
+)
+def test_init_writes_a_config_that_loads_and_runs(
+    rows: str, told: str, metric: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('data').mkdir()
+    Path('data/rows.csv').write_text(rows)
+    assert main(['init', 'data/rows.csv', '--yes', '-o', 'eval.py', '--model', 'mine:two']) == 0
+    assert told in capsys.readouterr().out
+    text = Path('eval.py').read_text()
+    assert metric in text
+    assert not re.search(r'^import os', text, re.MULTILINE)
+    assert main(['run', 'eval.py', '-q', '--out', 'out', '--force']) == 0
+
+
+def test_init_asks_and_takes_what_is_typed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path('rows.csv').write_text('a,b,c\nWho?,Me,x\n')
+    typed = iter(['d', 'a', 'b', 'exactt', 'contains'])
+    monkeypatch.setattr('builtins.input', lambda prompt: next(typed))
+    monkeypatch.setattr(sys.stdin, 'isatty', lambda: True)
+    assert main(['init', 'rows.csv']) == 0
+    [dataset] = load_config('rows.py')['datasets']
+    assert (dataset['reader_cfg'], dataset['eval_cfg']['evaluator']) == (
+        {'input_columns': ['a'], 'output_column': 'b'},
+        {'type': 'TriviaQAEvaluator'},
+    )
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['nowhere.csv'], 'nowhere.csv: no such file.'),
+        (['rows.csv', '--yes'], 'rows.py exists. Give another name with -o, or replace it with --force.'),
+        (['rows.csv', '-o', 'x.yaml'], 'x.yaml: the config is written as Python; give a name that ends in .py.'),
+        (['rows.csv', '-o', 'x.py', '--model', 'smolm2'], "unknown model 'smolm2'."),
+        (['empty.csv', '--yes'], 'empty.csv: the file has no rows.'),
+    ],
+)
+def test_init_refuses_what_it_cannot_do(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('rows.csv').write_text('a,b\n1,2\n')
+    Path('empty.csv').write_text('a,b\n')
+    Path('rows.py').write_text('')
+    assert main(['init', *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_runs_are_listed_with_their_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['runs']) == 2
+    assert 'runs: no such folder.' in capsys.readouterr().err
+    Path('runs/empty').mkdir(parents=True)
+    assert main(['runs']) == 2
+    for name in ('one', 'deep/two'):
+        run_config(CONFIG, out=f'runs/{name}')
+    Path('runs/broken').mkdir()
+    Path('runs/broken/run.sqlite').write_bytes(b'nothing')
+    capsys.readouterr()
+    assert main(['runs']) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith('runs/one  20')
+    assert lines[1] == '  qa × two: accuracy 50.00 [9.45, 90.55], 2 of 2 rows scored'
+    assert main(['runs', '--json']) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one['run'] for one in found] == ['runs/one', 'runs/deep/two', 'runs/broken']
+    assert found[0]['scores'][0]['value'] == 50.0
+    assert found[2]['error']
+
+
+@pytest.fixture
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in (name for source in SOURCES.values() for name in source.variables):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_doctor_says_what_is_at_hand(no_keys: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['doctor', '--offline']) == 0
+    shown = capsys.readouterr().out
+    for word in ('rolecall', 'extra api', 'extra llama', 'model smollm2', 'keys', 'none in the environment'):
+        assert word in shown
+    assert main(['doctor', '--offline', '--json']) == 0
+    assert {json.loads(line)['what'] for line in capsys.readouterr().out.splitlines()} >= {'rolecall', 'keys'}
+    assert main(['doctor', '--repair', 'x']) == 2
+
+
+def test_a_key_and_an_endpoint_are_tried(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiohttp import web
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers.get('Authorization') != 'Bearer sk-right':
+            return web.json_response({'error': 'no'}, status=401)
+        return web.json_response({'data': [{'id': 'a'}, {'id': 'b'}]})
+
+    with running(answer) as url:
+        service = ChatSource('deepseek', f'{url}/v1', keys=('DEEPSEEK_API_KEY',))
+        monkeypatch.setenv('DEEPSEEK_API_KEY', 'sk-right')
+        assert check_service(service).told == 'works, 2 models'
+        monkeypatch.setenv('DEEPSEEK_API_KEY', 'sk-wrong')
+        refused = check_service(service)
+    assert (refused.works, refused.told) == (False, 'the key was refused (401)')
+    gone = check_service(service, timeout=1)
+    assert not gone.works
+    assert gone.told.startswith('not reachable')
+    assert 'sk-wrong' not in str(gone)
+
+
+def test_completion_knows_commands_options_and_choices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for shell in ('bash', 'zsh', 'fish'):
+        assert main(['completion', shell]) == 0
+        (tmp_path / shell).write_text(capsys.readouterr().out)
+    for shell in filter(shutil.which, ('bash', 'zsh', 'fish')):
+        subprocess.run([shell, '-n', str(tmp_path / shell)], check=True)
+    script = f"""source {tmp_path / 'bash'}
+    try() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _rolecall; echo "${{COMPREPLY[*]}}"; }}
+    try rolecall ru; try rolecall export s; try rolecall run --max-o; try rolecall run --ask p; try rolecall completion z"""
+    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == ['run runs', 'sft', '--max-out-len', 'perplexity', 'zsh zsh']
+    assert '-l max-out-len' in (tmp_path / 'fish').read_text()
+
+
+def test_a_report_is_opened_in_a_browser(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, 'open', lambda url: opened.append(url) or len(opened) == 1)
+    run_config(CONFIG, out='runs/one')
+    assert main(['report', 'runs/one', '--open']) == 0
+    assert opened == [(folder / 'runs/one/report.html').as_uri()]
+    assert Path('runs/one/report.html').is_file()
+    assert main(['report', 'runs/one', '--open', '--html', 'page.html']) == 0
+    assert 'no browser could be started; open page.html yourself.' in capsys.readouterr().err
+    assert main(['report', 'runs/one', '--open', '--csv']) == 2
