@@ -1,0 +1,242 @@
+"""Single conditions of scoring that random faults showed to be untested: boundaries, and cases that seldom occur."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rolecall.errors import ConfigError
+from rolecall.scoring import groups
+from rolecall.scoring.answers import AnswerReader
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_program
+from rolecall.scoring.code.extraction import ds1000_matplotlib_postprocess, longest_program
+from rolecall.scoring.code.sandbox import SandboxLimits
+from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluators import read_evaluator
+from rolecall.scoring.families.ifeval import follow_instructions
+from rolecall.scoring.groups import read_groups
+from rolecall.scoring.metrics import symbolic
+from rolecall.scoring.metrics.metric import Answer
+from rolecall.scoring.metrics.verdicts import verdict_in
+from rolecall.scoring.model_ranking import PairedRow, rank_models
+from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.statistics import Interval, mean_interval, sign_flip
+
+
+def mark(evaluator: Any, prediction: Any, gold: Any = None, **values: Any) -> Any:
+    return read_evaluator(evaluator).mark(Answer(prediction, gold, values))
+
+
+@pytest.mark.parametrize(
+    ('reply', 'gold', 'correct', 'score'),
+    [('B', ['B'], True, 1.0), ('A', ['B'], False, 0.0), ('AB', ['B'], True, 1.0)],
+)
+def test_a_single_choice_is_right_or_wrong(reply: str, gold: list[str], correct: bool, score: float) -> None:
+    found = mark('GaokaoBenchEvaluator_single_choice', reply, gold)
+    assert (found.correct, found.score) == (correct, score)
+
+
+def test_several_questions_of_one_text_are_graded() -> None:
+    found = mark('GaokaoBenchEvaluator_multi_question_choice', 'AB', ['A', 'C'])
+    assert (found.correct, found.score) == (None, 0.5)
+
+
+def test_two_quotation_marks_are_a_quotation() -> None:
+    assert follow_instructions('""', ['startend:quotation'], [{}]) == [True]
+    assert follow_instructions('"', ['startend:quotation'], [{}]) == [False]
+
+
+@pytest.mark.parametrize(('ours', 'right'), [('0.000001', False), ('0.0000009', True), ('-0.0000009', True)])
+def test_numbers_are_equal_within_a_millionth(ours: str, right: bool) -> None:
+    assert mark('Gsm8kEvaluator', ours, '0').correct is right
+
+
+def test_an_evaluator_that_is_an_object_goes_by_the_name_of_its_class() -> None:
+    class Lengths:
+        def score(self, predictions: list[str], references: list[str]) -> float:
+            return float(sum(map(len, predictions)))
+
+    assert read_evaluator(Lengths()).name == 'Lengths'
+    assert read_evaluator(Lengths).name == 'Lengths'
+    run = build_scorer({'evaluator': Lengths()}).score([Scorable(0, 'ok', 'abc', None)])
+    assert run.value == 3.0
+
+
+def test_an_evaluator_may_name_its_references_as_it_likes_and_have_keywords_besides() -> None:
+    class Shares:
+        def score(self, predictions: list[str], labels: list[str], *, ignored: int = 0) -> dict[str, float]:
+            return {'share': 100 * sum(map(str.__eq__, predictions, labels)) / len(labels) + ignored}
+
+    run = build_scorer({'evaluator': Shares()}).score([Scorable(0, 'ok', 'a', 'a'), Scorable(1, 'ok', 'b', 'c')])
+    assert run.value == 50.0
+
+
+def test_an_evaluator_of_all_rows_sees_probabilities_as_they_are() -> None:
+    seen: list[Any] = []
+
+    class Looks:
+        def score(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
+            seen.extend(predictions)
+            return {'n': float(len(predictions))}
+
+    details = {'choices': [{'choice': 'A'}, {'choice': 'B'}]}
+    build_scorer({'evaluator': Looks()}).score([Scorable(0, 'ok', [0.25, 0.75], 'B', details=details)])
+    assert seen == [[0.25, 0.75]]
+
+
+@pytest.mark.parametrize('verdict', [2, 0.5, 'yes', None])
+def test_a_verdict_that_is_neither_right_nor_wrong_is_refused(verdict: Any) -> None:
+    class Grades:
+        def score(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
+            return {'accuracy': 50.0, 'details': [{'correct': verdict}]}
+
+    with pytest.raises(ScoringError, match="'correct' is not True or False for each of 1 answers"):
+        build_scorer({'evaluator': Grades()}).score([Scorable(0, 'ok', 'a', 'a')])
+
+
+def test_verdicts_of_zero_and_one_are_verdicts() -> None:
+    class Grades:
+        def score(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
+            return {'accuracy': 50.0, 'details': [{'correct': 1}, {'correct': 0}]}
+
+    run = build_scorer({'evaluator': Grades()}).score([Scorable(0, 'ok', 'a', 'a'), Scorable(1, 'ok', 'b', 'a')])
+    assert [verdict.correct for verdict in run.verdicts] == [True, False]
+
+
+@pytest.mark.parametrize('members', ['physics', [], {'a': 1}, None])
+def test_a_group_needs_a_list_of_members(members: Any) -> None:
+    with pytest.raises(ConfigError, match='the group has no members'):
+        read_groups({'summarizer': {'summary_groups': [{'name': 'all', 'subsets': members}]}})
+
+
+def test_students_t_is_the_published_expansion() -> None:
+    z = 1.959963984540054
+    for freedom in (3, 4, 10, 56):
+        expansion = (
+            z
+            + (z**3 + z) / 4 / freedom
+            + (5 * z**5 + 16 * z**3 + 3 * z) / 96 / freedom**2
+            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384 / freedom**3
+            + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160 / freedom**4
+        )
+        assert groups._student_t(freedom) == pytest.approx(expansion, rel=1e-9)
+
+
+def test_differences_that_cancel_out_are_no_evidence() -> None:
+    assert sign_flip([1.0, -1.0] * 30) == 1.0
+    assert sign_flip([1.0] * 60, resamples=999) == pytest.approx(1 / 1000, abs=1e-12)
+
+
+def test_clusters_of_different_sizes_weigh_by_their_rows() -> None:
+    low, high = mean_interval([(9.0, 9), (0.0, 1)] * 30)
+    assert low > 0.8
+    assert high <= 1.0
+    assert mean_interval([(1.0, 2), (1.0, 2)]) == Interval(0.5, 0.5)
+
+
+def test_models_compared_on_one_cluster_have_a_difference_without_a_spread() -> None:
+    def rows(score: float) -> dict[int, PairedRow]:
+        return {row: PairedRow(score, None, 'one') for row in range(5)}
+
+    [pair] = rank_models({'a': rows(0.75), 'b': rows(0.25)}).pairs
+    assert (pair.difference, pair.low, pair.high) == (0.5, 0.5, 0.5)
+
+
+def test_a_missing_gold_answer_is_not_read() -> None:
+    reader = AnswerReader(extract_gold=read_postprocessor('gsm8k_dataset'))
+    assert reader.read(Scorable(0, 'ok', '4')).gold is None
+    assert reader.read(Scorable(0, 'ok', '4', '#### 1,000')).gold == '1000'
+
+
+def test_expressions_that_are_too_long_or_too_large_are_compared_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> Any:
+        raise AssertionError('evaluated')
+
+    monkeypatch.setattr(symbolic, '_read', refuse)
+    for large in ('2^{3^{4}}', '10!', '+'.join('1' * 1500), '9' * 300):
+        assert not symbolic.equal_expressions(large, '5')
+        assert not symbolic.equal_expressions('5', large)
+        assert symbolic.equal_expressions(large, large)
+        assert symbolic.value_of(large) is None
+
+
+@pytest.mark.parametrize(
+    ('reply', 'right'),
+    [
+        ('YES', True),
+        ('NO', False),
+        ('I say YES, not NO. YES', True),
+        ('YES at first, then NO', False),
+        ('neither', None),
+    ],
+)
+def test_tags_may_be_words(reply: str, right: bool | None) -> None:
+    assert verdict_in(reply, 'YES', 'NO') is right
+
+
+def test_a_letter_that_is_merely_mentioned_counts_only_for_tags_of_one_letter() -> None:
+    assert verdict_in('perhaps A', 'A', 'B') is True
+    assert verdict_in('perhaps AB', 'AB', 'CD') is True
+    assert verdict_in('perhaps A', 'AA', 'BB') is None
+
+
+@pytest.mark.parametrize(
+    ('ours', 'gold', 'score'), [('', '', 1.0), ('', 'a cat', 0.0), ('the', 'an', 1.0), ('dog', '', 0.0), ('', [], 1.0)]
+)
+def test_an_empty_answer_is_right_if_nothing_was_asked_for(ours: str, gold: Any, score: float) -> None:
+    assert mark('SQuAD20Evaluator', ours, gold).score == score
+
+
+def test_the_first_option_of_a_rotation_is_an_option_too() -> None:
+    rows = [
+        Scorable(0, 'ok', 'A', 'q--A--ABCD'),
+        Scorable(1, 'ok', 'A', 'q--D--BCDA'),
+        Scorable(2, 'ok', 'C', 'q--C--CDAB'),
+    ]
+    numbers = build_scorer({'evaluator': 'CircularEvaluator'}).score(rows).scorecard('d', 'm').details['further']
+    assert numbers['vote_circular'] == 100.0
+    assert numbers['acc_origin'] == 100.0
+
+
+@pytest.mark.parametrize(
+    ('ours', 'right', 'share'),
+    [
+        ((0, 0, 10, 10), (0, 0, 10, 10), 1.0),
+        ((0, 0, 10, 10), (5, 0, 15, 10), 1 / 3),
+        ((0, 0, 10, 10), (0, 5, 10, 15), 1 / 3),
+        ((0, 0, 4, 10), (2, 5, 6, 15), 1 / 7),
+        ((0, 0, 1, 1), (2, 2, 3, 3), 0.0),
+        ((0, 0, 0, 0), (0, 0, 0, 0), 0.0),
+    ],
+)
+def test_boxes_overlap_by_their_areas(ours: Any, right: Any, share: float) -> None:
+    from rolecall.scoring.families.pictures import _overlap
+
+    assert _overlap(ours, right) == pytest.approx(share)
+
+
+def test_keywords_of_a_chinese_question_may_be_missing() -> None:
+    evaluator = {'type': 'LVEvalOPTF1Evaluator', 'language': 'zh'}
+    assert mark(evaluator, '天气很好', ['北京大学', '']).score == 0.0
+    assert mark(evaluator, '北京大学', ['北京大学', '']).score == 1.0
+    english = {'type': 'LVEvalOPTF1Evaluator', 'language': 'en'}
+    assert mark(english, 'a red house stands there', ['a red barn', '']).score > 0
+    assert mark(english, 'the red house', ['the red barn', 'barn']).score == 0.0
+
+
+def test_prose_has_no_program() -> None:
+    assert longest_program('There is no code here!\nNor here, sorry.') == ''
+    assert longest_program('Well:\nx = 1\ny = 2\nThat is all, folks.') == 'x = 1\ny = 2'
+
+
+def test_lines_that_clear_the_figure_are_left_out() -> None:
+    code = 'plt.plot(x)\nplt.show()\nplt.title("t")\nplt.savefig("f.png")\nplt.close()'
+    assert ds1000_matplotlib_postprocess(code) == 'plt.plot(x)\nplt.title("t")'
+
+
+def test_a_program_larger_than_a_pipe_arrives_whole() -> None:
+    program = CodeProgram(f'text = "{"a" * 3_000_000}"\ndef f(): return len(text)', checks='assert f() == 3_000_000')
+    ended = run_program(program, choose_sandbox(), SandboxLimits(seconds=20))
+    assert (ended.outcome, ended.detail) == ('passed', '')
