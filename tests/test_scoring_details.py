@@ -240,3 +240,22 @@ def test_a_program_larger_than_a_pipe_arrives_whole() -> None:
     program = CodeProgram(f'text = "{"a" * 3_000_000}"\ndef f(): return len(text)', checks='assert f() == 3_000_000')
     ended = run_program(program, choose_sandbox(), SandboxLimits(seconds=20))
     assert (ended.outcome, ended.detail) == ('passed', '')
+
+
+def test_pass_at_k_is_a_score_of_its_own_with_an_interval() -> None:
+    rows = [Scorable(row, 'ok', ['4', '4', '5'] if row % 2 else ['5', '5', '5'], '4') for row in range(20)]
+    card = build_scorer({'evaluator': 'AccEvaluator', 'k': [1, 2, 3]}).score(rows).scorecard('sums', 'm')
+    shown = {column.metric: column for column in card.columns}
+    assert list(shown) == ['accuracy', 'pass@2', 'pass@3']
+    assert shown['pass@2'].value == pytest.approx(50.0)
+    assert shown['pass@3'].value == pytest.approx(50.0)
+    assert (shown['pass@3'].low, shown['pass@3'].high) == pytest.approx((29.9, 70.1), abs=0.1)
+
+
+def test_pass_at_k_of_problems_that_all_pass_is_not_certain() -> None:
+    rows = [Scorable(row, 'ok', ['4', '5'], '4') for row in range(10)]
+    card = build_scorer({'evaluator': 'AccEvaluator', 'k': 2}).score(rows).scorecard('sums', 'm')
+    column = card.columns[1]
+    assert (column.value, column.high) == (100.0, 100.0)
+    assert column.low is not None
+    assert 60 < column.low < 80

@@ -286,8 +286,7 @@ class MarkAccumulator:
             chances = [(pass_at_k(*count, k), times) for count, times in counts.items()]
             numbers[f'pass@{k}'] = sum(chance * times for chance, times in chances) / rows
             if rows > 1:
-                sums = [(chance, 1) for chance, times in chances for _ in range(times)]
-                found = mean_interval(sums, confidence=CONFIDENCE)
+                found = _interval_of_chances(chances)
                 intervals[f'pass@{k}'] = (found.low * 100, found.high * 100)
             for threshold in _THRESHOLDS if most > 1 else ():
                 total = sum(g_pass_at_k(*count, k, threshold) * times for count, times in counts.items())
@@ -319,3 +318,11 @@ def _add(*tallies: Sequence[float]) -> tuple[float, ...]:
 def _is_right(mark: Mark) -> bool | None:
     """Whether a mark says right or wrong; None if it says how good."""
     return mark.correct if mark.correct is not None else bool(mark.score) if mark.score in (0, 1) else None
+
+
+def _interval_of_chances(chances: Sequence[tuple[float, int]]) -> Interval:
+    """The interval of a mean of chances, each with how many rows have it."""
+    if all(chance in (0.0, 1.0) for chance, _ in chances):
+        right = sum(chance * times for chance, times in chances)
+        return wilson(right, sum(times for _, times in chances), confidence=CONFIDENCE)
+    return mean_interval([(chance, 1) for chance, times in chances for _ in range(times)], confidence=CONFIDENCE)

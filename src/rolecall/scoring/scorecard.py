@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,9 +51,13 @@ class Scorecard:
 
     @property
     def columns(self) -> tuple[Scorecard, ...]:
-        """One scorecard for each extractor, where several read the same replies; else only this one.
+        """One scorecard for each extractor, where several read the same replies; else this one, and each pass@k of it.
 
         The metric is followed by the extractor's name: `accuracy (strict)`.
+
+        >>> details = {'further': {'pass@1': 50.0, 'pass@5': 80.0}, 'further_intervals': {'pass@5': (70.0, 90.0)}}
+        >>> [(card.metric, card.low) for card in Scorecard('d', 'm', 'pass@1', 50.0, details=details).columns]
+        [('pass@1', None), ('pass@5', 70.0)]
         """
         extractors: Mapping[str, Mapping[str, Any]] = self.details.get('extractors') or {}
         return tuple(
@@ -67,7 +71,16 @@ class Scorecard:
                 details={key: value for key, value in self.details.items() if key not in ('extractors', 'further')},
             )
             for name, found in extractors.items()
-        ) or (self,)
+        ) or (self, *self._pass_rates())
+
+    def _pass_rates(self) -> Iterator[Scorecard]:
+        """pass@k for k above 1, with its interval."""
+        numbers: Mapping[str, float] = self.details.get('further') or {}
+        intervals: Mapping[str, Sequence[float]] = self.details.get('further_intervals') or {}
+        kept = {key: self.details[key] for key in ('unit', 'lower_is_better', 'confidence') if key in self.details}
+        for name, (low, high) in intervals.items():
+            if name not in (self.metric, 'pass@1') and name in numbers:
+                yield replace(self, metric=name, value=numbers[name], low=low, high=high, details=kept)
 
     def describe_replies(self, digits: int = 1) -> str:
         """How many replies were cut off or empty, with the score of the finished ones; empty if none was.
