@@ -140,7 +140,7 @@ class Invention:
     def _read(self, spec: object, given: dict) -> None:
         if isinstance(spec, str):
             self.sources.append(spec)
-            if re.fullmatch(r'[\w -]+', spec):
+            if re.fullmatch(r'[\w-]+', spec):
                 self.columns.add(spec)
             with contextlib.suppress(Exception):
                 self.columns |= meta.find_undeclared_variables(Environment().parse(spec))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,10 +18,12 @@ from rolecall.inferencers.losses import (
     losses,
 )
 from rolecall.models.protocol import Scored
+from rolecall.pairs.fitting import Step
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.prompts.values import text_of
 from rolecall.retrievers import Picked
+from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['CLPInferencer', 'LLInferencer', 'LikelihoodInferencer']
 
@@ -72,28 +74,62 @@ class LLInferencer:
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodInferencer:
-    """The log-likelihood of every continuation after its context, as a list of [log-likelihood, is_greedy]."""
+    """The log-likelihood of every continuation after its context, as a list of [log-likelihood, is_greedy].
+
+    A text without a context follows the model's first token (bos, or else eos), so that its own first token counts.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ('score',)
+    counts_spaces: bool = False
+    """Whether spaces at the end of a context belong to the continuation, as in lm-eval."""
+    counts_bos: bool = False
+    """Whether a bos token that the tokenizer puts first is weighed after another one, as in lm-eval."""
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude. Whether a continuation is greedy is None where the model does not say."""
         step = only_step(pair, row, picked)
-        scored = await ask.score(requests_of(step))
         places = pair.answers_at(row, step)
+        scored = await self._score(pair, step, places, ask)
         sums: list[list[float | None]] = []
         shown = []
         for (label, request), one in zip(step.requests, scored, strict=True):
-            at = places.get(label, 0)
+            text = text_of_request(request)
+            at = self._begin(text, places.get(label, 0))
             boundary = boundary_by_place(one, at, 'sep') if at else Boundary(0, 'all', 0)
             if boundary is None:
                 raise RenderError('this model does not say where its tokens stand, so a continuation has no beginning.')
             log = math.fsum(value for value in one.logprobs[boundary.token :] if value is not None)
-            greedy = all(one.greedy[boundary.token :]) if one.greedy else None
+            counted = zip(one.greedy[boundary.token :], one.logprobs[boundary.token :], strict=False)
+            greedy = all(flag for flag, value in counted if value is not None) if one.greedy else None
             sums.append([log, greedy])
-            text = text_of_request(request)
             shown.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(one, text)})
         return Prediction(sums, details={**step.details, 'continuations': shown}, shots_dropped=step.shots_dropped)
+
+    def _begin(self, text: str | None, at: int) -> int:
+        return len(text[:at].rstrip()) if self.counts_spaces and text is not None else at
+
+    async def _score(self, pair: Pair, step: Step, places: Mapping[Hashable, int], ask: Asker) -> list[Scored]:
+        """The scores of every request; texts without a context are sent as tokens, after the model's first one."""
+        after_first: dict[int, list[int]] = {}
+        if any(not places.get(label, 0) for label, _ in step.requests) and pair.model_entry is not None:
+            tokenizer = getattr(pair.model_entry.model, 'tokenizer', None)
+            for number, (label, request) in enumerate(step.requests):
+                alone = isinstance(request, str) and not places.get(label, 0) and tokenizer is not None
+                if ids := self._ids_after_first(str(request), tokenizer) if alone and tokenizer else None:
+                    after_first[number] = ids
+        plain = [request for number, (_, request) in enumerate(step.requests) if number not in after_first]
+        scored = iter(await ask.score(plain) if plain else ())
+        special = iter(await ask.score(list(after_first.values()), shown=False) if after_first else ())
+        return [next(special if number in after_first else scored) for number in range(len(step.requests))]
+
+    def _ids_after_first(self, text: str, tokenizer: Tokenizer) -> list[int] | None:
+        """The tokens of a text after bos, or else eos; None where the tokenizer puts a bos there itself."""
+        bos = tokenizer.bos_id
+        first = tokenizer.eos_id if bos is None else bos
+        adds_bos = tokenizer.adds_bos and bos is not None
+        if first is None or (adds_bos and not self.counts_bos):
+            return None
+        return [first, *([first] if adds_bos else []), *tokenizer.encode(text)]
 
 
 @dataclass(frozen=True, slots=True)

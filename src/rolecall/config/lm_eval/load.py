@@ -82,7 +82,9 @@ def _entry(task: LmTask) -> dict[str, Any]:
 
 def _inferencer(task: LmTask) -> dict[str, Any]:
     if task['output_type'] != 'generate_until':
-        return {'type': 'LikelihoodInferencer'}
+        exact = task.options.emulate == 'lm-eval'
+        rolling = task['output_type'] == 'loglikelihood_rolling'
+        return {'type': 'LikelihoodInferencer', 'counts_spaces': exact, 'counts_bos': exact and rolling}
     given = dict(task.generation_kwargs)
     until = given.pop('until')
     length = given.pop('max_gen_toks', 256)
