@@ -65,7 +65,8 @@ const Group = ({ group, found, edits, set, where }) => {
   const valueAt = (path, otherwise) => (typeof edits[keyOf(path)] === 'string' ? edits[keyOf(path)] : otherwise);
   const own = found.fields.filter((field) => field.group === group);
   if (!own.length && !found.sources[group]) return null;
-  const names = { columns: found.columns, roles: found.roles, types: [], isSource: mode === 'source' };
+  const types = (group === 'retriever' && own.find((field) => field.kind === 'choice')?.choices) || [];
+  const names = { columns: found.columns, roles: found.roles, types, isSource: mode === 'source' };
   const source = whole?.source ?? found.sources[group];
   const examples = own.find((field) => field.label === 'fix_id_list' && group === 'retriever');
   return html`<fieldset><legend>${GROUPS[group]}</legend>

@@ -5,7 +5,7 @@ const idOf = (path) => `field-${JSON.stringify(path).replace(/\W+/g, '-')}`;
 // What may follow the text before the cursor: [the pattern of what is being typed, the names, what closes them].
 const offersOf = (names) => [
   [/\{(\w*)$/, names.columns, '}'],
-  ...(names.isSource ? [[/['"]?\brole['"]?\s*[=:]\s*'([\w-]*)$/, names.roles, "'"], [/['"]?\btype['"]?\s*[=:]\s*'([\w-]*)$/, names.types || [], "'"]] : []),
+  ...(names.isSource ? [[/['"]?\brole['"]?\s*[=:]\s*'([\w-]*)$/, names.roles, "'"], [/['"]?\btype['"]?\s*[=:]\s*'([\w-]*)$/, names.types, "'"]] : []),
 ];
 const find = (names, before) => {
   for (const [pattern, known, close] of offersOf(names)) {
