@@ -142,9 +142,9 @@ def test_sampling_of_the_module_and_of_the_call(server: Server) -> None:
 def test_a_parameter_that_is_a_slip_is_told_before_anything_is_sent(server: Server) -> None:
     module = module_of(server)
     for call in (module, module.stream):
-        with pytest.raises(ConfigError, match="Did you mean 'temperature'"):
+        with pytest.raises(ModuleError, match="Did you mean 'temperature'"):
             call('Hi', temprature=0)
-    module('Hi', min_tokens=1, min_new_tokens=1, top_a=0.1, tool_choice='none', logit_bias={})
+    module('Hi', min_tokens=1, min_new_tokens=1, extra_body={'top_a': 0.1}, tool_choice='none', logit_bias={})
     assert len(server.calls) == 1
 
 

@@ -28,6 +28,8 @@ class ChatReply(Reply):
     """The messages after it: tool calls, tool results, and the answer."""
     before: tuple[Any, ...] = ()
     """The history passed to the call, plus the user's message."""
+    value: Any = None
+    """The answer as a value of the type that `returns=` asked for."""
 
     @property
     def history(self) -> list[Any]:
@@ -39,12 +41,19 @@ class ChatReply(Reply):
 
     @classmethod
     def of(
-        cls, reply: Reply, *, prompt: Request, said: Sequence[Message], before: Sequence[Any], usage: Usage
+        cls,
+        reply: Reply,
+        *,
+        prompt: Request,
+        said: Sequence[Message],
+        before: Sequence[Any],
+        usage: Usage,
+        value: Any = None,
     ) -> ChatReply:
         """A model's reply with its prompt and messages."""
         given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
         told = (*said, as_message(reply))
-        return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before))
+        return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before), value=value)
 
 
 def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
@@ -69,7 +78,7 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
     """The total usage of several calls.
 
     >>> sum_usage([Usage(10, 2), Usage(14, 3)])
-    Usage(input_tokens=24, output_tokens=5, cached_tokens=None, seconds=None)
+    Usage(input_tokens=24, output_tokens=5, cached_tokens=None, seconds=None, reasoning_tokens=None)
     """
     sums = {}
     for one in fields(Usage):

@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
 from rolecall.chat.adapters import Adapter, ModuleCall
 from rolecall.chat.background import run_in_thread
+from rolecall.chat.call_options import CallOptions
 from rolecall.chat.chat_reply import ChatReply, Message, as_message, read_user_messages, sum_usage
-from rolecall.chat.module_errors import ModuleError, ToolRoundsError, describe_error
+from rolecall.chat.hints import BadValueError
+from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, describe_error
 from rolecall.chat.streaming import OnText, StreamedCall
+from rolecall.chat.structured import AnswerType
 from rolecall.chat.tools import Toolbox
-from rolecall.checking import OptionReader
 from rolecall.errors import PrompterError, RolecallError
-from rolecall.models.protocol import Model, ModelError, Reply, Sampling
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
 from rolecall.prompters.base_prompter import Hook, Prompter
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy
 
-__all__ = ['Connection', 'converse', 'read_sampling']
+__all__ = ['Connection', 'Event', 'OnEvent', 'converse']
 
-_LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
-_OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
-_KNOWN = (
-    *_LENGTHS,
-    *_OWN,
-    'min_tokens',
-    'min_new_tokens',
-    'stop',
-    'history',
-    'tools',
-    'tool_choice',
-    'response_format',
-)
-"""Known parameters, to detect misspellings."""
 _ONE = Limits(start=1, most=1)
+_ASKED_AGAIN = 2
+"""How often a model is asked again whose answer is not of the type asked for."""
+_LOGGER = logging.getLogger('rolecall')
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a call, for whoever watches it.
+
+    `kind`: `request` (data: the prompt), `reply` (the reply, with its usage), `tool_call` and `tool_result` (the
+    messages), `bad_answer` (why it is asked for again).
+    """
+
+    kind: str
+    data: Any
+
+
+OnEvent = Callable[[Event], object]
 
 
 @dataclass(eq=False)
@@ -82,69 +89,137 @@ class Connection:
         await self.model.close()
 
 
-def read_sampling(given: Mapping[str, Any]) -> Sampling:
-    """Sampling parameters by their usual names. Unknown ones are passed on unchanged.
-
-    >>> read_sampling({'max_tokens': 9, 'stop': 'END', 'presence_penalty': 1}).as_dict()
-    {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
-    """
-    rest = {name: value for name, value in given.items() if value is not None}
-    lengths = [rest.pop(name) for name in _LENGTHS if name in rest]
-    for length in lengths:
-        if not isinstance(length, int) or isinstance(length, bool):
-            raise ModuleError(f'expected the answer length as a whole number of tokens, got {length!r:.60}.')
-    if len(set(lengths)) > 1:
-        raise ModuleError(f'the answer length is given twice: {" and ".join(map(str, sorted(lengths)))}.')
-    stop = rest.pop('stop', ())
-    if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):
-        raise ModuleError(f'stop must be a string or a list of strings, got {stop!r:.60}.')
-    own = {name: rest.pop(name) for name in _OWN if name in rest}
-    if rest:
-        reader = OptionReader(rest, 'sampling')
-        reader.refuse_misspelt(_KNOWN)
-        reader.raise_problems()
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    return Sampling(max_out_len=next(iter(lengths), None), stop=stops, extra=rest, **own)
-
-
 async def converse(
     line: Connection,
     prompter: Prompter,
     asked: ModuleCall,
-    sampling: Sampling,
+    options: CallOptions,
     *,
+    answer: AnswerType | None = None,
     toolbox: Toolbox | None = None,
     tell: OnText | None = None,
     home: asyncio.AbstractEventLoop | None = None,
+    on_event: OnEvent | None = None,
 ) -> ChatReply:
     """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
-    earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
-    prompter, asked = await apply_hooks(prompter, asked)
-    said: list[Message] = []
-    usages = []
+    if options.timeout is None:
+        return await _Conversation(line, options, answer, toolbox, tell, home, on_event).hold(prompter, asked)
+    try:
+        conversation = _Conversation(line, options, answer, toolbox, tell, home, on_event)
+        return await asyncio.wait_for(conversation.hold(prompter, asked), options.timeout)
+    except asyncio.TimeoutError:
+        raise ModelError(
+            f'no answer within {options.timeout:g} s (timeout), retries included.', transient=True
+        ) from None
+
+
+@dataclass(slots=True, eq=False)
+class _Conversation:
+    """One call on its way: the messages after the prompt, and what they cost."""
+
+    line: Connection
+    options: CallOptions
+    answer: AnswerType | None
+    toolbox: Toolbox | None
+    tell: OnText | None
+    home: asyncio.AbstractEventLoop | None
+    on_event: OnEvent | None
+    said: list[Message] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
     first: Request | None = None
-    rounds = toolbox.max_rounds if toolbox is not None else 0
-    if toolbox is not None:
-        line.adapter.check_tool_support(prompter)
-    offers = bool(asked.tools or prompter.tools)
-    for left in range(rounds, -1, -1):
-        request, extra, reads = line.adapter.word(prompter, asked, said)
-        first = reads if first is None else first
+
+    async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+        earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
+        prompter, asked = await apply_hooks(prompter, asked)
+        rounds = self.toolbox.max_rounds if self.toolbox is not None else 0
+        if self.toolbox is not None:
+            self.line.adapter.check_tool_support(prompter)
+        used, tries = 0, 0
+        while True:
+            reply = await self._ask(prompter, asked, len(earlier))
+            if self.toolbox is not None and reply.tool_calls:
+                self.said.append(as_message(reply))
+                if used == rounds:
+                    raise ToolRoundsError(rounds, self.said)
+                used += 1
+                await self._use_tools(self.toolbox, reply)
+                continue
+            value, complaint = self._read_value(reply, tries)
+            if complaint is None:
+                before = (*earlier, *read_user_messages(prompter, asked.input))
+                return ChatReply.of(
+                    reply,
+                    prompt=self.first if self.first is not None else '',
+                    said=self.said,
+                    before=before,
+                    usage=sum_usage(self.usages),
+                    value=value,
+                )
+            tries += 1
+            self.said += [as_message(reply), {'role': 'user', 'content': complaint}]
+
+    async def _ask(self, prompter: Prompter, asked: ModuleCall, earlier: int) -> Reply:
+        adapter, sampling = self.line.adapter, self.options.sampling
+        request, extra, reads = adapter.word(prompter, asked, self.said)
+        self.first = reads if self.first is None else self.first
+        if self.answer is not None and self.line.model.capabilities.json_schema:
+            extra = {**extra, 'json_schema': self.answer.schema}
         # If tool calls are part of the text, the answer is only known once the text is complete.
-        live = tell if not (line.adapter.writes_calls and offers) else None
+        offers = bool(asked.tools or prompter.tools)
+        live = self.tell if not (adapter.writes_calls and offers) else None
+        self._report('request', reads)
         drawn = replace(sampling, extra={**sampling.extra, **extra})
-        reply = line.adapter.read_reply(await _send_request(line, request, drawn, live), prompter, asked)
-        if tell is not None and live is None and reply.text:
-            tell(reply.text)
-        reply = _number_calls(reply, len(earlier) + len(said))
-        usages.append(reply.usage)
-        if toolbox is None or not reply.tool_calls:
-            before = (*earlier, *read_user_messages(prompter, asked.input))
-            return ChatReply.of(reply, prompt=first, said=said, before=before, usage=sum_usage(usages))
-        said.append(as_message(reply))
-        if left:
-            said += await toolbox.results(reply.tool_calls, home=home)
-    raise ToolRoundsError(rounds, said)
+        reply = adapter.read_reply(await self._send(request, drawn, live), prompter, asked)
+        self._report('reply', reply)
+        if self.tell is not None and live is None and reply.text:
+            self.tell(reply.text)
+        self.usages.append(reply.usage)
+        return _number_calls(reply, earlier + len(self.said))
+
+    async def _use_tools(self, toolbox: Toolbox, reply: Reply) -> None:
+        for call in reply.tool_calls:
+            self._report('tool_call', call)
+        results = await toolbox.results(reply.tool_calls, home=self.home)
+        for result in results:
+            self._report('tool_result', result)
+        self.said += results
+
+    def _read_value(self, reply: Reply, tries: int) -> tuple[Any, str | None]:
+        """The value of an answer, or what the model is told because there is none."""
+        if self.answer is None or reply.outcome != 'ok':
+            return None, None
+        try:
+            return self.answer.read(reply.text), None
+        except BadValueError as error:
+            self._report('bad_answer', str(error))
+            if tries == _ASKED_AGAIN:
+                raise BadAnswerError(reply, str(error), tries + 1) from None
+            return None, self.answer.complaint(error)
+
+    def _report(self, kind: str, data: Any) -> None:
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(Event(kind, data))
+        except Exception as error:  # whoever watches a call must not break it
+            _LOGGER.warning('on_event raised %s; the call goes on.', describe_error(error))
+
+    async def _send(self, request: Request, sampling: Sampling, tell: OnText | None) -> Reply:
+        """Send one request through a run's client. Errors that would end a run only fail this call."""
+        line, retries = self.line, self.options.retries
+        model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
+        policy = line.retry_policy
+        if retries is not None:
+            policy = replace(policy, retries=retries, when_busy=2 * retries)
+        client = ConcurrentClient(model, _ONE, policy)
+        try:
+            reply = await client.send(ModelCall('generate', request, sampling))
+        except ModelUnavailableError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModelError):
+                raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
+            raise cause if cause is not None else error from None
+        return cast(Reply, reply)
 
 
 def _number_calls(reply: Reply, start: int) -> Reply:
@@ -152,20 +227,6 @@ def _number_calls(reply: Reply, start: int) -> Reply:
     # The strictest chat templates require nine letters and digits.
     calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
     return replace(reply, tool_calls=tuple(calls))
-
-
-async def _send_request(line: Connection, request: Request, sampling: Sampling, tell: OnText | None) -> Reply:
-    """Send one request through a run's client. Errors that would end a run only fail this call."""
-    model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
-    client = ConcurrentClient(model, _ONE, line.retry_policy)
-    try:
-        reply = await client.send(ModelCall('generate', request, sampling))
-    except ModelUnavailableError as error:
-        cause = error.__cause__
-        if isinstance(cause, ModelError):
-            raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
-        raise cause if cause is not None else error from None
-    return cast(Reply, reply)
 
 
 async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from rolecall.chat.module_errors import ModuleError
 
-__all__ = ['BadValueError', 'hints_of', 'schema_of', 'value_of']
+__all__ = ['BadValueError', 'hints_of', 'is_pydantic', 'schema_of', 'value_of']
 
 _PLAIN: Mapping[Any, str] = {
     str: 'string', int: 'integer', float: 'number', bool: 'boolean', type(None): 'null', None: 'null'
@@ -44,6 +44,9 @@ def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
         return _choice(arguments)
     if origin in (Union, types.UnionType):
         return {'anyOf': [schema_of(one, inside=inside) for one in arguments]}
+    if is_pydantic(hint):
+        schema: dict[str, Any] = hint.model_json_schema()
+        return schema
     if _fields_of(hint) is not None:
         return {'type': 'object'} if hint in inside else _object(hint, (*inside, hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -116,11 +119,25 @@ def value_of(value: Any, hint: Any, where: str) -> Any:
         return _one_of(value, arguments, where)
     if origin in (Union, types.UnionType):
         return _first_that_fits(value, arguments, where)
+    if is_pydantic(hint):
+        return _validate(value, hint, where)
     if (found := _fields_of(hint)) is not None:
         return _record(value, hint, found, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(_one_of(value, tuple(member.value for member in hint), where))
     return _container_value(value, getattr(origin or hint, '__name__', ''), arguments, where)
+
+
+def is_pydantic(hint: Any) -> bool:
+    """Whether a type is a pydantic model."""
+    return isinstance(hint, type) and hasattr(hint, 'model_json_schema') and hasattr(hint, 'model_validate')
+
+
+def _validate(value: Any, hint: Any, where: str) -> Any:
+    try:
+        return hint.model_validate(value)
+    except ValueError as error:  # pydantic's ValidationError is one
+        raise BadValueError(f'{where}: {error}') from None
 
 
 def _plain(value: Any, kind: Any, where: str) -> Any:

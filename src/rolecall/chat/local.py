@@ -62,6 +62,8 @@ class TrainableModule(ChatModule):
     rolecall.chat.module_errors.NotStartedError: 'smollm2' is not started: call start(), or use `with module:`.
     """
 
+    _served = False
+
     def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
         if engine is not None and engine not in _TYPES:
             raise ModuleError(f'engine must be one of {", ".join(_TYPES)}, got {engine!r:.60}.')

@@ -3,7 +3,9 @@
 ModuleError
 ├── NotStartedError    a local model was called before `start`
 ├── NoAnswerError      the model gave no answer (filtered, too long, …); carries the reply
-└── ToolRoundsError    the model kept calling tools; carries the messages
+│   └── ToolCallsError it wants tools to be called
+├── ToolRoundsError    the model kept calling tools; carries the messages
+└── BadAnswerError     the answer is not of the type asked for; carries the reply
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from typing import Any
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import Reply
 
-__all__ = ['ModuleError', 'NoAnswerError', 'NotStartedError', 'ToolRoundsError', 'describe_error']
+__all__ = [
+    'BadAnswerError',
+    'ModuleError',
+    'NoAnswerError',
+    'NotStartedError',
+    'ToolCallsError',
+    'ToolRoundsError',
+    'describe_error',
+]
 
 
 class ModuleError(RolecallError):
@@ -40,6 +50,28 @@ class ToolRoundsError(ModuleError):
     def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f'no answer after {rounds} rounds of tool calls. Raise max_rounds if it needs more.')
         self.said = tuple(said)
+
+
+class ToolCallsError(NoAnswerError):
+    """The model wants tools to be called, and has said nothing else. `reply.tool_calls` has the calls."""
+
+    def __init__(self, reply: Reply) -> None:
+        names = ', '.join(str(call['function']['name'])[:64] for call in reply.tool_calls[:8])
+        ModuleError.__init__(
+            self,
+            f'the model answered with tool calls ({names}), not with text. Use `module.reply(…).tool_calls`, '
+            'or `module.with_tools([…])`, which runs them.',
+        )
+        self.reply = reply
+
+
+class BadAnswerError(ModuleError):
+    """The answer is not of the type that `returns=` asked for, however often it was asked for. `reply` is the last."""
+
+    def __init__(self, reply: Reply, why: str, asked: int) -> None:
+        times = 'once' if asked == 1 else f'{asked} times'
+        super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
+        self.reply = reply
 
 
 def describe_error(error: BaseException) -> str:

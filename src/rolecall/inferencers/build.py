@@ -80,4 +80,7 @@ def _check_options(options: Mapping[str, Any]) -> list[Problem]:
         reader.refuse('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance.")
     reader.text('normalizing_str')
     reader.whole('max_seq_len', least=1)
+    if not isinstance(options.get('output_schema'), (Mapping, type(None))):
+        remedy = "Write it as a dict: {'type': 'object', 'properties': {…}}."
+        reader.refuse('output_schema', f'must be a JSON Schema, got {options["output_schema"]!r:.60}.', remedy)
     return reader.problems

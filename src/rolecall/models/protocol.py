@@ -56,6 +56,8 @@ class Capabilities:
     tools: bool = False
     prefill: bool = False
     system: bool = True
+    json_schema: bool = False
+    """Takes the sampling parameter `json_schema`, and answers with JSON that fits it."""
 
 
 @dataclass(frozen=True, slots=True)

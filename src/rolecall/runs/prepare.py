@@ -342,6 +342,8 @@ def _find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: 
         what = 'CLPInferencer appends choices to a text, but this model is sent messages.'
         yield what, 'Use a model that takes text.'
     request = _first_request(pair)
+    if pair.task.inferencer.options.get('output_schema') is not None and not can.json_schema:
+        yield f'output_schema: model {model} cannot be held to a JSON Schema.', 'Leave output_schema out.'
     if pair.task.inferencer.prefill and not can.prefill:
         yield f'prefill=True starts the answer, but model {model} cannot continue it.', 'Leave prefill out.'
     if not isinstance(request, list) or not request or not isinstance(request[0], Mapping):

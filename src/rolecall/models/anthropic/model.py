@@ -13,6 +13,8 @@ from rolecall.models.anthropic.wire import (
     StreamedMessage,
     read_message,
     read_text_delta,
+    take_tool_answer,
+    write_answer_tool,
     write_anthropic_messages,
     write_tool_choice,
     write_tools,
@@ -102,11 +104,13 @@ class AnthropicSettings:
     stream: bool
     max_seq_len: int | None
     max_media_bytes: int = MAX_MEDIA_BYTES
-    capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True)
+    capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True, json_schema=True)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the messages."""
         asked = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
+        further: dict[str, Any] = asked.pop('extra_body', {})
+        schema = asked.pop('json_schema', None)
         length = asked.pop('max_out_len', self.length)
         body = {'model': self.model, 'max_tokens': length, **self.parameters, **asked}
         if 'stop' in body:
@@ -116,7 +120,9 @@ class AnthropicSettings:
             body['tools'] = write_tools(body['tools'])
         if 'tool_choice' in body:
             body['tool_choice'] = write_tool_choice(body['tool_choice'])
-        return body | self.extra_body
+        if schema is not None:
+            body |= write_answer_tool(schema, body.get('tools', ()))
+        return body | self.extra_body | further
 
 
 class AnthropicModel(ServedModel[AnthropicSettings]):
@@ -151,4 +157,4 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
         return {**self._settings.body(sampling), **written, **({'stream': True} if stream else {})}
 
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
-        return read_message(answer, seconds=seconds)
+        return take_tool_answer(read_message(answer, seconds=seconds))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rolecall.models.http.body import check_depth
@@ -16,6 +18,8 @@ __all__ = [
     'StreamedMessage',
     'read_message',
     'read_text_delta',
+    'take_tool_answer',
+    'write_answer_tool',
     'write_anthropic_messages',
     'write_tool_choice',
     'write_tools',
@@ -28,6 +32,7 @@ _DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
 _REMOTE = re.compile(r'https?:', re.IGNORECASE)
 _CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
 _LONGEST_REASON = 400
+_ANSWER, _ONLY = 'give_answer', 'answer'
 _ENDED = {
     'end_turn': 'stop',
     'stop_sequence': 'stop',
@@ -144,6 +149,28 @@ def write_tool_choice(choice: Any) -> Any:
     if isinstance(choice, str):
         return {'type': _CHOICES.get(choice, choice)}
     return {'type': 'tool', 'name': choice['function']['name']} if 'function' in choice else choice
+
+
+def write_answer_tool(schema: Mapping[str, Any], tools: Sequence[Block]) -> dict[str, Any]:
+    """What makes a model answer with JSON: a tool of that schema that it has to call, beside the tools it may call."""
+    if schema.get('type') != 'object':
+        schema = {'type': 'object', 'properties': {_ONLY: schema}, 'required': [_ONLY]}
+    answer = {'name': _ANSWER, 'description': 'Give the final answer.', 'input_schema': schema}
+    choice = {'type': 'any'} if tools else {'type': 'tool', 'name': _ANSWER}
+    return {'tools': [*tools, answer], 'tool_choice': choice}
+
+
+def take_tool_answer(reply: Reply) -> Reply:
+    """The reply with the answer that was given through `write_answer_tool` as its text."""
+    answers = [call for call in reply.tool_calls if call['function']['name'] == _ANSWER]
+    if not answers:
+        return reply
+    given = answers[0]['function']['arguments']
+    value = json.loads(given) if isinstance(given, str) else given
+    if isinstance(value, Mapping) and set(value) == {_ONLY}:
+        value = value[_ONLY]
+    others = tuple(call for call in reply.tool_calls if call not in answers)
+    return replace(reply, text=json.dumps(value, ensure_ascii=False), reason='stop', tool_calls=others)
 
 
 def read_message(answer: Block, *, seconds: float | None = None) -> Reply:

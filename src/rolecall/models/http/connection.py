@@ -120,9 +120,9 @@ class HttpClient:
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
-    async def post(self, endpoint: str, body: Mapping[str, Any]) -> Any:
-        """Send a body; return the decoded reply."""
-        return await self._exchange('POST', endpoint, _encode_body(body))
+    async def post(self, endpoint: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> Any:
+        """Send a body; return the decoded reply. `headers` are those of this request alone."""
+        return await self._exchange('POST', endpoint, _encode_body(body), headers=headers)
 
     async def get(self, endpoint: str) -> Any:
         """The decoded reply of an endpoint that takes no body."""
@@ -138,9 +138,16 @@ class HttpClient:
             return False
         return True
 
-    async def stream(self, endpoint: str, body: Mapping[str, Any], collector: Collector) -> Any:
+    async def stream(
+        self,
+        endpoint: str,
+        body: Mapping[str, Any],
+        collector: Collector,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         """Send a body and pass the reply's events to `collector`; return the reply if the server did not stream."""
-        return await self._exchange('POST', endpoint, _encode_body(body), collector)
+        return await self._exchange('POST', endpoint, _encode_body(body), collector, headers=headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -153,7 +160,13 @@ class HttpClient:
         return ModelError(f'{self.about}: the reply cannot be read ({self._hide(what)}).', transient=True, status=200)
 
     async def _exchange(
-        self, method: str, endpoint: str, data: bytes | None, collector: Collector | None = None
+        self,
+        method: str,
+        endpoint: str,
+        data: bytes | None,
+        collector: Collector | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         package = _aiohttp()
         keys = self._rotate_keys()
@@ -162,8 +175,10 @@ class HttpClient:
             await self._limiter.wait_turn()
         sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
         url = self.address.endpoint(endpoint)
+        key = next(keys)
+        own = {**({} if key is None else key), **(headers or {})}
         try:
-            async with session.request(method, url, data=sent, headers=next(keys), allow_redirects=False) as response:
+            async with session.request(method, url, data=sent, headers=own, allow_redirects=False) as response:
                 self.rate_limits = read_rate_limits(response.headers)
                 if response.status != 200:
                     start = await read_start(response, limit=_ERROR_BYTES)

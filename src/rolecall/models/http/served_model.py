@@ -121,10 +121,13 @@ class ServedModel(ABC, Generic[S]):
         await self._client.close()
 
     async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
+        headers = sampling.extra.get('extra_headers')
+        if headers is not None:
+            sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
         body = await self._write_body(request, sampling, stream=self._settings.stream or on_text is not None)
         started = time.perf_counter()
         try:
-            answer = await self._exchange(body, on_text)
+            answer = await self._exchange(body, on_text, headers)
             return redact_reply(self._read_reply(answer, time.perf_counter() - started), self._client.redactor)
         except HttpStatusError as error:
             outcome = row_outcome(error)
@@ -134,12 +137,14 @@ class ServedModel(ABC, Generic[S]):
         except MALFORMED as error:
             raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
 
-    async def _exchange(self, body: Mapping[str, Any], on_text: OnText | None) -> Any:
+    async def _exchange(
+        self, body: Mapping[str, Any], on_text: OnText | None, headers: Mapping[str, str] | None
+    ) -> Any:
         if not body.get('stream'):
-            return await self._client.post(self._endpoint, body)
+            return await self._client.post(self._endpoint, body, headers=headers)
         collector = self._streaming.collector()
         listening = collector if on_text is None else TextListener(collector, on_text, self._streaming.read_delta)
-        answer = await self._client.stream(self._endpoint, body, listening)
+        answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 
     @abstractmethod

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rolecall.models.llama.grammar import AnswerGrammar
 from rolecall.models.llama.streams import Ids, Streams
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.local_engine import Decoding
@@ -28,6 +29,8 @@ class LlamaDecoding(Decoding):
     """Decoding options of the embedded engine."""
 
     ignore_eos: bool = False
+    grammar: str | None = None
+    """What an answer may be (GBNF)."""
 
 
 def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
@@ -78,6 +81,7 @@ class GrowingAnswer:
         self._vocabulary = vocabulary
         self._answering = decoding
         self._room = room
+        self._grammar = None if decoding.grammar is None else AnswerGrammar(vocabulary, decoding.grammar)
         self._stops = [stop.encode() for stop in decoding.stops if stop]
         self._longest = max(map(len, self._stops), default=0)
         self._data = bytearray()
@@ -95,6 +99,8 @@ class GrowingAnswer:
 
     def mask_logits(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The logits, with tokens that are not allowed yet masked."""
+        if self._grammar is not None:
+            return self._grammar.mask(logits, greedy=not self._answering.temperature)
         if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
             return logits
         ruled: npt.NDArray[np.float32] = logits.copy()
@@ -104,6 +110,8 @@ class GrowingAnswer:
     def add(self, token: int) -> None:
         """Add the next token; `ended` says whether it was the last."""
         self.tokens += 1
+        if self._grammar is not None:
+            self._grammar.accept(token)
         vocabulary = self._vocabulary
         piece = vocabulary.bytes_of(token)
         if token in vocabulary.ends or (vocabulary.is_control(token) and _find_stop(piece, self._stops) is not None):

@@ -43,6 +43,7 @@ _DRAWING = (
     'ignore_eos',
     'max_new_tokens',
     'min_new_tokens',
+    'json_schema',
 )
 _SAMPLE = 1 << 20
 _LONGEST_CONTEXT = 10**9
@@ -68,6 +69,7 @@ class LlamaSettings:
     def decoding(self, sampling: Sampling) -> LlamaDecoding:
         """Decoding options; the request's parameters win over the entry's."""
         from rolecall.models.llama.decoding import LlamaDecoding
+        from rolecall.models.llama.json_grammar import json_grammar
 
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         unknown = [name for name in said if name not in _DRAWING]
@@ -85,6 +87,7 @@ class LlamaSettings:
             seed=_first(sampling.seed, said.get('seed'), self.seed),
             stops=tuple(dict.fromkeys((*sampling.stop, *self.stops))),
             ignore_eos=bool(said.get('ignore_eos')),
+            grammar=json_grammar(said['json_schema']) if said.get('json_schema') is not None else None,
         )
 
 
@@ -130,7 +133,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
 class LlamaModel(RedactingModel):
     """A GGUF file as a `rolecall.models.protocol.Model`. It can be used again after `close`."""
 
-    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+    capabilities = Capabilities(score=True, tokenize=True, prefill=True, json_schema=True)
 
     def __init__(self, settings: LlamaSettings, *, name: str, share: bool = True) -> None:
         """`share=False` computes every prompt from its first token, for comparison."""

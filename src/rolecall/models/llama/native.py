@@ -21,6 +21,7 @@ from rolecall.models.protocol import ModelError
 __all__ = [
     'ENGINE',
     'Batch',
+    'Candidates',
     'Parameters',
     'context_parameters',
     'library',
@@ -99,6 +100,23 @@ class Batch(ctypes.Structure):
     )
 
 
+class Candidate(ctypes.Structure):
+    """`llama_token_data`."""
+
+    _fields_ = (('id', ctypes.c_int32), ('logit', ctypes.c_float), ('p', ctypes.c_float))
+
+
+class Candidates(ctypes.Structure):
+    """`llama_token_data_array`."""
+
+    _fields_ = (
+        ('data', ctypes.c_void_p),
+        ('size', ctypes.c_size_t),
+        ('selected', ctypes.c_int64),
+        ('sorted', ctypes.c_bool),
+    )
+
+
 _P, _I, _U, _B, _S = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32, ctypes.c_bool, ctypes.c_char_p
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     'llama_backend_init': (None, []),
@@ -131,6 +149,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     'llama_vocab_get_add_bos': (_B, [_P]),
     'llama_vocab_is_eog': (_B, [_P, _I]),
     'llama_vocab_is_control': (_B, [_P, _I]),
+    'llama_sampler_init_grammar': (_P, [_P, _S, _S]),
+    'llama_sampler_apply': (None, [_P, ctypes.POINTER(Candidates)]),
+    'llama_sampler_accept': (None, [_P, _I]),
+    'llama_sampler_free': (None, [_P]),
 }
 
 _LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

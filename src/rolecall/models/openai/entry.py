@@ -50,16 +50,19 @@ class OpenAISettings:
     max_media_bytes: int = MAX_MEDIA_BYTES
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """The request body without the prompt. The call's parameters win over the entry's; `extra_body` over both."""
+        """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
         asked = sampling.as_dict()
+        further: dict[str, Any] = asked.pop('extra_body', {})
         length = asked.pop('max_out_len', self.length)
         least = asked.pop('min_out_len', None)
+        if (schema := asked.pop('json_schema', None)) is not None:
+            asked['response_format'] = _response_format(schema)
         body = {'model': self.model, **self.parameters, **asked}
         if length is not None:
             body[self.length_key] = length
         if least is not None:
             body['min_tokens'] = least
-        return body | self.extra_body
+        return body | self.extra_body | further
 
     def with_messages(self, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The body of a chat request; a trailing assistant message is continued where the server can."""
@@ -74,6 +77,27 @@ class OpenAISettings:
             return body | {'echo': True, 'logprobs': 1} | self.extra_body
         whole = {'add_generation_prompt': False} if self.chat else {}
         return body | {'prompt_logprobs': 0, **whole} | self.extra_body
+
+
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON Schema as the server takes it; `strict` only where every object is closed and needs all of its fields."""
+    return {'type': 'json_schema', 'json_schema': {'name': 'answer', 'schema': schema, 'strict': _is_strict(schema)}}
+
+
+def _is_strict(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    fields = schema.get('properties')
+    closed = schema.get('type') != 'object' or schema.get('additionalProperties') is False
+    complete = not isinstance(fields, Mapping) or set(fields) == set(schema.get('required', ()))
+    return (
+        closed
+        and complete
+        and all(_is_strict(one) for key, one in schema.items() if key != 'properties')
+        and all(map(_is_strict, (fields or {}).values()))
+    )
 
 
 def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[OpenAISettings, Address]:
@@ -112,6 +136,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             tools=chat,
             prefill=not chat or reader.flag('prefill') is True,
             system=reader.flag('system') is not False,
+            json_schema=chat,
         ),
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
