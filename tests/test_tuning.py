@@ -35,6 +35,8 @@ def app(tmp_path: Path) -> Path:
         ([{'input': '<|im_end|>', 'answer': 'x'}], [], 'the row contains a special token'),
         ([{'input': 'q', 'answer': 'x'}], ['--lora', 0], 'expected a whole number of at least 1, got 0'),
         ([{'input': 'q', 'answer': 'x'}], ['--dtype', 'bf16'], "Did you mean 'bfloat16'"),
+        ([{'input': 'q', 'answer': 'x'}], ['--dtype', 'float16'], 'float16 is too narrow to train all weights'),
+        ([{'input': 'q', 'answer': 'x'}], ['--device', 'banana'], "unknown device 'banana'"),
     ],
 )
 def test_rows_that_cannot_be_trained_on_are_told_before_weights_are_loaded(

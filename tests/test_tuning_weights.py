@@ -91,11 +91,7 @@ def test_a_finished_or_different_tuning_is_not_replaced(app: Path, capsys: pytes
     assert ': 1 update, loss' in shown.out
     assert main(command(app, '--max-steps', 1)) == 2
     assert 'holds a finished tuning' in capsys.readouterr().err
-    about = json.loads((app / 'tuned' / 'tuning.json').read_text())
-    (app / 'tuned' / 'tuning.json').write_text(json.dumps({**about, 'finished': False}))
-    assert main(command(app, '--max-steps', 2, '--epochs', 5)) == 2
-    assert 'an unfinished tuning with other settings (epochs=3, max_steps=1)' in capsys.readouterr().err
-    assert main(command(app, '--max-steps', 1, model=str(app / 'tuned'))) == 2
+    assert main(command(app, '--max-steps', 1, '--overwrite', model=str(app / 'tuned'))) == 2
     assert 'holds the model itself' in capsys.readouterr().err
 
 
@@ -137,3 +133,26 @@ def test_a_loss_that_is_not_a_number_stops_the_tuning(app: Path) -> None:
     rows = [{'input': question, 'answer': answer} for question, answer in FACTS.items()]
     with pytest.raises(RolecallError, match='the loss is not a number after 1 update.*Try a lower learning rate'):
         TrainableModule(base, engine='transformers').tune(rows, app / 'tuned', held_out=0)
+
+
+def test_a_damaged_checkpoint_is_named(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_base(app)
+    assert main(command(app, '--max-steps', 1)) == 0
+    about = json.loads((app / 'tuned' / 'tuning.json').read_text())
+    (app / 'tuned' / 'tuning.json').write_text(json.dumps({**about, 'finished': False}))
+    (app / 'tuned' / 'checkpoint.pt').write_bytes(b'not a checkpoint')
+    capsys.readouterr()
+    assert main(command(app, '--max-steps', 1)) == 2
+    assert 'checkpoint.pt: cannot be read' in capsys.readouterr().err
+    assert main(command(app, '--max-steps', 2, '--epochs', 5)) == 2
+    assert 'an unfinished tuning with other settings (epochs=3, max_steps=1)' in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there_is_an_error(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip('this machine has CUDA')
+    make_base(app)
+    assert main(command(app, '--device', 'cuda')) == 2
+    assert 'the model cannot be loaded: Torch not compiled with CUDA' in capsys.readouterr().err

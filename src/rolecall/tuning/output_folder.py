@@ -39,14 +39,14 @@ class OutputFolder:
     def open(self, *, overwrite: bool) -> bool:
         """Prepare the folder; True if an unfinished tuning of the same is to be resumed."""
         known = None if overwrite else _read_about(self.path)
-        if known is not None:
+        if known is not None and (self.path / _CHECKPOINT).is_file():
             different = [name for name, value in self.about.items() if known.get('about', {}).get(name) != value]
             if different:
                 raise DataError(
                     f'{self.path}: holds an unfinished tuning with other {_describe(self.about, known, different)}. '
                     'Continue it with the same, or start again with --overwrite.'
                 )
-            return (self.path / _CHECKPOINT).is_file()
+            return True
         if self.path.exists():
             shutil.rmtree(self.path)
         try:

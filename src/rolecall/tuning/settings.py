@@ -8,6 +8,7 @@ from typing import Any
 
 from rolecall.checking import OptionReader
 from rolecall.errors import did_you_mean
+from rolecall.models.transformers.entry import DEVICE
 from rolecall.models.transformers.weights import DTYPES
 
 __all__ = ['TuneSettings']
@@ -67,6 +68,10 @@ class TuneSettings:
             'dtype': reader.one_of('dtype', DTYPES),
             **{name: reader.whole(name, least=1) for name in ('epochs', 'batch_size', 'save_every')},
         }
+        if read['dtype'] == 'float16' and read['lora'] is None:
+            reader.refuse('dtype', 'float16 is too narrow to train all weights.', 'Use bfloat16 or float32, or LoRA.')
+        if read['device'] is not None and not DEVICE.fullmatch(read['device']):
+            reader.refuse('device', f'unknown device {read["device"]!r}.', "Use 'cpu', 'cuda' or 'cuda:1'.")
         reader.raise_problems()
         return cls(**{name: value for name, value in read.items() if value is not None})
 

@@ -149,6 +149,8 @@ def _train(
     def measure() -> None:
         if rows.held_out and not any(line['step'] == trainer.done and 'held_out_loss' in line for line in log):
             loss = trainer.held_out_loss(rows.held_out)
+            if not math.isfinite(loss):
+                raise ModelError(f'the held-out loss is not a number after {count_noun(trainer.done, "update")}.')
             log.append({'step': trainer.done, 'held_out_loss': loss})
             listener.on_held_out(trainer.done, loss)
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING
 
-from rolecall.strings import printable
+from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -55,7 +55,7 @@ class PlainTuneProgress:
     def on_held_out(self, done: int, loss: float) -> None:
         """The loss on held-out rows."""
         self._held_out = loss
-        self.on_message(f'held-out loss after {done:,} updates: {loss:.4f}')
+        self.on_message(f'held-out loss after {count_noun(done, "update")}: {loss:.4f}')
 
     def on_end(self) -> None:
         """Training is over."""

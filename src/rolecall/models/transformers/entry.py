@@ -20,9 +20,9 @@ from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_m
 from rolecall.registry import part_name
 from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
-__all__ = ['ModelFiles', 'TransformersSettings', 'read_transformers_entry']
+__all__ = ['DEVICE', 'ModelFiles', 'TransformersSettings', 'read_transformers_entry']
 
-_DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
+DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
     if path is None:
         reader.refuse('path', 'missing: give the folder of a model or its name on the hub.')
     device = reader.text('device')
-    if device is not None and not _DEVICE.fullmatch(device):
+    if device is not None and not DEVICE.fullmatch(device):
         reader.refuse('device', f'unknown device {device!r}.', "Use 'cpu', 'cuda' or 'cuda:1', for example.")
     least = entry.get('min_out_len')
     model_kwargs, tokenizer_kwargs = reader.mapping('model_kwargs'), reader.mapping('tokenizer_kwargs')

@@ -195,7 +195,7 @@ def _loading_errors(path: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise ModelError(f'{path}: the model cannot be loaded: {error}') from error
-    except (RuntimeError, import_hf_package('safetensors').SafetensorError) as error:  # torch: memory, devices, shapes
+    except (RuntimeError, AssertionError, import_hf_package('safetensors').SafetensorError) as error:  # torch's own
         raise ModelError(f'{path}: the model cannot be loaded: {error}') from error
 
 
