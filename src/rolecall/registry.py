@@ -238,7 +238,9 @@ class Registry(Mapping[str, T]):
 
     def _remedy(self, name: str, cutoff: float = _SIMILAR) -> str:
         known = [*self, *(plugin.name for plugin in self.plugins())]
-        close = close_match(name, known, cutoff=cutoff)
+        spellings = {self._spelling(one): one for one in reversed(known)}
+        meant = close_match(self._spelling(name), spellings, cutoff=cutoff)
+        close = close_match(name, known, cutoff=cutoff) or (spellings[meant] if meant is not None else None)
         if close:
             return f"Did you mean '{close}'?"
         listed = f'Known: {", ".join(map(repr, known))}.'

@@ -12,7 +12,7 @@ from typing import Any
 from rolecall.assemble.templates import as_dialogue, unescape
 from rolecall.checking import Problems
 from rolecall.datasets.formats import open_file
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.strings import count_noun
 
 __all__ = ['METRIC_NAMES', 'RowsOptions', 'columns_of', 'dataset_for_rows', 'find_question', 'read_choices']
@@ -118,6 +118,9 @@ def dataset_for_rows(
     known = list(islice(open_file(rows) if isinstance(rows, Path) else rows, _LOOKED_AT))
     columns = columns_of(known)
     where = str(rows) if isinstance(rows, Path) else name
+    if not known:
+        what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
+        raise DataError(f'{where}: no rows: {what}.')
     problems = Problems()
     if options.answer is not None and columns and options.answer not in columns:
         what = f'no row has the column {options.answer!r}.'

@@ -17,6 +17,7 @@ from rolecall.config.plain_configs import is_plain_config
 from rolecall.datasets.formats import FORMATS, is_data_file
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.models.backends import MODEL_KINDS
+from rolecall.models.pull import PACKAGED
 from rolecall.pairs.model_entries import build_model_entry, model_abbr
 from rolecall.registry import bare_name
 from rolecall.render.renderers import TextRenderer
@@ -126,7 +127,12 @@ def _takes_bare_text(entry: Mapping[str, Any]) -> bool:
     """Whether a model completes text: it has neither roles of its own nor a chat template."""
     if entry.get('meta_template') or MODEL_KINDS.get(bare_name(entry.get('type')) or '', 'text') == 'api':
         return False
-    built = build_model_entry(entry, 'model', Problems())
+    if entry.get('path') in PACKAGED:  # instruct models: nothing has to be downloaded to know that
+        return False
+    try:
+        built = build_model_entry(entry, 'model', Problems())
+    except ConfigError as error:  # a function that cannot be imported
+        raise ConfigError(replace(problem, where='--model') for problem in error.problems) from error.__cause__
     return built is not None and isinstance(built.renderer, TextRenderer) and built.meta is None
 
 
@@ -228,7 +234,11 @@ def _with_own_models(problem: Problem, abbrs: Sequence[str]) -> Problem:
     name = problem.what.removeprefix('unknown model ').rstrip('.').strip('\'"')
     what = f'no model matches {name!r}.'
     close = did_you_mean(name, abbrs)
-    remedy = close if close.startswith('Did') else f'Models of the config: {", ".join(abbrs)}. {problem.remedy}'
+    remedy = close
+    if not close.startswith('Did'):
+        remedy = (
+            f'Models of the config: {", ".join(abbrs)}. {"" if set("*?[") & set(name) else problem.remedy}'.rstrip()
+        )
     return Problem('models', what, remedy)
 
 

@@ -248,10 +248,11 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         return [*left_out, 'Nothing was sent (dry run).']
     if summary.interrupted:
         return [f'Interrupted. Finished rows are kept; resume with: {again}']
-    lines = [f'{model} was unreachable: {why}' for model, why in summary.broken.items()]
+    lines = [f'{model} was unreachable; the reason is above.' for model in summary.broken]
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
     if failed := summary.outcomes.get('failed'):
+        lines += _describe_reasons(summary)
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
     if summary.unjudged:
         lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
@@ -262,3 +263,14 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
     remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
     return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
+
+
+def _describe_reasons(summary: RunSummary) -> list[str]:
+    """The most common reason why rows failed, where it has not been printed."""
+    from rolecall.strings import count_noun
+
+    if summary.broken or not summary.reasons:
+        return []
+    why = max(summary.reasons, key=lambda reason: summary.reasons[reason])
+    more = f' (and {count_noun(len(summary.reasons) - 1, "other reason")})' if len(summary.reasons) > 1 else ''
+    return [f'failed: {" ".join(why.split())[:300]}{more}']

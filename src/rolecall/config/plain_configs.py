@@ -18,7 +18,12 @@ __all__ = ['PlainTrace', 'is_plain_config', 'read_plain_config']
 
 _YAML = ('.yaml', '.yml')
 _OURS = re.compile(r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:', re.MULTILINE)
-_LM_EVAL = re.compile(r'^(?:task|group|include|dataset_path|doc_to_text)[ \t]*:', re.MULTILINE)
+_LM_EVAL = re.compile(
+    r'^(?:task|group|include|tag|dataset_(?:path|name|kwargs)|doc_to_\w+|output_type|\w+_split|metric_list|metadata|num_fewshot'
+    r'|process_\w+|generation_kwargs|description|fewshot_\w+)[ \t]*:',
+    re.MULTILINE,
+)
+"""Keys at the top of task files."""
 _MOST_BYTES = 64 << 20
 _MOST_PLACES = 200_000
 _TRUE_OR_FALSE = re.compile('true|True|TRUE|false|False|FALSE')
@@ -44,7 +49,7 @@ def is_plain_config(path: str | Path) -> bool:
         return False
     if file.suffix == '.json':
         return text.lstrip('\ufeff \t\r\n').startswith('{') and '"infer_cfg"' in text
-    return _OURS.search(text) is not None and _LM_EVAL.search(text) is None
+    return _LM_EVAL.search(text) is None and (_OURS.search(text) is not None or bool(text.strip()))
 
 
 def read_plain_config(path: str | Path) -> dict[str, Any]:

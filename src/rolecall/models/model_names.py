@@ -66,7 +66,10 @@ def resolve_models(
     names = [given] if isinstance(given, str | Mapping) or callable(given) else list(given)
     problems = Problems()
     if model_name is not None and not any(map(_is_url, names)):
-        problems.add(f'{where}_name', f'{model_name!r} is for a model given by its URL, and none is.')
+        problems.add(
+            f'{where}{"-" if where.startswith("--") else "_"}name',
+            f'{model_name!r} is for a model given by its URL, and none is.',
+        )
     entries: list[dict[str, Any]] = []
     written: list[ModelName] = []
     for name in names:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ _LINTED_ROWS = 20
 _PROGRAMS_SECONDS = 5.0
 _PLANNING_SECONDS = 2.0
 _REASONS = 20
+_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class RunSummary:
     """What the linter calls an error."""
     warnings: tuple[Finding, ...] = ()
     """What the linter calls a warning."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why rows failed, with how many of the first rows of each dataset × model."""
     remarks: tuple[str, ...] = ()
     """What looks wrong about the replies as a whole: all empty, all the same, none parsed."""
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -194,6 +198,7 @@ class _Run:
         self._outcomes: Counter[str] = Counter()
         self._cards: list[Scorecard] = []
         self._remarks: list[str] = []
+        self._reasons: Counter[str] = Counter()
         self._broken_judges: dict[str, str] = {}
         self._unjudged = 0
         self._scored_before = (
@@ -229,6 +234,7 @@ class _Run:
             self._outcomes,
             findings,
             warnings,
+            self._reasons,
             tuple(self._remarks),
             {**self._broken_judges, **self.engine.broken},
             self._unjudged,
@@ -284,6 +290,9 @@ class _Run:
         self._outcomes.update(store.count_outcomes(job.dataset, job.model))
         self._cards += card.columns
         self._remarks += remark_on_stored(store.results(job.dataset, job.model), card)
+        if card.outcomes.get('failed'):
+            first = islice(store.results(job.dataset, job.model), _LOOKED_AT)
+            self._reasons.update(result.reason for result in first if result.outcome == 'failed')
         for message in (*((card.error,) if card.error else ()), *card.warnings()):
             self._listener.on_message(message)
         self._listener.on_scores(job.dataset, job.model, card.columns)
