@@ -254,3 +254,18 @@ def test_the_command_to_resume_is_the_one_that_was_typed(
     assert main(typed) == 1
     again = "rolecall run rows.csv --answer answer --model mine:fail --set 'models.*.key=***' --out runs/rows\n"
     assert again in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('answer', [1, '1', 'y', 'B'])
+@pytest.mark.parametrize('options', [['x', 'y', 'z'], {'text': ['x', 'y', 'z'], 'label': ['1', '2', '3']}])
+def test_letters_stand_for_the_options_that_a_row_lists(
+    answer: Any, options: Any, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{'question': f'Which {i}?', 'choices': options, 'answer': answer} for i in range(3)]
+    Path('mc.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+    command = ['mc.jsonl', '--choices', 'A,B,C', '--answer', 'answer', '--model', 'mine:choose']
+    [preview] = shown(capsys, *command)
+    assert preview['request'].startswith('Which 0?\nA. x\nB. y\nC. z\nAnswer with one of: A, B, C.')
+    assert main(['run', *command, '--out', 'out', '-q']) == 0
+    with RunReader('out') as run:
+        assert [(card.value, card.scored) for card in run.scorecards()] == [(100.0, 3)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from rolecall.assemble.templates import as_dialogue, unescape
 from rolecall.checking import Problems
+from rolecall.datasets.conversions import LETTERS, spread_choices
 from rolecall.datasets.formats import open_file
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.strings import count_noun
@@ -117,6 +118,10 @@ def dataset_for_rows(
     """
     known = list(islice(open_file(rows) if isinstance(rows, Path) else rows, _LOOKED_AT))
     columns = columns_of(known)
+    listed = _find_options(columns, options)
+    if listed is not None:
+        known = [spread_choices(row, listed, options.answer) for row in known]
+        columns = columns_of(known)
     where = str(rows) if isinstance(rows, Path) else name
     if not known:
         what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
@@ -140,6 +145,7 @@ def dataset_for_rows(
     return {
         'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
         **source,
+        **({'choices_from': listed} if listed is not None else {}),
         'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
         'infer_cfg': {
             'prompt_template': {
@@ -150,6 +156,13 @@ def dataset_for_rows(
         },
         **({'eval_cfg': evaluation} if evaluation else {}),
     }
+
+
+def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | None:
+    """The column that lists each row's options, where the choices are letters that stand for them."""
+    if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
+        return None
+    return next((name for name in _LISTS if isinstance(columns.get(name), list | tuple | dict)), None)
 
 
 def _template(options: RowsOptions, columns: Mapping[str, Any], problems: Problems, where: str) -> str:

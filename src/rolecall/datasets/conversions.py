@@ -29,6 +29,28 @@ def label_options(options: list[Any]) -> dict[str, Any]:
     return dict(zip('ABCD', options, strict=True))
 
 
+def spread_choices(row: Row, column: str, answer: str | None) -> dict[str, Any]:
+    """The options of a list column under their letters, and an answer that is an index or an option as its letter.
+
+    >>> spread_choices({'q': 'Which?', 'choices': ['x', 'y'], 'answer': 1}, 'choices', 'answer')
+    {'q': 'Which?', 'choices': ['x', 'y'], 'answer': 'B', 'A': 'x', 'B': 'y'}
+    """
+    given = row.get(column)
+    if isinstance(given, dict):  # {'text': […], 'label': […]}
+        given = given.get('text')
+    if not isinstance(given, list | tuple):
+        return dict(row)
+    options = dict(zip(LETTERS, given, strict=False))
+    gold = row.get(answer) if answer is not None else None
+    if isinstance(gold, str) and gold.strip().isdecimal() and gold not in given:
+        gold = int(gold)
+    if isinstance(gold, int) and not isinstance(gold, bool) and 0 <= gold < len(options):
+        gold = LETTERS[gold]
+    elif gold in given:
+        gold = LETTERS[list(given).index(gold)]
+    return {**row, **({answer: gold} if answer is not None and answer in row else {}), **options}
+
+
 def agieval_v2(row: Row) -> Row:
     label = row['label'] or row['answer']
     if isinstance(label, list):
