@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from rolecall.errors import ConfigError
 from rolecall.scoring import groups
 from rolecall.scoring.answers import AnswerReader
 from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.code import code_metrics, sandbox
 from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_program
-from rolecall.scoring.code.extraction import ds1000_matplotlib_postprocess, longest_program
+from rolecall.scoring.code.extraction import ds1000_matplotlib_postprocess, humaneval_postprocess, longest_program
 from rolecall.scoring.code.sandbox import SandboxLimits
 from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.evaluators import read_evaluator
@@ -27,6 +29,17 @@ from rolecall.scoring.statistics import Interval, mean_interval, sign_flip
 
 def mark(evaluator: Any, prediction: Any, gold: Any = None, **values: Any) -> Any:
     return read_evaluator(evaluator).mark(Answer(prediction, gold, values))
+
+
+@pytest.mark.parametrize(
+    ('reply', 'gold', 'correct', 'score'),
+    [('【答案】12', ['12'], True, 1.0), ('【答案】13', ['12'], False, 0.0), ('【答案】1；3', ['1；2'], None, 0.5)],
+)
+def test_one_blank_is_right_or_wrong_and_several_are_graded(
+    reply: str, gold: list[str], correct: bool | None, score: float
+) -> None:
+    found = mark('GaokaoBenchEvaluator_cloze', reply, gold)
+    assert (found.correct, found.score) == (correct, score)
 
 
 @pytest.mark.parametrize(
@@ -259,3 +272,91 @@ def test_pass_at_k_of_problems_that_all_pass_is_not_certain() -> None:
     assert (column.value, column.high) == (100.0, 100.0)
     assert column.low is not None
     assert 60 < column.low < 80
+
+
+def test_a_judge_reads_one_answer_per_reply() -> None:
+    extractors = {'strict': 'gsm8k', 'flexible': 'first_number'}
+    judged = {'evaluator': {'type': 'GenericLLMEvaluator'}, 'pred_postprocessor': extractors}
+    with pytest.raises(ConfigError, match='several extractors are given'):
+        build_scorer(judged, judge=lambda values: 'A')
+    assert build_scorer({**judged, 'pred_postprocessor': {'only': 'gsm8k'}}, judge=lambda values: 'A').judge is not None
+    assert len(build_scorer({'evaluator': 'AccEvaluator', 'pred_postprocessor': extractors}).readers) == 2
+
+
+@pytest.mark.parametrize('k', [0, -1, True, '1', 1.0, [1, 0], [2, 'a'], [True]])
+def test_k_is_a_positive_integer(k: Any) -> None:
+    with pytest.raises(ConfigError, match='expected positive integers'):
+        build_scorer({'evaluator': 'AccEvaluator', 'k': k})
+
+
+def test_the_score_of_finished_replies_is_told_only_if_there_are_any() -> None:
+    def score(*ended: str) -> Any:
+        rows = [Scorable(row, 'ok', '4', '4', details={'ended': [how]}) for row, how in enumerate(ended)]
+        return (
+            build_scorer({'evaluator': 'AccEvaluator'}).score(rows).scorecard('d', 'm').details['cut'].get('finished')
+        )
+
+    assert score('length', 'stop') == 100.0
+    assert score('length', 'length') is None
+
+
+def test_models_compared_on_several_clusters_have_an_interval() -> None:
+    def rows(*scores: float) -> dict[int, PairedRow]:
+        return {row: PairedRow(score, None, f'c{row % 4}') for row, score in enumerate(scores)}
+
+    ours, theirs = rows(*(0.9, 0.5, 0.8, 0.6) * 3), rows(*(0.2, 0.4, 0.1, 0.5) * 3)
+    [pair] = rank_models({'a': ours, 'b': theirs}).pairs
+    assert pair.low < pair.difference < pair.high
+
+
+def test_an_area_needs_two_probabilities() -> None:
+    for shares in ([0.5], 'no numbers'):
+        rows = [Scorable(0, 'ok', shares, '1'), Scorable(1, 'ok', [0.5, 0.5], '0')]
+        with pytest.raises(ScoringError, match='needs the probabilities of two choices'):
+            build_scorer({'evaluator': 'AUCROCEvaluator'}).score(rows)
+
+
+def test_letters_of_a_multiple_choice_are_read_at_the_end() -> None:
+    assert mark('GaokaoBenchEvaluator_multi_choice', 'A' + '一' * 9 + 'C', ['C']).score == 1.0
+    assert mark('GaokaoBenchEvaluator_multi_choice', '一' * 3 + 'A' + '一' * 8 + 'C', ['AC']).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ('reply', 'option'),
+    [
+        ('A: wrong\nB: wrong\nC: it depends', 'C'),
+        ('A. Correct\nB. Correct\nC. Incorrect', 'A'),
+        ('C. Correct', 'C'),
+    ],
+)
+def test_verdicts_on_options_name_an_option_only_if_one_is_approved(reply: str, option: str) -> None:
+    assert read_postprocessor({'type': 'first_option', 'options': 'ABCD'})(reply) == option
+
+
+@pytest.mark.parametrize(
+    ('written', 'body'),
+    [
+        ('   return 1', '    return 1'),
+        ('  if x:\n    return 1', '    if x:\n      return 1'),
+        ('      return 1', '    return 1'),
+        ('    return 1', '    return 1'),
+    ],
+)
+def test_a_body_is_moved_to_four_spaces(written: str, body: str) -> None:
+    assert humaneval_postprocess(written) == body
+
+
+@pytest.mark.parametrize(('ended', 'signal'), [('exit 0', 0), ('exit 3', 0), ('exit 139', 11), ('kill -9 $$', 9)])
+def test_the_signal_that_ended_a_process_is_told(ended: str, signal: int) -> None:
+    process = subprocess.Popen(['sh', '-c', ended], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert sandbox._Spawned(process, lambda: None).wait() == signal
+
+
+@pytest.mark.parametrize(('parallel', 'workers'), [(-1, None), (0, None), (1, 1), (4, 4)])
+def test_bigcodebench_runs_as_many_programs_at_once_as_asked(
+    monkeypatch: pytest.MonkeyPatch, parallel: int, workers: int | None
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(code_metrics, '_code_metric', lambda make, **options: given.update(options))
+    code_metrics.bigcodebench(parallel=parallel, pass_k='1,5')
+    assert (given['workers'], given['k']) == (workers, [1, 5])

@@ -227,7 +227,8 @@ def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], 
 
 def _read_ways(text: str, ways: _Ways) -> Iterable[str]:
     """The text without options that do not count, then with ever more of them."""
-    decided = _hide_letters(text, ways.ruled_out)
+    rejected = ways.checked if not any(_find_verdicts(text, ways.checked).values()) else ()
+    decided = _hide_letters(text, (*ways.ruled_out, *rejected))
     yield _hide_letters(decided, ways.left_open)
     yield decided
     yield text
@@ -236,9 +237,14 @@ def _read_ways(text: str, ways: _Ways) -> Iterable[str]:
 
 def _approve_one(text: str, checked: Iterable[re.Pattern[str]]) -> str:
     """`Answer: B` to append to a list of options in which only B has the verdict `correct`; else nothing."""
-    verdicts = {found['x']: found['good'] is not None for pattern in checked for found in pattern.finditer(text)}
+    verdicts = _find_verdicts(text, checked)
     approved = [letter for letter, good in verdicts.items() if good]
     return f'\n\nAnswer: {approved[0]}' if len(verdicts) > 1 and len(approved) == 1 else ''
+
+
+def _find_verdicts(text: str, checked: Iterable[re.Pattern[str]]) -> dict[str, bool]:
+    """The options that have a verdict of their own, and whether it is good."""
+    return {found['x']: found['good'] is not None for pattern in checked for found in pattern.finditer(text)}
 
 
 def _hide_letters(text: str, patterns: Iterable[re.Pattern[str]]) -> str:
