@@ -60,6 +60,21 @@ VERDICTS = [  # reply, right; None: no verdict
     ('Option A', True),
     ('A (correct)', True),
     ('B - the final number differs', False),
+    ('GRADE: CORRECT', True),
+    ('Final grade: **INCORRECT**', False),
+    ('The student answer matches the reference. **A**', True),
+    ('Since the answer differs, I choose B.', False),
+    ('My verdict is B: INCORRECT', False),
+    ('Result: A', True),
+    ('"A"', True),
+    ('(A)', True),
+    ('A)', True),
+    ('评判：B', False),
+    ('结论：正确', True),
+    ('该回答是错误的', False),
+    ('回答与标准答案一致，因此判为A', True),
+    ('The candidate answer is incorrect because the correct answer is 5.', False),
+    ('Both are the same value; correct.', True),
 ]
 
 RATINGS = [  # reply, rating

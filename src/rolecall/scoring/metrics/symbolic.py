@@ -62,6 +62,8 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
         ours = ours.replace(',', '.') if _COMMA.fullmatch(ours) else ours
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
+    if (number := number_of(ours)) is not None and number == number_of(right):
+        return True
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:

@@ -26,6 +26,7 @@ _OTHERS = (
 _LABEL = (
     rf'(?:(?![^\n:：=]*{_OTHERS})[^\n:：=.?!]{{0,60}}[:：=]'
     r'|(?:[^\n:：=.?!]{0,40}\b)?(?:grade|verdict|judge?ment|mark|label|rating)\s+(?:is|of)\b'
+    r'|(?:[^\n:：=.?!]{0,60}\b)?i\s+(?:choose|select|pick)\b'
     r'|(?:so|therefore|thus|hence)\b,?(?:\s+(?:it|this|i|the\s+\w+)\s+(?:is|gets|say|choose|should\s+be))?(?:\s+an?)?)'
 )
 _EDGE = r'[\W_]{0,12}'

@@ -144,7 +144,9 @@ class _Ways:
     """An option with a verdict of its own, `good` or not, in a list of all options."""
 
 
-_SAID_OF_A_LETTER = 'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to'
+_SAID_OF_A_LETTER = (
+    'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to|here|then|instead'
+)
 """Words that may follow the option A; before any other lower-case word it is the article."""
 _BE = r'(?:\s+(?:is|was|(?:would|should|must|will|has\s+to|ought\s+to)\s+be)\b|\s*[*_`"\')\]]*\s*(?::|=|-+>|→))'
 _GAP = r'\s*[^.。!?;；\n]{0,40}?'
@@ -169,7 +171,7 @@ def _ways(options: str) -> _Ways:
             rf'\bi(?:\s+(?:would|will|am|have\s+to)|[\'’](?:d|ll|m))?\s+(?:choose|chose|pick|select|go(?:ing)?\s+with|opt\s+for|say'
             rf'|lean(?:ing)?\s+towards?)\b{_GAP}{x}',
             rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
-            r'(?:correct|right|best|answer)\b)',
+            r'(?:correct|right|best|better|answer)\b)',
             rf'(?:答案|正确选项|正确的选项|正确的是|最佳选项|选(?!项))[^A-Za-z。\n]{{0,12}}?{x}',
             rf'{x}(?=\s*(?:选项)?\s*(?:是|为)?(?:正确|对的|符合|最佳))',
         ),
@@ -178,7 +180,7 @@ def _ways(options: str) -> _Ways:
             rf'[^.。!?;；\n]{{0,24}}?{x}',
             rf'(?:所以|因此|综上)[^A-Za-z。\n]{{0,24}}?{x}',
         ),
-        leading=_patterns(rf'\A[\W_]*{x}(?=[\s.):,;、。*_\]}}"\']|\Z)'),
+        leading=_patterns(rf'\A[\W_]*(?:(?:option|choice)\s+{_OPEN})?{x}(?=[\s.):,;、。*_\]}}"\']|\Z)'),
         alone=_patterns(rf'^(?:[^\w\n]|_)*{x}(?:[^\w\n]|_)*$'),
         marked=_patterns(
             rf'[(\[{{【*"\'“‘<]\s*{x}\s*[)\]}}】*"\'”’>]',
@@ -197,6 +199,7 @@ def _ways(options: str) -> _Ways:
         left_open=_patterns(
             either,
             rf'\b(?:between|none\s+of|neither\s+of|both){_OPEN}(?:options?\s+)?{several}',
+            rf'{several}{_CLOSE}\s*(?:seems?|looks?|appears?|sounds?|(?:might|may|could)\s+be)\b(?=[^.\n]{{0,60}}\b(?:but|however)\b)',
         ),
         checked=_patterns(
             rf'(?:^|(?<=[.;]\s)|(?<=[；。]))[\s*#>+•-]{{0,8}}(?:(?:option|choice)\s+)?{_OPEN}{x}{_CLOSE}(?:[:.、：-]|is\b){{0,2}}{_CLOSE}'
