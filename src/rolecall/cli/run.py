@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rolecall.runs import RunSummary
     from rolecall.runs.prepare import Share
+    from rolecall.runs.workers.settings import Workers
 
 __all__ = ['add_run', 'run_command']
 
@@ -69,6 +70,12 @@ def add_run(commands: Any) -> None:
         help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
     )
     parser.add_argument(
+        '--processes', metavar='N', type=whole_number, help='compute local models in N processes of this machine'
+    )
+    parser.add_argument('--on', choices=['ray'], help='compute models on a Ray cluster (extra: rolecall[ray])')
+    parser.add_argument('--address', metavar='ADDRESS', help='of the Ray cluster (default: found, or started here)')
+    parser.add_argument('--workers', metavar='N', type=whole_number, help='with --on ray: at most N workers per model')
+    parser.add_argument(
         '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
     )
     parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
@@ -104,6 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
         prices=arguments.prices,
         count_remotely=arguments.count_remotely,
         share=share,
+        workers=_read_workers(arguments),
     )
     if share is not None and not arguments.dry_run and code in (0, 1):
         print(f'When all ranks are done: rolecall merge {out.parent} {out.parent}/rank-*', file=sys.stderr)
@@ -146,6 +154,21 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
     return None if rank is None else Share(rank, of)
 
 
+def _read_workers(arguments: argparse.Namespace) -> Workers | None:
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.workers.settings import Workers
+
+    if arguments.on == 'ray':
+        if arguments.processes:
+            what = '--processes is for this machine, --on ray for a cluster.'
+            raise ConfigError(Problem('--processes', what, 'Leave one out; --workers N limits workers on the cluster.'))
+        return Workers('ray', arguments.workers, arguments.address)
+    for name in ('address', 'workers'):
+        if getattr(arguments, name) is not None:
+            raise ConfigError(Problem(f'--{name}', f'--{name} belongs to --on ray.', 'Add --on ray, or leave it out.'))
+    return Workers('processes', arguments.processes) if arguments.processes else None
+
+
 def _repeat_command(out: Path) -> str:
     """The command that was typed, with its directory and without what is asked for once, or is secret."""
     import shlex
@@ -181,6 +204,7 @@ def run_command(
     prices: str | None = None,
     count_remotely: bool = False,
     share: Share | None = None,
+    workers: Workers | None = None,
 ) -> int:
     """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
     from pathlib import Path
@@ -208,6 +232,7 @@ def run_command(
             force=force,
             costs=Costs(read_prices(prices) if prices else {}, count_remotely),
             share=share,
+            workers=workers,
         )
     for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
         print(printable(line), file=sys.stderr)

@@ -23,7 +23,7 @@ from rolecall.render.spans import Request, Span, texts_of
 from rolecall.retrievers import Picked
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import FILE, NodeTimes, RunReader
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = [
@@ -160,6 +160,10 @@ class StoredRun:
     def results(self) -> Iterator[Result]:
         """Every finished row."""
         return self._archive.results()
+
+    def times(self) -> list[NodeTimes]:
+        """Where rows were computed, if in other processes."""
+        return self._archive.times()
 
     def light_results(self) -> Iterator[Result]:
         """Every finished row, without texts where they are settled."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
-from rolecall.report.run_source import Run
+from rolecall.report.run_source import Run, StoredRun
 from rolecall.report.score_text import (
     FOLD_FROM,
     OUTCOMES,
@@ -69,6 +69,7 @@ def report_terminal(
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
         to.print(_ranking_table(standing))
     _print_usage(run_counts, prices or {}, to)
+    _print_times(run, to)
     _print_reasons([*unjudged_reasons(cards), *run_counts.reasons_by_count()], to)
 
 
@@ -161,6 +162,17 @@ def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Cons
     table = _new_table('tokens', USAGE_HEADS, ('model', 'dataset'))
     for line in lines:
         table.add_row(Text(printable(line.model)), Text(printable(line.dataset or 'all')), *line.cells)
+    to.print(table)
+
+
+def _print_times(run: Run, to: Console) -> None:
+    times = run.times() if isinstance(run, StoredRun) else []
+    if not times:
+        return
+    table = _new_table('where rows were computed', ('rows', 'computing s', 'waiting s'), ('model', 'machine'))
+    for one in times:
+        cells = (f'{one.rows:,}', f'{one.computing:,.1f}', f'{one.waiting:,.1f}')
+        table.add_row(Text(printable(one.model)), Text(printable(one.node)), *cells)
     to.print(table)
 
 

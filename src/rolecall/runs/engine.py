@@ -121,6 +121,7 @@ class Engine:
                 for job in jobs:
                     if job.client is client and client.model.name not in self.broken and not self._stopping:
                         await self._run_job(job, cached)
+                await client.close()  # what it holds, the next model may need
         except BaseException:
             self.stop()
             raise

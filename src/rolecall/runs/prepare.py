@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,8 @@ class Prepared:
     """Why datasets or pairs were left out, where the run goes on without them."""
     share: Share | None = None
     """Which rows are asked, where several processes share them."""
+    guards: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What models were told by the names of their methods: media folders, secrets."""
 
     def numbers(self, pair: Pair) -> range:
         """The numbers of the rows that are asked about."""
@@ -143,8 +145,9 @@ def prepare(
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
     secrets = find_secrets(without_rows(loaded))
+    guards = {'restrict_media': folders, 'add_secrets': secrets}
     for built in models.values():
-        for guard, given in (('restrict_media', folders), ('add_secrets', secrets)):
+        for guard, given in guards.items():
             if callable(guarded := getattr(built, guard, None)):
                 guarded(given)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
@@ -168,7 +171,7 @@ def prepare(
         tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
-    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share)
+    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, guards)
 
 
 def _merge_same(problems: Sequence[Problem]) -> list[Problem]:

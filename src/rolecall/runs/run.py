@@ -16,18 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rolecall.config.files import Config
 from rolecall.config.printing import format_config
 from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.lint.linter import Finding, lint_plan
-from rolecall.models.protocol import Model
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.tasks import Task
 from rolecall.program import fingerprint
 from rolecall.runs.client.cache import CachedClient
-from rolecall.runs.client.client_options import read_limits, read_retry_policy
-from rolecall.runs.client.model_client import ModelClient, build_client
+from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.engine import Engine, Job, run_blocking
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import NullListener, RunListener
@@ -38,6 +37,8 @@ from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store, open_store
+from rolecall.runs.workers.pool_client import describe_times, find_times
+from rolecall.runs.workers.settings import Connect, Workers, connect_here, open_workers
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.groups import Group, read_groups, summarise_groups
 from rolecall.scoring.scorecard import Scorecard
@@ -109,6 +110,7 @@ def run_config(
     force: bool = True,
     costs: Costs | None = None,
     share: Share | None = None,
+    workers: Workers | None = None,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -121,7 +123,8 @@ def run_config(
     reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
     Without `force`, errors that the linter finds end the run before anything is sent.
     `costs` has prices of your own for the plan. With a `share`, only the rows of one process among several are asked,
-    and nothing is scored: `merge_runs` puts their run directories together.
+    and nothing is scored: `merge_runs` puts their run directories together. `workers` says in which processes models
+    are computed.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
@@ -149,7 +152,7 @@ def run_config(
         store.record_start(
             _describe(prepared, overrides or {}), format_config(hide_secrets(prepared.config), style='json')
         )
-        run = _Run(prepared, store, listener, rerun)
+        run = _Run(prepared, store, listener, rerun, workers=workers)
         began = time.monotonic()
         try:
             run_blocking(run.ask_and_score())
@@ -187,8 +190,10 @@ class _Run:
         rerun: Collection[str],
         *,
         rows: Collection[int] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._prepared = prepared
+        self._workers = workers
         self._store = store
         self._listener = listener
         self._rerun = rerun
@@ -209,19 +214,39 @@ class _Run:
 
     async def ask_and_score(self) -> None:
         """Connect to the models and judges, ask about all rows, and close what was opened."""
+        path = self._prepared.config.path if isinstance(self._prepared.config, Config) else ''
+        with open_workers(self._workers, guards=self._prepared.guards, config=str(path)) as connect:
+            await self._ask_through(connect)
+
+    async def _ask_through(self, connect: Connect) -> None:
         entries = {one.model.name: one.model_entry.entry for one in self._prepared.pairs}
-        clients = {name: _connect(model, entries[name]) for name, model in self._prepared.models.items()}
+        clients = {name: connect(model, entries[name]) for name, model in self._prepared.models.items()}
         judges = self._connect_judges(clients)
         jobs = [self._make_job(one, clients[one.model.name]) for one in self._prepared.pairs]
+        began, computed = time.monotonic(), time.process_time()
         try:
             with _stop_on_signal(self.engine):
                 await self.engine.run(jobs)
         finally:
+            self._note_times(clients, time.monotonic() - began, time.process_time() - computed)
             for client in judges:
                 await client.close()
-            models = (*self._prepared.models.values(), *(client.model for client in judges))
+            models = (*(client.model for client in clients.values()), *(client.model for client in judges))
             for model in {id(model): model for model in models}.values():
                 await model.close()
+
+    def _note_times(self, clients: Mapping[str, ModelClient], seconds: float, computed: float) -> None:
+        """Store where time went, if models were computed elsewhere; the listener hears of it."""
+        found = {name: times for name, client in clients.items() if (times := find_times(client))}
+        if not found or self._store.failure is not None:
+            return
+        for name, times in found.items():
+            self._store.add_times(name, times)
+            for line in describe_times(times):
+                self._listener.on_message(f'{name} on {line}')
+        writing = self._store.seconds_writing
+        own = f'{writing:.1f} s writing, {max(0.0, computed - writing):.1f} s reading, wording and scoring'
+        self._listener.on_message(f'this process: {seconds:.1f} s, of them {own}')
 
     def summarise(
         self, plan: RunPlan, findings: tuple[Finding, ...], warnings: tuple[Finding, ...], *, seconds: float
@@ -251,7 +276,7 @@ class _Run:
                 continue
             client = next((client for client in clients.values() if client.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
-            client = client or own.setdefault(key, _connect(judge.model, judge.entry))
+            client = client or own.setdefault(key, connect_here(judge.model, judge.entry))
             judge.client, judge.rerun = CachedClient(client, self._store), self._rerun
         return list(own.values())
 
@@ -331,10 +356,6 @@ class _Run:
 def _read_scorecards(store: Store) -> list[Scorecard]:
     with RunReader(store.directory) as reader:
         return reader.scorecards()
-
-
-def _connect(model: Model, entry: Mapping[str, Any]) -> ModelClient:
-    return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
 
 
 def _describe(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any]:

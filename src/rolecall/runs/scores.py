@@ -65,12 +65,12 @@ class Scores:
             nonlocal seconds, marked
             if marked > _TRIED and seconds / marked > _QUICK:
                 return results
-            began = time.perf_counter()
+            began = time.thread_time()  # others may keep this process waiting
             try:
                 verdicts = session.add(list(map(_scorable, results, rows)))
             except (ScoringError, MissingExtraError):  # reported when the rows are scored
                 return results
-            seconds, marked = seconds + time.perf_counter() - began, marked + len(results)
+            seconds, marked = seconds + time.thread_time() - began, marked + len(results)
             return list(map(_mark_result, results, verdicts))
 
         return mark if self.digest is not None and session.is_plain else lambda results, rows: results
@@ -91,14 +91,14 @@ class Scores:
                 stored = store.results(dataset, model)
                 many = self.scorer.metric is not None and self.scorer.metric.prepare is not None
                 while chunk := list(islice(stored, _MANY if many else _CHUNK)):
-                    await self._add_results(session, store, chunk, values)
+                    await _store_rows(store, _find_changed(chunk, await self._mark(session, chunk, values)))
             scored = session.finish()
         except (ScoringError, MissingExtraError) as error:
             return await _report_unscored(store, dataset, model, self.scorer, error)
         verdicts = iter(scored.verdicts)  # of a metric that had to see all rows first
         stored = store.results(dataset, model) if scored.verdicts else iter(())
         while chunk := list(islice(stored, _CHUNK)):
-            await _store_changed(store, chunk, [_mark_result(one, next(verdicts)) for one in chunk])
+            await _store_rows(store, _find_changed(chunk, [_mark_result(one, next(verdicts)) for one in chunk]))
         card = scored.scorecard(dataset, model)
         return replace(card, details={**card.details, 'alias': self.alias}) if self.alias else card
 
@@ -106,19 +106,22 @@ class Scores:
         """Add settled rows by their stored marks, and mark the others."""
         few = store.count_unsettled(dataset, model) * _FEW < len(rows)
         values = (lambda number: rows[number] if number < len(rows) else {}) if few else _find_in_order(rows)
+        changed: list[Result] = []
         for count, one in enumerate(store.marks(dataset, model)):
             if isinstance(one, Result):
-                await self._add_results(session, store, [one], values)
+                changed += _find_changed([one], await self._mark(session, [one], values))
             else:
                 score, correct = one
                 session.add_settled(score, None if correct is None else bool(correct))
-            if count % _CHUNK == 0:
-                await asyncio.sleep(0)
+            if count % _CHUNK == 0 or len(changed) >= _CHUNK:
+                await _store_rows(store, changed)
+                changed = []
+        await _store_rows(store, changed)
 
-    async def _add_results(
-        self, session: ScoringSession, store: Store, results: Sequence[Result], values: Callable[[int], Row]
-    ) -> None:
-        """Mark rows, with the judge's replies where it is needed; store those that changed."""
+    async def _mark(
+        self, session: ScoringSession, results: Sequence[Result], values: Callable[[int], Row]
+    ) -> list[Result]:
+        """The rows with their marks, which take the judge's replies where it is needed."""
         scorable = [_scorable(result, values(result.row)) for result in results]
         ask = self.scorer.needs_judge and self.judge is not None
         opinions = await self.scorer.ask_judge(scorable) if ask else {}
@@ -127,14 +130,13 @@ class Scores:
         else:
             verdicts = session.add(scorable, opinions=opinions)
         whole = self.scorer.metric is not None and self.scorer.metric.whole is not None  # marked when all were seen
-        marked = [
+        return [
             replace(
                 result if whole else _mark_result(result, verdict),
                 judged=_describe_opinions(opinions.get(result.row, ())),
             )
             for result, verdict in zip(results, verdicts, strict=True)
         ]
-        await _store_changed(store, results, marked)
 
 
 def _find_in_order(rows: Rows) -> Callable[[int], Row]:
@@ -147,8 +149,11 @@ def _find_in_order(rows: Rows) -> Callable[[int], Row]:
     return find
 
 
-async def _store_changed(store: Store, before: Sequence[Result], after: Sequence[Result]) -> None:
-    changed = [new for old, new in zip(before, after, strict=True) if new != old or new.settled != old.settled]
+def _find_changed(before: Sequence[Result], after: Sequence[Result]) -> list[Result]:
+    return [new for old, new in zip(before, after, strict=True) if new != old or new.settled != old.settled]
+
+
+async def _store_rows(store: Store, changed: Sequence[Result]) -> None:
     if changed:
         await store.wait_until_saved()
         store.update_rows(changed)
@@ -229,7 +234,7 @@ async def _report_unscored(
     while chunk := list(islice(stored, _CHUNK)):
         plain = [_mark_result(result, Verdict(result.row, outcome=_scorable(result, {}).outcome)) for result in chunk]
         outcomes.update(result.outcome for result in plain)
-        await _store_changed(store, chunk, plain)
+        await _store_rows(store, _find_changed(chunk, plain))
     return Scorecard(
         dataset=dataset,
         model=model,

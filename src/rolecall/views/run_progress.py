@@ -95,6 +95,7 @@ class PairProgress:
         if self.total is not None and self.asked and self.done < self.total:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
         parts += [f'{activity.in_flight} in flight'] if activity.in_flight else []
+        parts += [activity.where] if activity.where else []
         parts += [activity.waiting[:_LONGEST_REASON]] if activity.waiting else []
         return ', '.join(parts)
 

@@ -20,12 +20,14 @@ from rolecall.strings import count_noun
 
 __all__ = [
     'Activity',
+    'Answer',
     'BatchClient',
     'ConcurrentClient',
     'ModelCall',
     'ModelClient',
     'ModelUnavailableError',
     'RetryPolicy',
+    'RetryingClient',
     'Timeout',
     'build_client',
 ]
@@ -59,6 +61,8 @@ class Activity:
     tokens: int = 0
     waiting: str = ''
     """Why nothing is sent at the moment, and until when; empty while calls go out."""
+    where: str = ''
+    """Where it happens, if in other processes."""
 
 
 class ModelClient(Protocol):
@@ -104,7 +108,7 @@ def build_client(model: Model, *, limits: Limits, retry_policy: RetryPolicy) -> 
     return ConcurrentClient(model, limits, retry_policy)
 
 
-class _RetryingClient(ABC):
+class RetryingClient(ABC):
     """What clients have in common: a failed call is retried as long as the policy allows."""
 
     def __init__(self, model: Model, policy: RetryPolicy) -> None:
@@ -165,7 +169,7 @@ class _RetryingClient(ABC):
         """Send the call, once. `retry`: it has failed before."""
 
 
-class ConcurrentClient(_RetryingClient):
+class ConcurrentClient(RetryingClient):
     """Calls go out one by one, as many at once and as many a second as the limiter allows."""
 
     def __init__(self, model: Model, limits: Limits, retry_policy: RetryPolicy) -> None:
@@ -276,7 +280,7 @@ class ConcurrentClient(_RetryingClient):
         return ''
 
 
-class BatchClient(_RetryingClient):
+class BatchClient(RetryingClient):
     """Calls gather while the model computes; those with most in common go together, in the order of their texts.
 
     A call is in flight from when it is put in, so that all that wait are answered before the model is given up.

@@ -115,8 +115,9 @@ def _column_number(value: Any) -> Any:
 
 def row_checksum(cells: Sequence[Any]) -> int:
     """The checksum of a row: dataset, model, row, outcome, JSON, and the numbers (none in older stores)."""
-    *text, settled = cells
-    return checksum(*text[:5]) if settled is None else checksum(*text, settled)
+    if cells[-1] is None:
+        return checksum(*cells[:5])
+    return zlib.crc32(repr(tuple(cells)).encode('utf-8', 'surrogatepass'))
 
 
 def storable(text: str) -> str:

@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,7 +32,7 @@ from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
-__all__ = ['FILE', 'Damage', 'RunReader']
+__all__ = ['FILE', 'Damage', 'NodeTimes', 'RunReader']
 
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
 _DAMAGED = 'damaged in the run directory.'
@@ -61,6 +62,17 @@ class Damage:
     def __str__(self) -> str:
         found = ', '.join(count_noun(count, kind) for kind, count in self.counts.items())
         return f'damaged and left out: {found}. `rolecall doctor` says which and repairs the rest.'
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTimes:
+    """How many rows of a model one machine computed, and where their time went, in seconds."""
+
+    model: str
+    node: str
+    rows: int
+    computing: float
+    waiting: float
 
 
 class RunReader:
@@ -268,6 +280,13 @@ class RunReader:
         """Every start of the run that can be read: when, manifest, config."""
         query = 'SELECT id, started, manifest, config FROM starts'
         return [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
+
+    def times(self) -> list[NodeTimes]:
+        """Where the rows of each model were computed, if in other processes."""
+        with suppress(sqlite3.Error):  # an older run has none
+            query = 'SELECT model, node, rows, computing, waiting FROM times ORDER BY model, node'
+            return [NodeTimes(*entry) for entry in self._db.execute(query)]
+        return []
 
     def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How all rows of a pair were asked and scored, as digests; None where that is not known."""

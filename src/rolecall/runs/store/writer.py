@@ -60,6 +60,9 @@ CREATE TABLE IF NOT EXISTS starts (
     id INTEGER PRIMARY KEY, started TEXT NOT NULL, manifest TEXT NOT NULL, config TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS times (
+    model TEXT, node TEXT, rows INTEGER, computing REAL, waiting REAL, PRIMARY KEY (model, node)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS recipes (
     dataset TEXT, model TEXT, asking TEXT, scoring TEXT, PRIMARY KEY (dataset, model)
 ) WITHOUT ROWID;
@@ -120,6 +123,7 @@ class Store(StoreLookup):
         self._waiting: list[Callable[[], object]] = []
         self._flushing: asyncio.Task[None] | None = None
         self.failure: RunError | None = None
+        self.seconds_writing = 0.0
         self.when_broken: Callable[[], None] = lambda: None
         """Called when a group of writes cannot be brought to disk: nothing more is kept."""
         self.when_unsaved: Callable[[str], None] = lambda message: None
@@ -236,6 +240,7 @@ class Store(StoreLookup):
                 began = time.monotonic()
                 waiting = self._begin()
                 await loop.run_in_executor(self._thread, self._commit)
+                self.seconds_writing += time.monotonic() - began
                 for then in waiting:
                     then()
                 await asyncio.sleep(max(0.0, _PAUSE - (time.monotonic() - began)))
@@ -319,12 +324,29 @@ class Store(StoreLookup):
         if self.recipe(*pair) != (asking, scoring):
             self._at_once(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
 
+    def add_times(self, model: str, times: Mapping[str, Any]) -> None:
+        """Add up where the rows of a model were computed: by machine, rows and seconds computing and waiting."""
+        statement = (
+            'INSERT INTO times VALUES (?, ?, ?, ?, ?) ON CONFLICT (model, node) DO UPDATE SET'
+            ' rows = rows + excluded.rows, computing = computing + excluded.computing,'
+            ' waiting = waiting + excluded.waiting'
+        )
+        self._at_once(
+            *(
+                (statement, (storable(model), storable(node), one.rows, one.computing, one.waiting))
+                for node, one in times.items()
+            )
+        )
+
     def update_rows(self, results: Sequence[Result]) -> None:
         """Store rows as they were scored; the scores of their pairs no longer hold."""
         pairs = {(storable(result.dataset), storable(result.model)) for result in results}
-        self._at_once(
-            *((_DROP_SCORES, pair) for pair in pairs), *((_PUT_ROW, self._row_entry(result)) for result in results)
-        )
+        entries = list(map(self._row_entry, results))
+        with self._translate_errors():
+            self._write.execute('BEGIN IMMEDIATE')
+            self._write.executemany(_DROP_SCORES, pairs)
+            self._put_all(_PUT_ROW, entries)
+            self._write.execute('COMMIT')
 
     def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
         """Store the scores of a pair, and its rows as they were scored."""

@@ -1,0 +1,111 @@
+"""What runs in a worker process: one model, loaded once, that answers batches."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rolecall._version import __version__
+from rolecall.models.backends import build_model
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
+from rolecall.render.spans import Request
+
+__all__ = ['ModelWorker', 'WorkerReply', 'WorkerSpec']
+
+Kind = Literal['generate', 'score']
+_LEAKING = 'VLLM_DP_'
+"""Variables by which an engine of the parent process would take itself for a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker needs to build its model."""
+
+    name: str
+    entry: Mapping[str, Any]
+    guards: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What the model's guards are called with: folders of media, secrets."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables with keys, which the entry may name."""
+    config: str = ''
+    """The config file, where there is one: an entry with functions of that file is read there again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReply:
+    """What each request of a batch came to, and where the time went."""
+
+    answers: list[Reply | Scored | ModelError]
+    node: str
+    computing: float
+    """Seconds."""
+    rate_limits: Mapping[Any, Any] = field(default_factory=dict)
+    """What a server announced about its limits."""
+
+
+class ModelWorker:
+    """One model. A request that fails spoils no other; one that ends the process is found by who runs the workers."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        for name in [name for name in os.environ if name.startswith(_LEAKING)]:
+            del os.environ[name]
+        os.environ.update(spec.environment)
+        self._model = build_model(spec.entry, name=spec.name)
+        for guard, given in spec.guards.items():
+            if callable(guarded := getattr(self._model, guard, None)):
+                guarded(given)
+        self._node = _find_node()
+
+    def describe(self) -> tuple[str, str]:
+        """The version of rolecall here, and the name of the machine."""
+        return __version__, self._node
+
+    async def answer(self, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
+        """What each request came to."""
+        began = time.perf_counter()
+        answers = await self._answer(kind, requests, sampling)
+        limits = dict(getattr(self._model, 'rate_limits', {}))
+        return WorkerReply(answers, self._node, time.perf_counter() - began, limits)
+
+    async def _answer(
+        self, kind: Kind, requests: Sequence[Request], sampling: Sampling
+    ) -> list[Reply | Scored | ModelError]:
+        answers: list[Reply | Scored | ModelError] = []
+        try:
+            if kind == 'score':
+                answers += await self._model.score(requests)
+            elif hasattr(self._model, 'generate_group'):
+                found = await self._model.generate_group(requests, sampling)
+                return [
+                    (await self._answer_one(kind, request, sampling)) if one is None else one
+                    for request, one in zip(requests, found, strict=True)
+                ]
+            else:
+                answers += await self._model.generate(requests, sampling)
+        except ModelError as error:
+            if len(requests) == 1:
+                return [error]
+            return [await self._answer_one(kind, request, sampling) for request in requests]
+        if len(answers) != len(requests):
+            raise ModelError(f'{self._model.name} gave {len(answers)} answers to {len(requests)} requests.')
+        return answers
+
+    async def _answer_one(self, kind: Kind, request: Request, sampling: Sampling) -> Reply | Scored | ModelError:
+        try:
+            if kind == 'score':
+                return (await self._model.score([request]))[0]
+            return (await self._model.generate([request], sampling))[0]
+        except ModelError as error:
+            return error
+
+
+def _find_node() -> str:
+    """The name of this machine; in a Ray cluster with the beginning of its node id, for a machine may have several."""
+    ray = sys.modules.get('ray')
+    node = ray.get_runtime_context().get_node_id()[:6] if ray is not None and ray.is_initialized() else ''
+    return f'{socket.gethostname()}{node and f"/{node}"}'

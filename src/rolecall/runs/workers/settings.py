@@ -1,0 +1,81 @@
+"""Where the models of a run are computed: in this process, in several, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rolecall.models.protocol import Model
+from rolecall.redaction import is_secret_name
+from rolecall.runs.client.client_options import read_limits, read_retry_policy
+from rolecall.runs.client.model_client import ConcurrentClient, ModelClient, build_client
+from rolecall.runs.workers.model_worker import WorkerSpec
+from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
+from rolecall.runs.workers.process_pool import ProcessPool
+
+__all__ = ['Connect', 'Workers', 'connect_here', 'open_workers']
+
+Connect = Callable[[Model, Mapping[str, Any]], ModelClient]
+"""Gives the way to a model, by the model and its entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where models are computed. `count` limits the workers of each model; an entry's own `workers` comes first."""
+
+    on: Literal['processes', 'ray']
+    count: int | None = None
+    address: str | None = None
+    """Of the Ray cluster; None for one that is found or started here."""
+
+
+def connect_here(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+    """The way to a model in this process."""
+    return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
+
+
+@contextmanager
+def open_workers(workers: Workers | None, *, guards: Mapping[str, Any], config: str) -> Iterator[Connect]:
+    """The way to models, for as long as the cluster is held. `guards` are what models are told in `prepare`."""
+    environment = {name: value for name, value in os.environ.items() if is_secret_name(name)}
+
+    def describe(model: Model, entry: Mapping[str, Any]) -> WorkerSpec:
+        return WorkerSpec(model.name, entry, guards, environment, config)
+
+    if workers is None:
+        yield connect_here
+    elif workers.on == 'processes':
+
+        def connect_processes(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+            if not _is_local(model):
+                return connect_here(model, entry)
+            size = _count(entry, workers) or os.cpu_count() or 1
+            return PoolClient(model, read_retry_policy(entry), ProcessPool(describe(model, entry), size))
+
+        yield connect_processes
+    else:
+        from rolecall.runs.workers.ray_pool import RayCluster
+
+        with RayCluster(workers.address) as cluster:
+
+            def connect_cluster(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+                local, policy = _is_local(model), read_retry_policy(entry)
+                pool = cluster.make_pool(describe(model, entry), workers=_count(entry, workers), batched=local)
+                if local:
+                    return PoolClient(model, policy, pool)
+                return ConcurrentClient(SpreadModel(model, pool), read_limits(entry), policy)
+
+            yield connect_cluster
+
+
+def _is_local(model: Model) -> bool:
+    """Whether a model computes where it is, so that more processes compute more."""
+    return model.batch > 1 or hasattr(model, 'generate_group')
+
+
+def _count(entry: Mapping[str, Any], workers: Workers) -> int | None:
+    own = entry.get('workers')
+    return own if isinstance(own, int) and own > 0 else workers.count
