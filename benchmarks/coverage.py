@@ -39,6 +39,19 @@ from coverage_workers import forbid_network, run_trials
 
 ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
 WORDINGS = ('prompt_template', 'ice_template')
+CAUSES = {
+    'an inferencer of the package (agents, attacks, tree of thoughts)': 'can be previewed, but not run',
+    'code in other languages, or a service that runs it': 'programs are not run here|CodeEvalService|ServiceEvaluator|HumanevalMulti',
+    'a download (weights, tokenizers, data)': 'URLError|huggingface.co|ProxyError|wordnet|Hub \\(Offline|module script',
+    'an API key or a judge model of its own': 'APIkey|OC_JUDGE|judge_cfg must|judge_model_cfg|LMEvaluator.__init__',
+    'two models compared, or whole dialogues judged': 'bradleyterry|pairwise|alpacaeval|arenahard|compassarena|multi-turn prompt|'
+    'pack_all|multi_eval|wildbench|mtbench101',
+    'a template of the package': 'template.type|OlympiadBench',
+    'a missing module or file of the package': 'model_postprocessor unsupported|No module|unsupported metric|FileNotFound|no setter|'
+    'Missing required|InternSandbox|VLMEvalKit',
+    'an entry that the package itself could not run': "'tuple'|got {}|no value|no ice_template|does not occur|has no option 'prompt'",
+}
+"""Why files have no score with the package installed, by the words of the reason."""
 FIELDS = re.compile(r'\{[^{}]+\}')
 
 
@@ -57,6 +70,7 @@ class Tally:
     without_loader: set[str] = field(default_factory=set)
     with_hub: set[str] = field(default_factory=set)
     entries: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     loaders: Counter[str] = field(default_factory=Counter)
 
@@ -111,10 +125,18 @@ def measure(root: Path, foreign: Any, *, limit_s: float, known: Path | None, lab
     tally.files, tally.entries = set(files), len(distinct)
     results = run_trials(distinct, try_entry, limit_s=limit_s, known=known, label=label)
     for file, asked in files.items():
-        for reason in {shorten(results[key], entry) for key, entry in asked.items() if results[key]}:
+        reasons = sorted({shorten(results[key], entry) for key, entry in asked.items() if results[key]})
+        if reasons:
             tally.unscored.add(file)
-            tally.reasons[reason] += 1
+            tally.causes[find_cause(reasons)] += 1
+            tally.reasons.update(reasons)
     return tally
+
+
+def find_cause(reasons: list[str]) -> str:
+    """What kind of thing keeps a file from a score."""
+    said = '\n'.join(reasons)
+    return next((cause for cause, words in CAUSES.items() if re.search(words, said)), 'other')
 
 
 def count_loader(one: Entry, foreign: Any, tally: Tally) -> None:
@@ -166,6 +188,10 @@ def show(name: str, tally: Tally, most: int, *, ours: bool) -> None:
         f'{name}: {files:,} files, {tally.entries:,} distinct entries; scored with rows supplied {scored:,} '
         f'({scored / files:.1%}); and {loader if ours else f"the loader can be called {loaded:,} ({loaded / files:.1%})"}'
     )
+    if tally.causes and not ours:
+        print(
+            '  files without a score, by cause:', ', '.join(f'{cause} {n}' for cause, n in tally.causes.most_common())
+        )
     for reason, count in tally.reasons.most_common(most):
         print(f'  {count:4}  {reason}')
     if most:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.registry import part_name
 
-__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'REPLIES', 'REPLY', 'made_rows', 'part_names', 'pick']
+__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'JUDGEMENTS', 'REPLIES', 'REPLY', 'made_rows', 'part_names', 'pick']
 
 FIELD = re.compile(r'\{([^{}]+)\}')
 MEDIA = '<AIS_TEXT_START>made-up question '
@@ -172,6 +172,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'APPSEvaluator': {'problem_id': 'q', 'input_output': _IO},
     'MultiplEEvaluator': {'name': 'f', 'language': 'py', 'prompt': 'def f(x):\n', 'tests': 'assert f(1) == 1', 'stop_tokens': []},
     'LiveMathBenchEvaluator': {'question': 'q', 'question_type': 'q', 'language': 'en', 'subdivision': 'x_en'},
+    'SuperGPQAEvaluator': {'difficulty': 'hard'},
     'AUCROCEvaluator': {'choices': ['no', 'yes']},
     'AccContaminationEvaluator': {'is_clean': InTurn(['clean', 'input contamination'])},
     'CircularEvaluator': {'circular_pattern': InTurn([['A', 'B', 'C', 'D'], ['B', 'C', 'D', 'A']]), 'qid': 'q'},
@@ -192,12 +193,19 @@ _TURNS = {
     for turn in (1, 2, 3)
     for name, value in {'kwargs': [{}], 'instruction_id_list': ['punctuation:no_comma'], 'prompt': 'p'}.items()
 }
-REPLIES = {'PMMEvalMLogiQAEvaluator': 'The answer is A'}
+REPLIES = {'PMMEvalMLogiQAEvaluator': '{"answer": "A"}'}
 """Replies for evaluators that cannot read the usual one."""
+JUDGEMENTS = {
+    'elbench_safety_postprocess': '[[1]]',
+    'hellobench_postprocess': '[{"checklist_id": 0, "evaluation_score": 0.5}]',
+}
+"""The judge's replies for those who cannot read the usual one."""
 GOLDS: dict[str, Any] = {
     'Gsm8kEvaluator': WORKED,
     'gsm8k_dataset_postprocess': WORKED,
     'numerical_llmjudge_postprocess': '1.0',
+    'elbench_safety_postprocess': {'task': 't'},
+    'hellobench_postprocess': {'num_checklist': 1, 'subcategory': 's', 'category': 's'},
     'followbench_postprocess': {'level': 1, 'constraint': 'content', 'type': 'content', 'group': 0},
     'compassarena_subjectiveeval_pointwise_postprocess': {'category': 'c', 'difficulty': 'd'},
     'SciReasoner15TMScoreEvaluator': InTurn([{'value': 0.5}, {'value': 0.7}]),

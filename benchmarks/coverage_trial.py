@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from coverage_rows import JUDGE, REPLIES, REPLY, made_rows, part_names
+from coverage_rows import JUDGE, JUDGEMENTS, REPLIES, REPLY, made_rows, part_names
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import Scored
 from rolecall.registry import part_name
@@ -54,12 +54,14 @@ def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:
         key: value for key, value in (given.get('reader_cfg') or {}).items() if not key.endswith(('split', 'range'))
     }
     dataset = {**given, 'abbr': 'd', 'type': 'Rows', 'train': train, 'test': test, 'reader_cfg': reader}
-    put_judge(dataset)
+    parts = part_names(given.get('eval_cfg'))
+    said = next((JUDGEMENTS[name] for name in parts if name in JUDGEMENTS), JUDGE)
+    put_judge(dataset, lambda prompt: said)
     retriever = given['infer_cfg'].get('retriever')
     if isinstance(retriever, Mapping) and part_name(retriever.get('type')) in DENSE:
         weigh = {'score': weigh_labels} if part_name(retriever.get('type')) == 'MDLRetriever' else {}
         dataset['infer_cfg'] = {**given['infer_cfg'], 'retriever': {**retriever, 'encoder': encode, **weigh}}
-    reply = next((REPLIES[name] for name in part_names(given.get('eval_cfg')) if name in REPLIES), REPLY)
+    reply = next((REPLIES[name] for name in parts if name in REPLIES), REPLY)
     model = {
         'abbr': 'm',
         'type': lambda prompt: reply,
@@ -69,16 +71,16 @@ def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {'datasets': [dataset], 'models': [model]}
 
 
-def put_judge(value: Any) -> None:
+def put_judge(value: Any, judge: Callable[[Any], str]) -> None:
     """Let every judge of an entry be a function."""
     if isinstance(value, dict):
         if 'judge_cfg' in value or (value.get('type') is not None and part_name(value['type']) in JUDGES):
             value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
         for inner in value.values():
-            put_judge(inner)
+            put_judge(inner, judge)
     elif isinstance(value, list):
         for inner in value:
-            put_judge(inner)
+            put_judge(inner, judge)
 
 
 def takes_media(entry: Mapping[str, Any]) -> bool:
@@ -87,10 +89,6 @@ def takes_media(entry: Mapping[str, Any]) -> bool:
         'MMPromptTemplate',
         'RawPromptTemplate',
     )
-
-
-def judge(prompt: Any) -> str:
-    return JUDGE
 
 
 def weigh_labels(row: Any, shots: Any, labels: Any) -> list[float]:

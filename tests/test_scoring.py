@@ -55,6 +55,8 @@ RIGHT_OR_WRONG = [
     ('BBHEvaluator_mcq', 'A', '(B)', False),
     ('TriviaQAEvaluator', 'It is the Eiffel Tower.\nReally', ['eiffel tower', 'la tour'], True),
     ('TriviaQAEvaluator', 'They started', ['art'], False),
+    ('TriviaQAEvaluator', 'About 1.8 km.', ['18 km'], False),
+    ('TriviaQAEvaluator', 'About 1,800.5 km.', ['1800.5 km'], True),
     ('TriviaQAEvaluator', r'So it is $\boxed{Paris}$.', ['Paris'], True),
     ('TriviaQAEvaluator', r'所以答案为\boxed{18}', ['18'], True),
     ('TriviaQAEvaluator', r'So it is $\boxed{Parisian}$.', ['Paris'], False),

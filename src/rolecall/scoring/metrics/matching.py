@@ -20,6 +20,7 @@ __all__ = [
     'gsm8k',
 ]
 
+_POINT = re.compile(r'(?<=\d)\.(?=\d)')
 _BOXED = re.compile(r'\$?\\boxed\{([^{}]*)\}\$?')
 
 
@@ -66,10 +67,15 @@ def contains_an_answer() -> Metric:
     """The share of rows whose first line contains a gold answer as whole words."""
 
     def contains(prediction: Any, gold: Any) -> bool:
-        words = bare_words(_BOXED.sub(r' \1 ', strip_text(prediction).partition('\n')[0]))
-        return any(_within(bare_words(one), words) for one in alternatives(gold))
+        words = _words_of(_BOXED.sub(r' \1 ', strip_text(prediction).partition('\n')[0]))
+        return any(_within(_words_of(one), words) for one in alternatives(gold))
 
     return Metric('score', mark_by(contains))
+
+
+def _words_of(text: Any) -> list[str]:
+    """The words of a text without punctuation, but `1.8` is not `18`."""
+    return bare_words(_POINT.sub('point', strip_text(text)))
 
 
 def _same(prediction: Any, gold: Any) -> bool:
