@@ -101,6 +101,8 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
     perplexity = choices and (options.rows.ask == 'perplexity' or (options.rows.ask is None and can_weigh))
     if choices and perplexity and options.rows.ask is None:
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
+    if options.default_model and options.rows.answer is None:
+        notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     rows = Path(source) if isinstance(source, str | Path) else source
     dialogue = not all(map(_takes_bare_text, models)) if models else False
     dataset = dataset_for_rows(rows, options.rows, dialogue=dialogue, perplexity=perplexity)
