@@ -81,8 +81,7 @@ def forget(out: Path, first: int) -> None:
     """Take rows out of a run, as if it had been killed before them."""
     with sqlite3.connect(out / FILE) as db:
         rows = [
-            json.loads(text)['fingerprints'][0]
-            for (text,) in db.execute('SELECT result FROM rows WHERE row >= ?', (first,))
+            json.loads(text)['call'][0] for (text,) in db.execute('SELECT result FROM rows WHERE row >= ?', (first,))
         ]
         db.executemany('DELETE FROM requests WHERE fingerprint = ?', [(one,) for one in rows])
         db.execute('DELETE FROM rows WHERE row >= ?', (first,))

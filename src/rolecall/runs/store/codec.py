@@ -312,6 +312,9 @@ def encode_result(
         ]
     if result.fingerprints == (result.fingerprint,):
         values.pop('fingerprint', None)
+    if values.get('prediction') is _SAME_AS_REPLY and len(result.fingerprints) == 1 and 'fingerprint' not in values:
+        del values['prediction'], values['fingerprints']
+        values[_ONE_CALL] = [result.fingerprints[0], *values.pop('replies')]
     try:
         return dumps(values)
     except _UNREADABLE:
@@ -342,6 +345,9 @@ def decode_result(entry: tuple[Any, ...], find_reply: Callable[[str], str | None
 def _decode_result(given: tuple[tuple[Any, ...], Callable[[str], str | None]]) -> Result:
     (dataset, model, row, outcome, text, *numbers), find_reply = given
     read = json.loads(text)
+    if _ONE_CALL in read:
+        fingerprint, reply = read.pop(_ONE_CALL)
+        read |= {'fingerprints': [fingerprint], 'replies': [reply], 'prediction': _SAME_AS_REPLY}
     for key, kind in _KINDS.items():
         if key in read and not isinstance(read[key], kind):
             raise TypeError(f'{key} is a {type(read[key]).__name__}')
@@ -368,6 +374,8 @@ def _decode_result(given: tuple[tuple[Any, ...], Callable[[str], str | None]]) -
 
 
 _SAME_AS_REPLY = {'reply': 0}
+_ONE_CALL = 'call'
+"""Stands for a row of one request, whose reply is the prediction: the fingerprint and the reply."""
 _KINDS: dict[str, Any] = dict.fromkeys(_TUPLES, list) | dict.fromkeys(('reason', 'fingerprint'), str)
 _NUMBERS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds', 'score')
 _KINDS |= dict.fromkeys(_NUMBERS, (int, float, type(None)))

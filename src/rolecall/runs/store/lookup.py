@@ -80,7 +80,7 @@ class StoreLookup:
 
     def count_outcomes(self, dataset: str, model: str) -> Counter[str]:
         """How many rows of a pair ended in which outcome."""
-        query = 'SELECT outcome, count(*) FROM rows WHERE dataset = ? AND model = ? GROUP BY outcome'
+        query = 'SELECT outcome, count(*) FROM rows WHERE dataset = ? AND model = ? GROUP BY outcome ORDER BY min(row)'
         return Counter(dict(self._read.execute(query, (storable(dataset), storable(model)))))
 
     def count_unsettled(self, dataset: str, model: str) -> int:

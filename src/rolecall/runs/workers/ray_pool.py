@@ -85,7 +85,6 @@ class RayPool:
     async def start(self) -> None:
         """Create the actors; if the model cannot be built in the first, say why."""
         remote = self._ray.remote(ModelWorker)
-        spec = self._ray.put(self._spec)
         for _ in range(self.size):
             self._actors.append(
                 remote.options(
@@ -95,7 +94,7 @@ class RayPool:
                     max_task_retries=0,
                     max_concurrency=self._at_once,
                     scheduling_strategy='SPREAD',
-                ).remote(spec)
+                ).remote(self._spec)  # not a reference: an actor that starts again needs it again
             )
         await self._check_version()
 
