@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import Any
 
@@ -360,3 +361,13 @@ def test_bigcodebench_runs_as_many_programs_at_once_as_asked(
     monkeypatch.setattr(code_metrics, '_code_metric', lambda make, **options: given.update(options))
     code_metrics.bigcodebench(parallel=parallel, pass_k='1,5')
     assert (given['workers'], given['k']) == (workers, [1, 5])
+
+
+def test_a_confined_process_does_not_hear_the_terminal() -> None:
+    process = sandbox._spawn(['sleep', '5'], {'PATH': '/usr/bin:/bin'}, lambda: None)
+    assert isinstance(process, sandbox._Spawned)
+    try:
+        assert os.getsid(process.process.pid) != os.getsid(0)
+    finally:
+        process.kill()
+        assert process.wait() == 9

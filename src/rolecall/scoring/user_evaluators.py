@@ -40,8 +40,7 @@ def read_user_evaluator(read: Entry) -> Metric:
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
     score = _in_its_own_system(evaluator) if is_reference_class(type(evaluator)) else evaluator.score
-    name = read.name if inspect.isclass(read.kind) else type(evaluator).__name__
-    return _score_whole(name, score, inspect.signature(evaluator.score).parameters)
+    return _score_whole(type(evaluator).__name__, score, inspect.signature(evaluator.score).parameters)
 
 
 def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspect.Parameter]) -> Metric:
