@@ -84,8 +84,13 @@ def test_lint_errors_stop_it_unless_forced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize('source', [5, [1, 2], ['rows.csv']])
 def test_what_is_not_rows_is_refused(source: Any, tmp_path: Path) -> None:
-    with pytest.raises((ConfigError, TypeError)):
+    with pytest.raises(ConfigError, match='expected a path, a config, or rows'):
         asked(tmp_path, rows=source)
+
+
+def test_what_is_not_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='expected the name of a model, got 5'):
+        asked(tmp_path, model=5)
 
 
 def test_html_is_escaped_everywhere(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
 from rolecall.assemble.set_values import set_value
 from rolecall.assemble.source import SourceOptions, assemble
 from rolecall.cli.main import main
+from rolecall.scoring.postprocessors import read_postprocessor
 
 ROWS = [
     {'question': 'What is the capital of France?', 'answer': 'Paris'},
@@ -271,3 +272,46 @@ def test_letters_stand_for_the_options_that_a_row_lists(
     assert main(['run', *command, '--out', 'out', '-q']) == 0
     with RunReader('out') as run:
         assert [(card.value, card.scored) for card in run.scorecards()] == [(100.0, 3)]
+
+
+@pytest.mark.parametrize(
+    ('reply', 'choices', 'answer'),
+    [
+        ('Positive', ['positive', 'negative'], 'positive'),
+        ('It is not positive.', ['positive', 'negative'], ''),
+        ("It isn't positive but negative.", ['positive', 'negative'], 'negative'),
+        ('Label: NEGATIVE', ['positive', 'negative'], 'negative'),
+        ('unpositive', ['positive', 'negative'], ''),
+        ('not_entailment', ['entailment', 'not_entailment'], 'not_entailment'),
+        ('No, because yes-men say so.', ['yes', 'no'], 'no'),
+        ('我认为答案是正面的', ['正面', '负面'], '正面'),
+        ('About 1.5 stars', ['1', '2', '5'], ''),
+        ('I give it 10.', ['1', '10'], '10'),
+        ('', ['a b', 'c'], ''),
+        ('A  B!', ['a b', 'c'], 'a b'),
+    ],
+)
+def test_a_choice_is_read_as_a_reader_would(reply: str, choices: list[str], answer: str) -> None:
+    assert read_postprocessor({'type': 'choice', 'choices': choices})(reply) == answer
+
+
+def test_a_metric_may_lie_in_a_file_beside(folder: Path) -> None:
+    Path('judging.py').write_text('def always(prediction, gold): return True\n')
+    command = ['run', 'rows.csv', '--answer', 'answer', '--metric', 'judging:always', '--model', 'mine:know', '-q']
+    assert main([*command, '--out', 'out']) == 0
+    with RunReader('out') as run:
+        assert [card.value for card in run.scorecards()] == [100.0]
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'shots': -1}, 'shots\n  expected a whole number of at least 0, got -1.'),
+        ({'temperature': 'hot'}, "temperature\n  expected a number of at least 0, got 'hot'."),
+        ({'n': 0, 'max_out_len': 0}, 'max_out_len\n  expected a whole number of at least 1, got 0.\nn\n'),
+    ],
+)
+def test_overrides_from_python_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Overrides(**options)
+    assert str(error.value).startswith(message)

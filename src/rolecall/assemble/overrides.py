@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rolecall.checking import Problems
+from rolecall.checking import OptionReader, Problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.pairs.entries import dataset_keys
 from rolecall.pairs.inferencer_entries import INFERENCER_KINDS
@@ -39,6 +39,17 @@ class Overrides:
     n: int | None = None
     settings: tuple[tuple[str, Any], ...] = ()
     """Values by their place (`--set PATH=VALUE`)."""
+
+    def __post_init__(self) -> None:
+        reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
+        reader.whole('shots', least=0)
+        reader.whole('max_out_len', least=1)
+        reader.whole('n', least=1)
+        reader.whole('seed')
+        reader.number('temperature', least=0)
+        reader.text('system')
+        reader.text('retriever')
+        reader.raise_problems()
 
     @property
     def given(self) -> bool:

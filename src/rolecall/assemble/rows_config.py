@@ -14,6 +14,7 @@ from rolecall.checking import Problems
 from rolecall.datasets.conversions import LETTERS, spread_choices
 from rolecall.datasets.formats import open_file
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.registry import LocalPath
 from rolecall.strings import count_noun
 
 __all__ = ['METRIC_NAMES', 'RowsOptions', 'columns_of', 'dataset_for_rows', 'find_question', 'read_choices']
@@ -158,6 +159,15 @@ def dataset_for_rows(
     }
 
 
+def find_beside(given: Any) -> Any:
+    """`module:function` as a path into the current folder, where there is such a module; anything else as it is."""
+    if not isinstance(given, str) or ':' not in given:
+        return given
+    package, here = given.replace(':', '.').partition('.')[0], Path.cwd()
+    local = (here / f'{package}.py').is_file() or (here / package).is_dir()
+    return LocalPath(given, here) if local else given
+
+
 def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | None:
     """The column that lists each row's options, where the choices are letters that stand for them."""
     if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
@@ -234,5 +244,6 @@ def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> d
             problems.add('--metric', f'unknown metric {metric!r}.', remedy)
     if options.choices and not perplexity and extract is None:
         extract = {'type': 'choice_postprocess', 'choices': list(options.choices)}
+    evaluator, extract = find_beside(evaluator), find_beside(extract)
     found = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
     return found if extract is None else {**found, 'pred_postprocessor': extract}

@@ -32,7 +32,7 @@ _SAME = 4
 """From this many on, remarks of one kind are shown as one, with their number."""
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _BETWEEN_COLLECTIONS = 20_000
-_SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization)=).*', re.IGNORECASE | re.DOTALL)
+_SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
 
 
 def add_run(commands: Any) -> None:

@@ -63,12 +63,12 @@ def run(
     """
     given = _read_source(source)
     options = SourceOptions(
-        models=(model,) if isinstance(model, str | Mapping) or callable(model) else tuple(model),
+        models=_list_models(model),
         model_name=model_name,
         rows=RowsOptions(
             template=template,
             answer=answer,
-            choices=read_choices(choices) if isinstance(choices, str) else tuple(choices),
+            choices=read_choices(choices) if isinstance(choices, str) else tuple(map(str, choices)),
             metric=metric,
             extract=extract,
             ask=ask,
@@ -107,11 +107,20 @@ def run(
     return FinishedRun(summary)
 
 
+def _list_models(model: Any) -> tuple[ModelName, ...]:
+    one = isinstance(model, str | Mapping) or callable(model) or not isinstance(model, Iterable)
+    return (model,) if one else tuple(model)
+
+
 def _read_source(source: Any) -> Any:
     """A path or a config as it is; a frame or an iterator as a list of rows."""
     if isinstance(source, str | Path | Mapping):
         return source
-    rows = source.to_dict('records') if hasattr(source, 'to_dict') else list(source)
+    rows: Any = [None]
+    if hasattr(source, 'to_dict'):
+        rows = source.to_dict('records')
+    elif isinstance(source, Iterable):
+        rows = list(source)
     if not all(isinstance(row, Mapping) for row in rows):
         what = f'expected a path, a config, or rows (dicts), got {type(source).__name__}.'
         raise ConfigError(Problem('source', what))

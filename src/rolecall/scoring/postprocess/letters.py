@@ -59,20 +59,34 @@ def choice_postprocess(text: str, choices: Sequence[str]) -> str:
     'positive'
     >>> choice_postprocess('It could be positive or negative.', ['positive', 'negative'])
     ''
+    >>> choice_postprocess('This is not positive, it is negative.', ['positive', 'negative'])
+    'negative'
     >>> choice_postprocess('The answer is (C).', 'ABCD')
     'C'
     """
     if all(len(choice) == 1 and choice.isascii() and choice.isupper() for choice in choices):
         return first_option_postprocess(text, options=''.join(choices))
-    spellings = {_fold(choice): choice for choice in choices}
-    longest_first = '|'.join(re.escape(one) for one in sorted(spellings, key=len, reverse=True))
-    one = rf'(?<!\w)(?P<x>{longest_first})(?!\w)'
+    spellings = {_fold(str(choice)): str(choice) for choice in choices}
+    longest_first = '|'.join(map(_bounded, sorted(spellings, key=len, reverse=True)))
+    one = rf'(?P<x>{longest_first})'
     folded = _fold(text)
     for pattern in (rf'\A\W*{one}', rf'\b(?:answer|label|choice|class|category)(?:\s+is|\s*:)\W*{one}'):
         if found := re.search(pattern, folded):
             return spellings[found['x']]
-    named = {found['x'] for found in re.finditer(one, folded)}
+    named = {found['x'] for found in re.finditer(one, folded) if not _RULED_OUT.search(folded[: found.start()])}
     return spellings[named.pop()] if len(named) == 1 else ''
+
+
+_RULED_OUT = re.compile(
+    r"(?:\bnot|n['’]t|\bneither|\bnor|\brather than|\binstead of|不是|并非)(?:\s+(?:a|an|the|at all|be))?\W*\Z"
+)
+
+
+def _bounded(choice: str) -> str:
+    """A choice that is not part of a longer word or number. Scripts without spaces have no such bounds."""
+    before = r'(?<![a-z0-9_])(?<!\d[.,])' if re.match(r'[a-z0-9_]', choice) else ''
+    after = r'(?![a-z0-9_]|[.,]\d)' if re.search(r'[a-z0-9_]\Z', choice) else ''
+    return f'{before}{re.escape(choice)}{after}'
 
 
 def _fold(text: str) -> str:
