@@ -72,6 +72,12 @@ def _compare(arguments: argparse.Namespace) -> int:
         right: Run = StoredRun(other)
         if arguments.models is not None:
             left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
+        aligned = None
+        if arguments.right is not None and arguments.models is None:
+            from rolecall.report.alignment import align_runs, explain_differences, is_imported
+
+            if is_imported(one) or is_imported(other):
+                left = aligned = align_runs(one, other)
         if arguments.gate:
             return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
@@ -79,6 +85,10 @@ def _compare(arguments: argparse.Namespace) -> int:
             print(json_line(comparison_as_json(comparison, left=left, right=right)))
         else:
             print_comparison(comparison, make_console(sys.stdout), left=left, right=right, flips=arguments.flips)
+            if aligned is not None:
+                from rolecall.strings import printable
+
+                print(*map(printable, explain_differences(aligned, other)), sep='\n')
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0

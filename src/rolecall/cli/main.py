@@ -17,8 +17,8 @@ from rolecall.errors import RolecallError
 __all__ = ['build_parser', 'main']
 
 _COMMANDS = (
-    'init', 'view', 'lint', 'run', 'runs', 'report', 'compare', 'merge', 'doctor', 'export', 'tune', 'web', 'models',
-    'config', 'list', 'prompter', 'schema', 'completion',
+    'init', 'view', 'lint', 'run', 'runs', 'report', 'compare', 'merge', 'import', 'doctor', 'export', 'tune', 'web',
+    'models', 'config', 'list', 'prompter', 'schema', 'completion',
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

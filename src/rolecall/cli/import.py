@@ -1,0 +1,57 @@
+# ruff: noqa: N999  # a file is the command you type
+"""`rolecall import`: a log of another harness as a run directory."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.cli.options import declare_command
+
+__all__ = ['add_import']
+
+HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
+
+
+def add_import(commands: Any) -> None:
+    """Declare `rolecall import`."""
+    parser = declare_command(
+        commands,
+        'import',
+        'open a log of another harness as a run',
+        'Turn a log of another harness into a run directory that report, compare, export and web open: prompts, '
+        'replies, answers, scores and settings as the log has them. What it lacks is "not recorded".',
+        '  rolecall import lm-eval results/my-model --out runs/theirs\n'
+        '  rolecall import inspect logs/2026-01-01_gsm8k.eval\n'
+        '  rolecall import opencompass outputs/default/20260101_120000\n'
+        '  rolecall compare runs/theirs runs/ours',
+    )
+    parser.set_defaults(run=_import)
+    parser.add_argument('harness', metavar='HARNESS', choices=HARNESSES, help=', '.join(HARNESSES))
+    parser.add_argument('source', metavar='LOG', help='its folder of results, or its log file')
+    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_LOG)')
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.imports.inspect_log import read_inspect
+    from rolecall.imports.lm_eval_log import read_lm_eval
+    from rolecall.imports.log import write_run
+    from rolecall.imports.opencompass_log import read_opencompass
+    from rolecall.strings import count_noun
+
+    source = Path(arguments.source)
+    if arguments.harness == 'lm-eval':
+        logs = read_lm_eval(source)
+    elif arguments.harness == 'inspect':
+        logs = read_inspect(source)
+    else:
+        logs = read_opencompass(source, 'OpenCompass' if arguments.harness == 'opencompass' else 'AISBench')
+    out = Path(arguments.out or Path('runs') / source.absolute().name.split('.')[0])
+    write_run(logs, str(source), out)
+    rows = sum(len(log.rows) for log in logs)
+    made_by = f'{logs[0].harness}, version {logs[0].version}'
+    print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')
+    print(f'Show them: rolecall report {out}')
+    return 0

@@ -1,0 +1,196 @@
+"""What every log comes to, and how it is written as a run directory that `report`, `compare` and `export` open."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rolecall._version import __version__
+from rolecall.errors import RunError
+from rolecall.models.protocol import Outcome, Reply
+from rolecall.render.spans import Request
+from rolecall.runs.store.codec import pack_fields, pack_request, write_reply
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.statistics import mean_interval, wilson
+
+__all__ = ['NOT_RECORDED', 'ImportedLog', 'ImportedRow', 'ImportedScore', 'read_json', 'write_run']
+
+NOT_RECORDED = 'not recorded'
+_SHARES = 1.0
+_LIKE_THE_MEAN = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRow:
+    """One row as a log has it; None is "not recorded"."""
+
+    dataset: str
+    row: int
+    requests: Sequence[Request] = ()
+    replies: Sequence[str] = ()
+    prediction: Any = None
+    extracted: Any = None
+    gold: Any = None
+    score: float | None = None
+    outcome: Outcome = 'ok'
+    reason: str = ''
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedScore:
+    """A number that the log reports for a dataset, on the harness' own scale."""
+
+    dataset: str
+    metric: str
+    value: float
+    further: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedLog:
+    """A whole log."""
+
+    harness: str
+    version: str = NOT_RECORDED
+    created: str = NOT_RECORDED
+    model: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How models were asked, by dataset: shots, sampling, template …"""
+    rows: Sequence[ImportedRow] = ()
+    scores: Sequence[ImportedScore] = ()
+
+
+def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
+    """Write logs of one harness into a new run directory."""
+    if out.exists() and any(out.iterdir()):
+        raise RunError(f'{out}: not empty. Choose another directory with --out.')
+    store = Store(out)
+    try:
+        for log in logs:
+            _write_log(store, log)
+        manifest = {
+            'rolecall': __version__,
+            'imported': {
+                'harness': logs[0].harness,
+                'version': logs[0].version,
+                'created': logs[0].created,
+                'source': source,
+                'settings': {log.model: log.settings or NOT_RECORDED for log in logs},
+            },
+            'models': {log.model: {'name': log.model} for log in logs},
+            'pairs': [
+                {'dataset': name, 'model': log.model}
+                for log in logs
+                for name in dict.fromkeys(row.dataset for row in log.rows)
+            ],
+        }
+        store.record_start(manifest, json.dumps({'models': [{'abbr': log.model} for log in logs]}))
+    finally:
+        store.close()
+
+
+def _write_log(store: Store, log: ImportedLog) -> None:
+    results: dict[str, list[Result]] = {}
+    for row in log.rows:
+        marks = []
+        entries = []
+        for number, request in enumerate(row.requests):
+            mark = _fingerprint(log, row, number, request)
+            reply = row.replies[number] if number < len(row.replies) else ''
+            marks.append(mark)
+            entries.append((mark, 'generate', 'ok', pack_request(request), write_reply(Reply(reply)), None))
+        store.import_entries(entries)
+        store.import_fields([_fields_entry(row)] if row.fields else [])
+        results.setdefault(row.dataset, []).append(_result(log.model, row, marks))
+    for dataset, listed in results.items():
+        cards = [_scorecard(log, score, listed) for score in log.scores if score.dataset == dataset]
+        store.import_results(listed)
+        if cards:
+            store.record_scores(cards)
+
+
+def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
+    from rolecall.runs.store.codec import checksum
+
+    entry = (row.dataset, row.row, pack_fields(row.fields))
+    return (*entry, checksum(*entry))
+
+
+def _fingerprint(log: ImportedLog, row: ImportedRow, number: int, request: Request) -> str:
+    said = json.dumps([log.harness, log.model, row.dataset, row.row, number, request], default=repr, sort_keys=True)
+    return hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+
+
+def _result(model: str, row: ImportedRow, marks: Sequence[str]) -> Result:
+    correct = None if row.score not in (0, 1) else row.score == 1
+    return Result(
+        row.dataset,
+        model,
+        row.row,
+        row.outcome,
+        row.reason,
+        prediction=row.prediction if row.prediction is not None else (row.replies[0] if row.replies else None),
+        extracted=row.extracted,
+        gold=row.gold,
+        score=row.score,
+        correct=correct,
+        fingerprint=marks[0] if marks else '',
+        fingerprints=tuple(marks),
+        replies=tuple(row.replies),
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        seconds=row.seconds,
+    )
+
+
+def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]) -> Scorecard:
+    """The log's own number. Its interval is ours, from the log's rows, where the number is their mean."""
+    scores = [one.score for one in results if one.score is not None]
+    mean = sum(scores) / len(scores) if scores else None
+    scale = next(
+        (
+            factor
+            for factor in (1.0, 100.0)
+            if mean is not None and abs(score.value - mean * factor) < _LIKE_THE_MEAN * factor
+        ),
+        None,
+    )
+    share = scale is not None and all(0 <= one <= _SHARES for one in scores)
+    factor = 100.0 / (scale or 1.0) if share else 1.0
+    details: dict[str, Any] = {
+        'unit': '%' if share else '',
+        'imported': f'{log.harness} {log.version}',
+        'further': {name: value * factor for name, value in score.further.items()},
+    }
+    low = high = None
+    if share and len(scores) > 1:
+        right = all(one in (0, 1) for one in scores)
+        found = wilson(sum(scores), len(scores)) if right else mean_interval([(one, 1) for one in scores])
+        low, high = 100 * found.low, 100 * found.high
+        details |= {'interval': 'of the rows in the log', 'confidence': 0.95}
+    outcomes = Counter[str](one.outcome for one in results)
+    value = score.value * factor
+    return Scorecard(
+        score.dataset, log.model, score.metric, value, low, high, len(scores), len(results), outcomes, details
+    )
+
+
+def read_json(path: Path, text: str | bytes | None = None) -> Any:
+    """A JSON file of a log; what is wrong with it names the file."""
+    try:
+        return json.loads(path.read_bytes() if text is None else text)
+    except OSError as error:
+        raise RunError(f'{path}: cannot be read: {error.strerror or error}.') from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f'{path}: not the JSON of a log: {error}.') from error

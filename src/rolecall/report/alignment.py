@@ -1,0 +1,200 @@
+"""A log of another harness beside a run: rows aligned by content, and why the two may differ.
+
+Harnesses number, name and shuffle rows differently. A row is found again by its columns, else by its prompt, else by
+its longest text, which the other side's prompt must hold and no other prompt may.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rolecall.render.spans import Request, texts_of
+from rolecall.report.run_source import StoredRun
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
+
+__all__ = ['AlignedRun', 'align_runs', 'explain_differences', 'is_imported']
+
+_LONG_ENOUGH = 8
+_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row with what it can be recognised by."""
+
+    result: Result
+    fields: Mapping[str, Any]
+    text: str
+
+    @property
+    def key(self) -> str:
+        return json.dumps(self.fields, sort_keys=True, default=repr) if self.fields else ''
+
+    @property
+    def longest(self) -> str:
+        texts = [value.strip() for value in self.fields.values() if isinstance(value, str)]
+        return max(texts, key=len, default='')
+
+
+class AlignedRun(StoredRun):
+    """The left run with the datasets, row numbers and gold answers that the right one has for the same content."""
+
+    def __init__(
+        self,
+        reader: RunReader,
+        pairs: Sequence[tuple[_Row, _Row]],
+        metrics: Mapping[str, str],
+        names: Mapping[str, str],
+    ) -> None:
+        super().__init__(reader)
+        self.reader = reader
+        self.pairs = pairs
+        self.names = names
+        """The right run's name of each dataset."""
+        self._metrics = metrics
+
+    def results(self) -> Iterator[Result]:
+        """The rows that were found again, as the right run numbers them."""
+        for left, right in self.pairs:
+            yield replace(left.result, dataset=right.result.dataset, row=right.result.row, gold=right.result.gold)
+
+    def light_results(self) -> Iterator[Result]:
+        return self.results()
+
+    def scorecards(self) -> list[Scorecard]:
+        """The scores under the right run's names of datasets and metrics."""
+        cards = []
+        for card in super().scorecards():
+            name = self.names.get(card.dataset)
+            if name is not None:
+                metric = self._metrics.get(name, card.metric) if card.details.get('unit') == '%' else card.metric
+                cards.append(replace(card, dataset=name, metric=metric))
+        return cards
+
+
+def is_imported(run: RunReader) -> bool:
+    """Whether a run directory was made from a log of another harness."""
+    return isinstance(run.manifest().get('imported'), Mapping)
+
+
+def align_runs(left: RunReader, right: RunReader) -> AlignedRun:
+    """The left run, its rows found again in the right one."""
+    ours = _rows_by_dataset(right)
+    pairs: list[tuple[_Row, _Row]] = []
+    names: dict[str, str] = {}
+    theirs = _rows_by_dataset(left)
+    for dataset, rows in sorted(theirs.items(), key=lambda entry: entry[0] not in ours):
+        matched = {name: _match(rows, others) for name, others in ours.items() if name not in names.values()}
+        largest = max(matched, key=lambda name: len(matched[name]), default=None)
+        best = dataset if matched.get(dataset) else largest
+        if best is not None and matched[best]:
+            names[dataset] = best
+            pairs += matched[best]
+    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.details.get('unit') == '%'}
+    return AlignedRun(left, pairs, metrics, names)
+
+
+def _rows_by_dataset(run: RunReader) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for result in run.results():
+        marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
+        request: Request | None = run.request(marks[0]) if marks else None
+        text = '' if request is None else '\n'.join(texts_of(request).values())
+        found.setdefault(result.dataset, []).append(_Row(result, run.fields(result.dataset, result.row), text))
+    return found
+
+
+def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+    by_fields = {row.key: row for row in right if row.key}
+    by_text = {row.text: row for row in right if row.text}
+    taken: set[int] = set()
+    pairs = []
+    for row in left:
+        other = by_fields.get(row.key) or by_text.get(row.text) or _find_by_text(row, right)
+        if other is not None and other.result.row not in taken:
+            taken.add(other.result.row)
+            pairs.append((row, other))
+    return pairs
+
+
+def _find_by_text(row: _Row, others: Sequence[_Row]) -> _Row | None:
+    """The only row whose prompt holds this row's longest text, or whose longest text this row's prompt holds."""
+    wanted = row.longest
+    holding = [other for other in others if len(wanted) >= _LONG_ENOUGH and wanted in other.text]
+    held = [other for other in others if len(other.longest) >= _LONG_ENOUGH and other.longest in row.text]
+    for found in (holding, held):
+        if len(found) == 1:
+            return found[0]
+    both = [other for other in holding if other in held]
+    return both[0] if len(both) == 1 else None
+
+
+def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
+    """How harness, settings, prompts and extraction differ, dataset by dataset."""
+    left = aligned.reader
+    for side, run in (('left', left), ('right', right)):
+        told = run.manifest().get('imported')
+        made_by = f'{told["harness"]} {told["version"]}' if isinstance(told, Mapping) else 'rolecall'
+        yield f'{side}: made by {made_by}'
+    for name in dict.fromkeys(aligned.names.values()):
+        pairs = [(one, other) for one, other in aligned.pairs if other.result.dataset == name]
+        missing = sum(1 for row in right.results() if row.dataset == name) - len(pairs)
+        note = f'; {missing:,} of the right run have no counterpart' if missing > 0 else ''
+        yield f'{name}: {count_noun(len(pairs), "row")} found again by content{note}'
+        yield from (f'  settings, {side}: {text}' for side, text in _describe_settings(left, right, pairs))
+        yield from (f'  {line}' for line in _describe_prompts(pairs))
+        yield from (f'  {line}' for line in _describe_extraction(pairs))
+
+
+def _describe_settings(
+    left: RunReader, right: RunReader, pairs: Sequence[tuple[_Row, _Row]]
+) -> Iterator[tuple[str, str]]:
+    for number, (side, run) in enumerate((('left', left), ('right', right))):
+        result = pairs[0][number].result
+        imported = run.manifest().get('imported')
+        if isinstance(imported, Mapping):
+            settings = (imported.get('settings') or {}).get(result.model)
+            task = result.dataset.partition(',')[0]
+            own = settings.get(task, settings) if isinstance(settings, Mapping) else settings
+            yield side, json.dumps(own, ensure_ascii=False)[:400]
+            continue
+        entries = [one for one in run.config().get('datasets') or () if isinstance(one, Mapping)]
+        entry = next((one for one in entries if one.get('abbr') == result.dataset), {})
+        asked = (entry.get('infer_cfg') or {}).get('inferencer', 'not recorded')
+        yield side, f'{len(result.shots)} examples in the first row, inferencer {json.dumps(asked, default=repr)[:300]}'
+
+
+def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+    known = [(one, other) for one, other in pairs if one.text and other.text]
+    if not known:
+        yield 'prompts: not recorded on one side'
+        return
+    same = sum(one.text == other.text for one, other in known)
+    yield f'prompts: {same:,} of {len(known):,} equal'
+    for one, other in known:
+        if one.text != other.text:
+            at = next((i for i, (a, b) in enumerate(zip(one.text, other.text, strict=False)) if a != b), None)
+            at = min(len(one.text), len(other.text)) if at is None else at
+            start = max(0, at - _SHOWN // 4)
+            yield f'  row {other.result.row}, left:  {one.text[start : start + _SHOWN]!r}'
+            yield f'  row {other.result.row}, right: {other.text[start : start + _SHOWN]!r}'
+            return
+
+
+def _describe_extraction(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+    """Rows whose replies are equal and whose scores are not: only reading and scoring differ there."""
+    same = [(one.result, other.result) for one, other in pairs if one.result.replies == other.result.replies]
+    if not any(one.replies for one, _ in same):
+        yield 'replies: none are equal, so reading cannot be told apart from the model'
+        return
+    differ = [(one, other) for one, other in same if one.score != other.score]
+    yield f'equal replies: {len(same):,} of {len(pairs):,}; scored differently: {len(differ):,}'
+    for one, other in differ[:1]:
+        reply = one.replies[0] if one.replies else ''
+        yield f'  row {other.row}: {reply!r:.120} read as {one.extracted!r:.60} (left), {other.extracted!r:.60} (right)'
