@@ -306,7 +306,7 @@ def test_rows_come_from_files_and_local_folders(tmp_path: Path) -> None:
     ('text', 'expected'),
     [
         ('task: [', r'task.yaml:1: is not YAML|is not YAML'),
-        ('- a\n- b', 'expected keys and values, found list'),
+        ('- a\n- b', 'expected names and values, found list'),
         ('include: nowhere.yaml', 'nowhere.yaml\n  cannot be read'),
         ('include: task.yaml', 'circular include'),
         (QA + 'descripton: x', "unknown key 'descripton'.\n  Did you mean 'description'?"),
