@@ -142,6 +142,7 @@ def test_llama_factory_finds_the_file_in_its_dataset_info(export: Export, folder
         (['--model', 'openai/gpt-4o', '--form', 'text'], 'gpt-4o takes messages, and no chat template'),
         (['--model', 'nowhere.gguf'], 'no such file: nowhere.gguf'),
         (['--model', 'smolm2'], "Did you mean 'smollm2'"),
+        (['--model', 'hf:nobody/nothing'], 'nobody/nothing is not on this machine, so its chat template is not known'),
         (['--form', 'sharegpt', '-o', 'x.jsonl.gz'], 'LLaMA-Factory reads no .gz files'),
     ],
 )
@@ -159,6 +160,19 @@ def test_an_unknown_model_of_a_config_is_an_error(folder: Path, capsys: pytest.C
     source = ['export', 'sft', str(folder.parent / 'rows.jsonl'), '--prompter', f'{folder.parent / "app.py"}:chat']
     assert main([*source, '--answer-column', 'answer', '--model', f'{folder.parent / "config.py"}:mien']) == 2
     assert "has no model 'mien'" in capsys.readouterr().err
+
+
+def test_a_hub_model_in_the_cache_is_worded_with_its_template(
+    export: Export, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = folder.parent / 'hub' / 'models--org--name'
+    (model / 'refs').mkdir(parents=True)
+    (model / 'refs' / 'main').write_text('abc')
+    (model / 'snapshots').mkdir()
+    folder.rename(model / 'snapshots' / 'abc')
+    monkeypatch.setenv('HF_HUB_CACHE', str(folder.parent / 'hub'))
+    [line], _ = export('chat', '--model', 'hf:org/name', '--form', 'text')
+    assert line['text'].startswith('<|im_start|>system')
 
 
 # Answers with tool calls.

@@ -156,3 +156,16 @@ def test_axolotl_trains_exactly_on_the_answer(model: Path, prompter: str) -> Non
     (model / 'chat_template.jinja').write_text(CHATML.source)
     file = export(model, prompter, 'messages', ROWS)
     check_labels(read_labels('AXOLOTL_PYTHON', 'axolotl_labels.py', model, file), model, prompter)
+
+
+CALLED = '<tool_call>\n{"name": "add", "arguments": {"x": 1}}\n</tool_call><|im_end|>'
+
+
+def test_tool_calls_are_trained_on_by_the_others_too(model: Path) -> None:
+    (model / 'chat_template.jinja').write_text(QWEN_TOOLS.source)
+    files = {form: export(model, 'tools', form, CALLING) for form in ('alpaca', 'messages')}
+    given = (model, model.parent, files['alpaca'].stem, 'empty')
+    made = read_labels('LLAMA_FACTORY_PYTHON', 'llama_factory_labels.py', *given)
+    assert [trained.strip() for _, trained, _ in made] == ['two<|im_end|>', 'four<|im_end|>', CALLED]
+    made = read_labels('AXOLOTL_PYTHON', 'axolotl_labels.py', model, files['messages'])
+    assert [trained.strip() for _, trained, _ in made] == ['two<|im_end|>', 'four<|im_end|>', CALLED]

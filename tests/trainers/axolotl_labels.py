@@ -17,7 +17,7 @@ tokenizer = AutoTokenizer.from_pretrained(model)
 prompter = ChatTemplatePrompter(
     tokenizer,
     chat_template=tokenizer.chat_template,
-    message_property_mappings={'role': 'role', 'content': 'content'},
+    message_property_mappings={name: name for name in ('role', 'content', 'tool_calls')},
     field_messages='messages',
     message_field_training='weight',
 )

@@ -200,4 +200,4 @@ def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[st
     if not isinstance(path, str):
         return {}
     weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
-    return find_chat_settings(weights if weights is not None and weights.suffix == '.gguf' else path)
+    return find_chat_settings(weights or model_folder(path) or path)

@@ -16,6 +16,7 @@ from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.datasets import Row, first
 from rolecall.errors import ConfigError, Problem, PrompterError, did_you_mean
 from rolecall.models.local_engine import PromptEncoder
+from rolecall.models.pull import kept_path
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.program.answer_turn import MessagesRenderer
 from rolecall.prompters import Prompter
@@ -37,7 +38,7 @@ from rolecall.sft.forms import Form, takes_messages
 from rolecall.sft.training_file import Given
 from rolecall.sft.training_programs import Aim, end_of_turn
 from rolecall.tokenizers.chat_files import find_chat_template
-from rolecall.tokenizers.tokenizer import Tokenizer
+from rolecall.tokenizers.tokenizer import Tokenizer, model_folder
 
 __all__ = ['Columns', 'PrompterSide', 'prompter_examples']
 
@@ -77,7 +78,10 @@ class PrompterSide:
             return cls(prompter, abbr=entry.abbr)
         if isinstance(renderer, TextRenderer) and renderer.meta is not None:
             return cls(prompter if prompter.model is not None else prompter.bind(renderer))
-        return cls(prompter, TextAdapter(renderer.template if isinstance(renderer, ChatRenderer) else None))
+        template = renderer.template if isinstance(renderer, ChatRenderer) else None
+        if template is None and prompter.model is None:
+            _check_files(entry)
+        return cls(prompter, TextAdapter(template))
 
     @property
     def is_chat(self) -> bool:
@@ -268,6 +272,15 @@ def _end_of_calls(answer: Message, text: str, request: str, endings: Sequence[st
             raise UntrainableError("the model's chat template leaves tool calls out")
     ending = next((ending for ending in endings if ending.strip() and ending in after), '')
     return len(request) + (after.rindex(ending) if ending else len(after))
+
+
+def _check_files(entry: ModelEntry) -> None:
+    """Raise if a model's files are elsewhere: nobody knows whether it has a chat template."""
+    path = entry.entry.get('path')
+    if isinstance(path, str) and kept_path(path) is None and model_folder(path) is None:
+        what = f'{path} is not on this machine, so its chat template is not known.'
+        remedy = 'Download it first, or bind the prompter: prompter.bind(ChatTemplate.from_file(…)).'
+        raise ConfigError(Problem('model', what, remedy))
 
 
 def _model_files(tokenizer: Tokenizer) -> Path:
