@@ -50,6 +50,10 @@ class GradedEvaluator:
     def score(self, predictions, references):
         return {'grade': 66.5, 'details': [{'correct': 0.665} for one in predictions]}
 
+class DepthEvaluator:
+    def score(self, predictions, references):
+        return {'Depth0': 0.0, 'Depth50': 100.0, 'average_score': 50.0}
+
 class LossEvaluator:
     def score(self, ppl):
         return {'mean': sum(ppl) / len(ppl)}
@@ -138,6 +142,11 @@ def test_the_error_offers_the_installed_package(package: ModuleType, tmp_path: P
         build_scorer(entry['eval_cfg'])
 
 
+def test_the_error_offers_the_package_for_an_evaluator_that_is_refused_by_name(package: ModuleType) -> None:
+    with pytest.raises(ConfigError, match='TEvalEvaluator is not supported[^$]*opencompass is installed'):
+        build_scorer({'evaluator': 'opencompass.datasets.TEvalEvaluator'})
+
+
 def test_bare_names_are_looked_up_in_its_registries(package: ModuleType, tmp_path: Path) -> None:
     text = CONFIG.replace('dict(type=last_word', "dict(type='my-last'").replace(
         'dict(type=HalfEvaluator, bonus=0)', "'HalfEvaluator'"
@@ -173,7 +182,10 @@ def test_a_registered_function_makes_the_evaluator(package: ModuleType, tmp_path
     assert build_scorer(scoring).score([Scorable(0, 'ok', 'a', 'a')]).value == 150.0
 
 
-@pytest.mark.parametrize(('name', 'prediction', 'value'), [('GradedEvaluator', 'a', 66.5), ('LossEvaluator', 1.5, 1.5)])
+@pytest.mark.parametrize(
+    ('name', 'prediction', 'value'),
+    [('GradedEvaluator', 'a', 66.5), ('DepthEvaluator', 'a', 50.0), ('LossEvaluator', 1.5, 1.5)],
+)
 def test_evaluators_of_the_package_keep_their_ways(
     package: ModuleType, name: str, prediction: Any, value: float
 ) -> None:

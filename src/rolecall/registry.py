@@ -38,6 +38,7 @@ __all__ = [
     'bare_name',
     'import_dotted',
     'is_reference_class',
+    'offer_package',
     'part_name',
 ]
 
@@ -228,7 +229,7 @@ class Registry(Mapping[str, T]):
             unsupported = '.' in path
             word = 'unsupported' if unsupported else 'unknown'
             cutoff = _MISSPELT if unsupported else _SIMILAR
-            remedy = f'{self._remedy(name, cutoff)}{_offer_package(path)}'
+            remedy = f'{self._remedy(name, cutoff)}{offer_package(path)}'
             raise ConfigError(Problem(where, f'{word} {self.kind} {path!r}.', remedy))
         if len(found) > 1:
             offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in found)
@@ -297,7 +298,7 @@ def import_dotted(
     raise ConfigError(Problem(where, f'cannot import the {kind} {path!r}: no module {missing!r} {place}.', remedy))
 
 
-def _offer_package(path: str) -> str:
+def offer_package(path: str) -> str:
     """How to use a part of an installed package as it is; nothing where that package is not installed."""
     package, dot, _ = path.partition('.')
     if not dot or package not in REFERENCE_SYSTEMS or importlib.util.find_spec(package) is None:

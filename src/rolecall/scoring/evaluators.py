@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import Registry
+from rolecall.registry import Registry, offer_package
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import CODE_METRICS
 from rolecall.scoring.families import FAMILY_METRICS
@@ -121,7 +121,9 @@ def _refuse_unsupported(read: Entry) -> None:
     named = isinstance(read.kind, str) or isinstance(getattr(read.kind, 'dotted', None), str)
     if named and read.name in UNSUPPORTED:
         what = f'{read.name} is not supported: {UNSUPPORTED[read.name]}.'
+        path = str(getattr(read.kind, 'dotted', read.kind))
         remedy = 'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.'
+        remedy += offer_package(path)
         raise ConfigError(Problem(read.where, what, remedy))
 
 

@@ -20,6 +20,12 @@ from rolecall.usercode import printing_to_stderr
 __all__ = ['read_user_evaluator']
 
 
+_HEADLINES = (
+    *('score', 'auc_score', 'accuracy', 'humaneval_pass@1', 'rouge1', 'avg_toxicity_score', 'bleurt_diff'),
+    *('matthews_correlation', 'truth', 'f1', 'exact_match', 'average_score'),
+)
+
+
 def read_user_evaluator(read: Entry) -> Metric:
     """The metric of an object, a class or a function that is not one of ours."""
     if isinstance(read.kind, Metric):
@@ -85,9 +91,15 @@ def _in_its_own_system(evaluator: Any) -> Callable[..., Any]:
             with suppress(AttributeError):
                 evaluator._out_dir = f'{folder}/results'
                 evaluator._dataset_replica_idx = 0
-            return _drop_graded_details(evaluator.score(**columns))
+            return _put_headline_first(_drop_graded_details(evaluator.score(**columns)))
 
     return score
+
+
+def _put_headline_first(result: Any) -> Any:
+    """A result whose first number is the one that OpenCompass' own summary shows."""
+    headline = next((name for name in _HEADLINES if isinstance(result, Mapping) and name in result), None)
+    return result if headline is None else {headline: result[headline], **result}
 
 
 def _drop_graded_details(result: Any) -> Any:
