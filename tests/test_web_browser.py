@@ -189,7 +189,9 @@ def test_the_page_can_be_used_without_a_mouse(browser, page):
 # -- hostile data ------------------------------------------------------------------------------------------------------
 
 HARMLESS = (
-    'return [window.hacked ?? null, document.querySelectorAll("#app img, #app iframe, #app script, #app style").length]'
+    'const app = document.querySelector("#app");'
+    'const turns = /[\\u202a-\\u202e\\u2066-\\u2069]/.test(app.textContent) ? 1 : 0;'
+    'return [window.hacked ?? null, app.querySelectorAll("img, iframe, script, style").length + turns]'
 )
 
 
@@ -197,7 +199,7 @@ def test_hostile_data_is_shown_and_does_nothing(browser, tmp_path):
     """Rows, templates, names of columns, datasets and models, in every view of a config."""
     path = tmp_path / 'hostile.py'
     path.write_text(
-        f'HOSTILE = {HOSTILE!r}\nNAME = {HOSTILE.replace(chr(0xD800), "")!r}\n'
+        f'HOSTILE = NAME = {HOSTILE!r}\n'
         'speech = dict(round=[dict(role="HUMAN", prompt=HOSTILE + "{q}"), dict(role="BOT", prompt="{a}")])\n'
         'models = [dict(abbr=NAME, type="OpenAI", path="x"), dict(abbr="b", type="OpenAI", path="x")]\n'
         'datasets = [dict(abbr=NAME, type="Rows", test=[{"q": HOSTILE, "a": "x", HOSTILE: HOSTILE}],'

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip('aiohttp')
 from rolecall.cli.main import main
-from rolecall.web.editing import _cost
+from rolecall.tokenizers.tokenizer import load_tokenizer
+from small_gguf import make_gguf
 from web_pages import CONFIG, SECRET, Client, serve_page
 
 
@@ -128,13 +128,37 @@ def test_sampling_shows_what_counts_and_the_cost_follows(tmp_path):
         assert fields_of(found, label='max_out_len')[0]['effective'] == '7'
 
 
-def test_a_cost_is_what_the_tokens_cost():
-    class Pair:
-        model_entry = SimpleNamespace(entry={'price': {'input': 1.0, 'output': 10.0}, 'max_out_len': 100})
-        task = SimpleNamespace(inferencer=SimpleNamespace(options={}))
-        weighs = False
+def test_a_cost_is_what_the_tokens_cost(tmp_path):
+    """Counted by the tokenizer of the model's file, which is read once however often the prompt is edited."""
+    weights, path = make_gguf(tmp_path / 'small.gguf').path, tmp_path / 'priced.py'
+    model = f"dict(abbr='small', type='LlamaCpp', path='{weights}', chat_template=False, max_out_len=100, price=dict(input=1.0, output=10.0))"
+    path.write_text(CONFIG.replace('models = [', f'models = [{model},'))
+    with serve_page(path) as address:
+        client = Client(*address)
+        for text, meta in (('</E>{q}', 'chatml'), ('</E>Say {q}', 'llama2')):
+            edits = [TEMPLATE, text], [['model', 'meta_template'], meta]
+            status, found = edit(client, *edits, model='small')
+            assert status == 200, found
+            tokenizer = load_tokenizer(weights)
+            tokens = len(tokenizer.encode(found['prompts'][0]['request'])) + tokenizer.adds_bos
+            assert found['tokens'] == [tokens]
+            [cost] = found['costs']
+            assert cost == pytest.approx({'input': tokens / 1e6, 'most': tokens / 1e6 + 100 * 10 / 1e6})
+    assert load_tokenizer(weights) is load_tokenizer(weights)
 
-    assert _cost(Pair, 1000) == {'input': 0.001, 'most': 0.002}
+
+def test_a_part_of_an_edited_prompt_comes_from_its_own_model(tmp_path):
+    path = tmp_path / 'second.py'
+    path.write_text(CONFIG.replace('models = [', "models = [dict(abbr='first', type='OpenAI', path='x'),"))
+    with serve_page(path) as address:
+        client = Client(*address)
+        speech = "dict(type='PromptTemplate', ice_token='</E>', template=dict(begin=['</E>'], round=[dict(role='HUMAN', prompt='{q}')]))"
+        _, found = edit(client, [TEMPLATE[:-1], {'source': speech}])
+        places = {why.get('place', '') for why in found['prompts'][0]['explanations'].values()}
+        assert {place for place in places if place.startswith('models')} == {'models[1].meta_template'}
+        status, found = edit(client, [['model', 'meta_template'], {'source': 'dict(round=7)'}])
+        assert status == 422
+        assert 'models[1].meta_template' in found['error']
 
 
 def test_an_edit_is_compared_with_the_original(client):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sqlite3
 import time
 import urllib.parse
@@ -14,6 +15,7 @@ from report_runs import made_up_run
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError
 from rolecall.runs.store.codec import encode_result
+from rolecall.runs.store.directory import is_running
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import FILE
 from rolecall.runs.store.writer import Store
@@ -299,6 +301,28 @@ def test_a_run_is_live_while_its_directory_is_locked(tmp_path):
         while_open = client.get('run')['live']
         store.close()
         assert (while_open, client.get('run')['live']) == (True, False) or not Path('/proc/locks').exists()
+
+
+@pytest.mark.parametrize(
+    ('line', 'live'),
+    [
+        ('1: FLOCK  ADVISORY  WRITE {other} {device}:{inode} 0 EOF', True),
+        ('1: FLOCK  ADVISORY  WRITE {other} ff:ff:{inode} 0 EOF', False),
+        ('1: FLOCK  ADVISORY  WRITE {own} 00:2a:{inode} 0 EOF', True),
+        ('1: FLOCK  ADVISORY  WRITE {own} {device}:9{inode} 0 EOF', False),
+        ('1: POSIX  ADVISORY  WRITE {own} {device}:{inode} 0 EOF', False),
+        ('1: -> FLOCK  ADVISORY  WRITE {other} {device}:{inode} 0 EOF', False),
+    ],
+)
+def test_a_lock_is_known_by_its_device_and_inode_or_by_its_process(tmp_path, monkeypatch, line, live):
+    Store(tmp_path / 'run').close()
+    found = os.stat(tmp_path / 'run' / 'lock')
+    device = f'{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}'
+    (tmp_path / 'locks').write_text(
+        line.format(own=os.getpid(), other=os.getpid() + 1, device=device, inode=found.st_ino) + '\n'
+    )
+    monkeypatch.setattr('rolecall.runs.store.directory._LOCKS', tmp_path / 'locks')
+    assert is_running(tmp_path / 'run') is live
 
 
 def test_rows_after_the_end_of_a_growing_run_are_found_from_where_it_ended(flipped):

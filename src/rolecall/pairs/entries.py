@@ -15,7 +15,7 @@ from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
 
-__all__ = ['Entries', 'add_line', 'build_entries', 'dataset_keys', 'media_folders']
+__all__ = ['Entries', 'add_line', 'build_entries', 'build_two_entries', 'dataset_keys', 'media_folders']
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,20 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     else:
         problems.raise_all()
     return Entries(tuple(tasks), tuple(model_entries))
+
+
+def build_two_entries(
+    dataset: Mapping[str, Any], where: str, model: ModelEntry | Mapping[str, Any] | None, model_where: str
+) -> Entries:
+    """A dataset and at most one model, each with its place in a config. A model entry is taken as it is."""
+    problems = Problems()
+    task = build_task(dataset, where, problems)
+    model_entry = build_model_entry(model, model_where, problems) if isinstance(model, Mapping) else model
+    if task is not None and model_entry is not None:
+        with problems.inside(f'{where} × {model_where}'):
+            _check_pair(task, model_entry)
+    problems.raise_all()
+    return Entries(() if task is None else (task,), () if model_entry is None else (model_entry,))
 
 
 def add_line(problem: Problem, config: Mapping[str, Any]) -> Problem:

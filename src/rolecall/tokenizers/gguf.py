@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from rolecall.errors import DataError
+from rolecall.tokenizers.file_cache import load_once
 
 __all__ = ['SkippedArray', 'Value', 'chat_settings', 'chat_template', 'read_metadata']
 
@@ -72,6 +73,11 @@ def chat_settings(path: str | Path) -> dict[str, str]:
 
     `chat_template`, `bos_token` and `eos_token`, where present.
     """
+    return dict(_chat_settings(Path(path)))
+
+
+@load_once
+def _chat_settings(path: Path) -> dict[str, str]:
     tokens = 'tokenizer.ggml.tokens'
     metadata = read_metadata(path, arrays=(tokens,))
     found = {

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.backends import with_default_path
 from rolecall.models.pull import PACKAGED, kept_path
+from rolecall.tokenizers.file_cache import load_once
 from rolecall.tokenizers.huggingface import FastTokenizer
 from rolecall.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
 from rolecall.tokenizers.text import Offset
@@ -193,10 +194,13 @@ def _hub_snapshot(name: str) -> Path | None:
 
 def _load_file(file: Path) -> Tokenizer:
     if file.suffix != '.gguf':
-        return FastTokenizer.from_json(file)
-    from rolecall.models.llama.vocabulary import LlamaVocabulary
+        return _load_json(file)
+    from rolecall.models.llama.vocabulary import load_vocabulary
 
-    return LlamaVocabulary(file)
+    return load_vocabulary(file)
+
+
+_load_json = load_once(FastTokenizer.from_json)
 
 
 def _not_found(name: str) -> DataError:

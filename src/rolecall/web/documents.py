@@ -22,6 +22,7 @@ from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task
 from rolecall.report.run_source import PairRows
+from rolecall.tokenizers.text import replace_lone_surrogates
 from rolecall.tokenizers.tokenizer import find_tokenizer
 from rolecall.views.differences import align_lines, request_lines
 from rolecall.views.tokens import count_tokens
@@ -45,8 +46,9 @@ class ConfigDocument:
         self.path = path
         self.config: Mapping[str, Any] = load_config(path) if config is None else config
         self.plan: Entries = build_entries(self.config)
-        self._tasks = {task.abbr: task for task in self.plan.tasks}
-        self._model_entries = {model_entry.abbr: model_entry for model_entry in self.plan.model_entries}
+        self._tasks = {replace_lone_surrogates(task.abbr): task for task in self.plan.tasks}
+        self._model_entries = {replace_lone_surrogates(entry.abbr): entry for entry in self.plan.model_entries}
+        # by the names the page knows: URLs hold no lone surrogates
         self._datasets: dict[str, Dataset] = {}
         self._pairs: OrderedDict[tuple[str, str | None], PairRows] = OrderedDict()
         self._findings: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -58,15 +60,15 @@ class ConfigDocument:
             'name': self.path.stem,
             'datasets': [
                 {
-                    'abbr': task.abbr,
+                    'abbr': abbr,
                     'inferencer': task.inferencer.name,
                     'labels': [str(label) for label in task.labels],
                     'columns': list(task.reader.input_columns),
                     'output': task.reader.output_column,
                 }
-                for task in self.plan.tasks
+                for abbr, task in self._tasks.items()
             ],
-            'models': [{'abbr': entry.abbr, 'kind': entry.kind} for entry in self.plan.model_entries],
+            'models': [{'abbr': abbr, 'kind': entry.kind} for abbr, entry in self._model_entries.items()],
         }
 
     def rows(self, dataset: str, *, after: int = -1, query: str = '', split: Split = 'test') -> dict[str, Any]:
@@ -182,6 +184,7 @@ class ConfigDocument:
 
     def task(self, dataset: str) -> Task:
         """A dataset of the config by its abbr."""
+        dataset = replace_lone_surrogates(dataset)
         if dataset not in self._tasks:
             raise ConfigError(Problem('datasets', f'no dataset named {dataset!r}.'))
         return self._tasks[dataset]
@@ -190,9 +193,10 @@ class ConfigDocument:
         """A model of the config by its abbr; None if the config has no models."""
         if model is None and not self._model_entries:
             return None
-        if model not in self._model_entries:
+        found = self._model_entries.get(replace_lone_surrogates(model or ''))
+        if found is None:
             raise ConfigError(Problem('models', f'no model named {model!r}.'))
-        return self._model_entries[model]
+        return found
 
     def dataset(self, dataset: str) -> Dataset:
         """The rows of a dataset, opened when first needed."""

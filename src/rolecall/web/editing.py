@@ -18,7 +18,7 @@ from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.lint.linter import lint_plan
 from rolecall.models.prices import find_price
-from rolecall.pairs.entries import Entries, build_entries
+from rolecall.pairs.entries import Entries, build_two_entries
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.sampling import sampling_of
 from rolecall.registry import Registry, part_name
@@ -63,13 +63,15 @@ class _Edited:
         self.written: dict[str, Any] = {'dataset': _copy(self.task.entry), 'model': _copy(entry)}
         self.replaced: set[str] = set()
         """Parts that were replaced as a whole."""
+        self._edits_model = any(path[:1] == ('model',) for path, _ in edits)
         for path, value in edits:
             self._apply(tuple(path), value)
 
     def build(self) -> Entries:
-        """The entries, understood."""
-        models = [self.written['model']] if self.model_entry else []
-        return build_entries({'datasets': [self.written['dataset']], 'models': models})
+        """The entries, understood. A model without edits keeps its tokenizer, and what else it has read."""
+        model = self.written['model'] if self._edits_model else self.model_entry
+        model_where = self.model_entry.where if self.model_entry else ''
+        return build_two_entries(self.written['dataset'], self.task.where, model, model_where)
 
     def part(self, name: str) -> Any:
         """A part as it is written now; None if it is not."""

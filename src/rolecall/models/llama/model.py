@@ -208,7 +208,7 @@ class LlamaModel(RedactingModel):
     def count(self, request: Request) -> int | None:
         if self._read is None and kept_path(self._settings.path) is None:
             return None
-        return len(self._encode_prompt(request).ids)
+        return len(self._encode_prompt([request] if isinstance(request, str) else request).ids)  # no ranges needed
 
     async def forget(self) -> None:
         """Forget earlier prompts; the next one is computed from its first token."""
@@ -270,11 +270,11 @@ class LlamaModel(RedactingModel):
 
     @property
     def _vocabulary(self) -> LlamaVocabulary:
-        from rolecall.models.llama.vocabulary import LlamaVocabulary
+        from rolecall.models.llama.vocabulary import load_vocabulary
 
         with self._reading:
             if self._read is None:
-                self._read = LlamaVocabulary(model_path(self._settings.path))
+                self._read = load_vocabulary(model_path(self._settings.path))
             return self._read
 
     @property

@@ -11,10 +11,11 @@ from pathlib import Path
 from rolecall.errors import DataError
 from rolecall.models.llama import native as llama_native
 from rolecall.models.protocol import ModelError
+from rolecall.tokenizers.file_cache import load_once
 from rolecall.tokenizers.gguf import Value, read_metadata
 from rolecall.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
-__all__ = ['LlamaVocabulary', 'load_gguf']
+__all__ = ['LlamaVocabulary', 'load_gguf', 'load_vocabulary']
 
 _LONGEST = 1 << 30
 _TOKENS = 'tokenizer.ggml.tokens'
@@ -175,3 +176,7 @@ class LlamaVocabulary:
 
     def _valid_id(self, number: int) -> int | None:
         return number if 0 <= number < self.size else None
+
+
+load_vocabulary = load_once(LlamaVocabulary)
+"""The vocabulary of a GGUF file, shared by everything that reads it."""

@@ -48,13 +48,25 @@ def is_running(directory: Path) -> bool | None:
     """Whether a process of this machine is running here; None if that cannot be told. Takes no lock itself."""
     lock = directory / _LOCK
     try:
-        holder, inode = lock.read_text('utf-8', 'replace'), lock.stat().st_ino
-        locks = _LOCKS.read_text('ascii', 'replace').splitlines()
+        holder, found = lock.read_text('utf-8', 'replace'), lock.stat()
+        locks = [line.split() for line in _LOCKS.read_text('ascii', 'replace').splitlines()]
     except OSError:
         return None
-    if any(' FLOCK ' in line and f':{inode} ' in line for line in locks):
+    if any(_holds(fields, holder, found) for fields in locks):
         return True
     return False if holder.strip().endswith(f' on {socket.gethostname()}') else None
+
+
+def _holds(fields: list[str], holder: str, found: os.stat_result) -> bool:
+    """Whether a line of /proc/locks is the lock of a file, by inode and device.
+
+    Some file systems (btrfs) report another device there; then the process must be the one named in the file.
+    """
+    if len(fields) < 6 or fields[1] != 'FLOCK':
+        return False
+    process, (device, _, inode) = fields[4], fields[5].rpartition(':')
+    same_device = device == f'{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}'
+    return inode == str(found.st_ino) and (same_device or holder.startswith(f'process {process} '))
 
 
 class RunLock:

@@ -1,11 +1,19 @@
 // What every view stands on: components, words in two languages, requests to the server, the address and the keys.
-import { h, render, Fragment } from './vendor/preact.js';
+import { h, render, Fragment, options } from './vendor/preact.js';
 import { useState, useEffect, useLayoutEffect, useRef, useMemo } from './vendor/hooks.js';
 import htm from './vendor/htm.js';
 import { CHINESE } from './chinese.js';
 
 export const html = htm.bind(h);
 export { render, Fragment, useState, useEffect, useLayoutEffect, useRef, useMemo };
+
+// ── texts from data ──────────────────────────────────────────────────────────────────────────────────────────────
+// Control characters and those that change the direction of text are written out wherever a component shows a text.
+// (Prompts and replies are drawn by draw.js, which does so itself.)
+const TURNS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const writeOut = (child) => (typeof child === 'string' ? child.replace(TURNS, (one) => `U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`) : Array.isArray(child) ? child.map(writeOut) : child);
+const before = options.vnode;
+options.vnode = (node) => { if (typeof node.type === 'string' && node.props.children != null) node.props.children = writeOut(node.props.children); before?.(node); };
 
 // ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────
 const LANGUAGE = 'rolecall-language';
@@ -25,9 +33,13 @@ export const t = (words, values = {}) => {
 export const number = (value) => value.toLocaleString('en');
 export const countOf = (count, noun) => (isChinese ? t(`{n} ${noun}`, { n: number(count) }) : `${number(count)} ${noun}${count === 1 ? '' : 's'}`);
 export const percent = (share) => `${Math.round(100 * share)} %`;
-// Texts that the server puts together from numbers and nouns, such as `2,424 characters in 3 messages`.
-export const tellCounts = (text) => (isChinese ? text.replace(/([\d,]+) (character|message|token|row)s?\b/g, (_, count, noun) => t(`{n} ${noun}`, { n: count }))
-  .replace(/\b(not asked|not scored|too long|thinking exhausted|failed|filtered|unparsed|training rows?)\b/g, (words) => t(words.replace(/row$/, 'rows'))).replace(' in ', '，') : text);
+// Texts that the server puts together from numbers and nouns, such as `2,424 characters in 3 messages`. Sentences stay as they are.
+export const tellCounts = (text) => {
+  if (!isChinese) return text;
+  const told = text.replace(/\b(characters?) in (?=\d)/g, '$1，').replace(/([\d,]+) (character|message|token|row)s?\b/g, (_, count, noun) => t(`{n} ${noun}`, { n: count }))
+    .replace(/\b(not asked|not scored|too long|thinking exhausted|failed|filtered|unparsed|training rows?)\b/g, (words) => t(words.replace(/row$/, 'rows')));
+  return /[a-z]{2,} [a-z]{2,}/i.test(told) ? text : told;
+};
 export const metricName = (name) => name.split(', ').map((part) => t(part)).join(isChinese ? '，' : ', ');
 export const tellTime = (text) => {
   const when = new Date(text);
