@@ -208,7 +208,8 @@ class LlamaModel(RedactingModel):
     def count(self, request: Request) -> int | None:
         if self._read is None and kept_path(self._settings.path) is None:
             return None
-        return len(self._encode_prompt([request] if isinstance(request, str) else request).ids)  # no ranges needed
+        text: list[int | str] = [request] if isinstance(request, str) else []
+        return len(self._encode_prompt(text or request).ids)  # of a list, no ranges are computed
 
     async def forget(self) -> None:
         """Forget earlier prompts; the next one is computed from its first token."""
