@@ -233,6 +233,13 @@ def test_a_tool_call_that_the_model_cannot_write_is_refused() -> None:
             lines(side, [row], form)  # type: ignore[arg-type]  # a literal of the tuple
 
 
+def test_arguments_that_are_not_json_are_an_error() -> None:
+    broken = {**CALL, 'function': {'name': 'add', 'arguments': '{'}}
+    row = {'input': 'q', 'tools': [TOOL], 'answer': {**ANSWER, 'tool_calls': [broken]}}
+    with pytest.raises(RolecallError, match='tool call arguments must be JSON'):
+        lines(ChatPrompter('Add.'), [row], 'sharegpt')
+
+
 def test_several_trained_answers_give_a_line_each_where_a_line_holds_one() -> None:
     from rolecall.sft.training_programs import Aim
 

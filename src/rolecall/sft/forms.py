@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from rolecall.models.local_engine import PromptEncoder
+from rolecall.prompters.vendors import parse_arguments
 from rolecall.render.spans import Message
 from rolecall.sft.examples import MessagesExample, Stretch, TextExample, TrainingExample, UntrainableError
 from rolecall.tokenizers.tokenizer import Tokenizer
@@ -130,11 +131,8 @@ def _sharegpt_turn(message: Message) -> dict[str, Any]:
 
 
 def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = call['function'].get('arguments')
-    return {
-        'name': call['function']['name'],
-        'arguments': json.loads(arguments or '{}') if isinstance(arguments, str | None) else arguments,
-    }
+    function = call['function']
+    return {'name': function['name'], 'arguments': parse_arguments(function.get('arguments'))}
 
 
 def _bos_text(example: TextExample, encoder: PromptEncoder | None) -> str:
