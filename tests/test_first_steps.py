@@ -94,7 +94,7 @@ def test_words_and_numbers_are_read_as_they_look(folder: Path) -> None:
 
 def test_task_files_rows_and_configs_are_told_apart(folder: Path) -> None:
     Path('task.yaml').write_text('task: arc\ndataset_path: x\ndoc_to_text: "{{q}}"\n')
-    Path('config.yaml').write_text('datasets: []\n')
+    Path('config.yaml').write_text('description: mine\ndatasets: []\n')
     Path('rows.json').write_text('[{"q": "infer_cfg"}]')
     Path('object.json').write_text('{"data": [{"q": 1}]}')
     assert [is_task_source(name) for name in ('task.yaml', 'config.yaml')] == [True, False]

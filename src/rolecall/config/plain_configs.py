@@ -17,19 +17,17 @@ from rolecall.errors import ConfigError, Problem
 __all__ = ['PlainTrace', 'is_plain_config', 'read_plain_config']
 
 _YAML = ('.yaml', '.yml')
-_OURS = re.compile(r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:', re.MULTILINE)
-_LM_EVAL = re.compile(
+_OURS = r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:'
+_LM_EVAL = (
     r'^(?:task|group|include|tag|dataset_(?:path|name|kwargs)|doc_to_\w+|output_type|\w+_split|metric_list|metadata|num_fewshot'
-    r'|process_\w+|generation_kwargs|description|fewshot_\w+)[ \t]*:',
-    re.MULTILINE,
+    r'|process_\w+|generation_kwargs|description|fewshot_\w+)[ \t]*:'
 )
 """Keys at the top of task files."""
 _MOST_BYTES = 64 << 20
+_FIRST = 4096
 _MOST_PLACES = 200_000
-_TRUE_OR_FALSE = re.compile('true|True|TRUE|false|False|FALSE')
-_FLOAT = re.compile(
-    r'[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?(?:[eE][-+]?\d+)|[-+]?(?:\d[\d_]*)?\.\d[\d_]*|[-+]?\.(?:inf|Inf|INF)|\.nan'
-)
+_TRUE_OR_FALSE = 'true|True|TRUE|false|False|FALSE'
+_FLOAT = r'[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?(?:[eE][-+]?\d+)|[-+]?(?:\d[\d_]*)?\.\d[\d_]*|[-+]?\.(?:inf|Inf|INF)|\.nan'
 
 
 def is_plain_config(path: str | Path) -> bool:
@@ -44,12 +42,18 @@ def is_plain_config(path: str | Path) -> bool:
     try:
         if not file.is_file() or file.stat().st_size > _MOST_BYTES:
             return False
-        text = file.read_text(encoding='utf-8', errors='replace')
+        with file.open(encoding='utf-8', errors='replace') as opened:
+            begin = opened.read(_FIRST)
+            if file.suffix == '.json' and not begin.lstrip('\ufeff \t\r\n').startswith('{'):
+                return False
+            text = begin + opened.read()
     except OSError:
         return False
     if file.suffix == '.json':
-        return text.lstrip('\ufeff \t\r\n').startswith('{') and '"infer_cfg"' in text
-    return _LM_EVAL.search(text) is None and (_OURS.search(text) is not None or bool(text.strip()))
+        return '"infer_cfg"' in text
+    if re.search(_OURS, text, re.MULTILINE):
+        return re.search(r'^(?:task|group)[ \t]*:', text, re.MULTILINE) is None
+    return bool(text.strip()) and re.search(_LM_EVAL, text, re.MULTILINE) is None
 
 
 def read_plain_config(path: str | Path) -> dict[str, Any]:
@@ -112,10 +116,8 @@ def _loader() -> Any:
         first: [(tag, pattern) for tag, pattern in found if tag not in kept]
         for first, found in base.yaml_implicit_resolvers.items()
     }
-    loader.add_implicit_resolver('tag:yaml.org,2002:bool', re.compile(rf'(?:{_TRUE_OR_FALSE.pattern})\Z'), list('tTfF'))
-    loader.add_implicit_resolver(
-        'tag:yaml.org,2002:float', re.compile(rf'(?:{_FLOAT.pattern})\Z'), list('-+.0123456789')
-    )
+    loader.add_implicit_resolver('tag:yaml.org,2002:bool', re.compile(rf'(?:{_TRUE_OR_FALSE})\Z'), list('tTfF'))
+    loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(rf'(?:{_FLOAT})\Z'), list('-+.0123456789'))
     return loader
 
 
