@@ -441,3 +441,12 @@ def test_a_default_that_differs_from_lm_eval_is_said(
 def test_a_number_that_is_none_is_an_error(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match='expected a (number|mapping)'):
         shown(write(tmp_path, f'{QA}{line}\n'))
+
+
+def test_a_function_named_by_its_path_in_lm_eval_is_found_without_the_package(tmp_path: Path) -> None:
+    folder = tmp_path / 'tasks' / 'family'
+    (folder / 'nob').mkdir(parents=True)
+    (folder / 'utils.py').write_text('def ask(doc): return f\'Say {doc["question"]}\'\n')
+    text = QA.replace('"Q: {{question}}\\nA:"', '!function lm_eval.tasks.family.utils.ask')
+    assert '!function' in text
+    assert requests(write(folder / 'nob', text))[0] == 'Say q0'

@@ -33,7 +33,7 @@ def call_function(function: Function, *arguments: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _load(name: str, folder: str, place: str) -> Callable[..., Any]:
     module_name, _, attribute = name.rpartition('.')
-    file = Path(folder, *module_name.split('.')).with_suffix('.py')
+    file = _find_file(module_name, Path(folder))
     if not module_name:
         raise ConfigError(Problem(place, f'!function {name}: no module is named.', "Write 'module.function'."))
     module = _module(str(file), module_name, place) if file.is_file() else _import_installed(name, module_name, place)
@@ -41,6 +41,16 @@ def _load(name: str, folder: str, place: str) -> Callable[..., Any]:
         raise ConfigError(Problem(place, f'!function {name}: {module_name!r} has no {attribute!r}.'))
     found: Callable[..., Any] = getattr(module, attribute)
     return found
+
+
+def _find_file(module_name: str, folder: Path) -> Path:
+    """The file of a module: beside the task, or for `lm_eval.tasks.…` below the folder `tasks` around it."""
+    parts = module_name.split('.')
+    if parts[:2] == ['lm_eval', 'tasks']:
+        root = next((one for one in (folder, *folder.parents) if one.name == 'tasks'), None)
+        if root is not None:
+            return Path(root, *parts[2:]).with_suffix('.py')
+    return Path(folder, *parts).with_suffix('.py')
 
 
 def _import_installed(name: str, module_name: str, place: str) -> ModuleType:
