@@ -304,6 +304,7 @@ def test_a_retriever_of_the_package_picks_the_examples(package: ModuleType, tmp_
         ('LostRetriever', '', 'must return a list of training row numbers for each of 3 test rows'),
         ('BrokenRetriever', '', 'the retriever BrokenRetriever raised RuntimeError: no index'),
         ('NearRetriever', ', ice_nun=2', "NearRetriever has no option 'ice_nun'"),
+        ('NearRetriever', "*'x'", "expected a whole number, got 'xx'"),
     ],
 )
 def test_a_retriever_of_the_package_that_fails_is_named(

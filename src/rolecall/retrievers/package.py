@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from rolecall.checking import argument_problems
+from rolecall.checking import argument_problems, expected, is_whole
 from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.errors import ConfigError, Problem
 from rolecall.prompts.values import describe_value
@@ -27,7 +27,10 @@ class PackageRetriever:
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        if problems := argument_problems(self.kind, self.options, skip=1):
+        problems = argument_problems(self.kind, self.options, skip=1)
+        if not is_whole(self._setting('ice_num', 1), least=0):
+            problems.append(expected('ice_num', 'a whole number', self.options.get('ice_num')))
+        if problems:
             raise ConfigError(problems)
 
     @property
