@@ -220,3 +220,23 @@ def test_equal_requests_in_a_group_are_sent_once(tmp_path: Path, data: Path) -> 
     summary, _ = run(make_config(data), tmp_path / 'run')
     assert len(CALLS) == 10
     assert summary.outcomes == {'ok': ROWS}
+
+
+def test_a_large_index_of_examples_says_how_far_it_is(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('rolecall.runs.run._INDEXING_SECONDS', -1.0)
+    config = make_config(data, template='</E>{q} = ?')
+    infer = config['datasets'][0]['infer_cfg']
+    infer['prompt_template'] |= {'ice_token': '</E>'}
+    infer['ice_template'] = {'type': 'PromptTemplate', 'template': '{q} = {a}'}
+    infer['retriever'] = {'type': 'BM25Retriever', 'ice_num': 1}
+    said: list[str] = []
+
+    class Listening(NullListener):
+        def on_message(self, message: str) -> None:
+            said.append(message)
+
+    run_config(config, out=tmp_path / 'run', progress=Listening(), lint=False, limit=3)
+    assert said[0].startswith('sums: ')
+    assert said[0].endswith(f' of {ROWS} examples indexed')

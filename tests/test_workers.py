@@ -104,6 +104,7 @@ def test_a_request_that_ends_its_process_fails_alone(tmp_path: Path) -> None:
     assert '4 workers died while computing this request' in failed.reason
 
 
+@pytest.mark.heavy
 def test_a_model_that_cannot_be_built_in_a_process_ends_the_run_with_the_reason(tmp_path: Path) -> None:
     path = write(tmp_path)
     config = path.read_text()

@@ -6,7 +6,7 @@ The viewer, the linter, the plan, the exports, the run and the report all take r
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, tee
@@ -118,12 +118,26 @@ class Picking:
         self._data = data
         self._keeps = keeps and not task.retriever.fixed
         self._kept: dict[int | None, list[Picked]] = {}
+        self.on_indexing: Callable[[int, int], None] | None = None
+        """Told how many of the training rows are indexed, where the retriever looks at all of them first."""
 
     def rows(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         """The rows being asked about, each with its examples."""
         if limit in self._kept:
             return zip(first(self._data.test, limit), self._kept[limit], strict=True)
         return self._pick(limit)
+
+    def _watch_indexing(self) -> dict[str, Any]:
+        """The option that has a retriever tell how far it is; retrievers of the user's own may not know it."""
+        tell = self.on_indexing
+        if (
+            tell is None
+            or self._task.retriever.fixed
+            or not type(self._task.retriever).__module__.startswith('rolecall.')
+        ):
+            return {}
+        size = len(self._data.train)
+        return {'progress': lambda done, total: tell(done, size) if done <= size else None}
 
     def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
         """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
@@ -143,7 +157,9 @@ class Picking:
         asked, seen = tee(first(data.test, limit))
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
             rows = map(self._complete_row, seen)
-            picks = task.retriever.retrieve(data.train, rows, reader=task.reader, same_split=data.train is data.test)
+            picks = task.retriever.retrieve(
+                data.train, rows, reader=task.reader, same_split=data.train is data.test, **self._watch_indexing()
+            )
         kept: list[Picked] = []
         for row, picked in zip(asked, picks, strict=True):
             if self._keeps:

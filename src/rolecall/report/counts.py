@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rolecall.runs.store.results import Result
+from rolecall.runs.store.results import Result, SettledRow
 from rolecall.scoring.model_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
@@ -99,6 +99,14 @@ class Used:
             told = [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
             setattr(self, name, sum(told) if told else None)
 
+    def add_settled(self, row: SettledRow) -> None:
+        """Add what a settled row used."""
+        self.rows += 1
+        sent, said, seconds = row.input_tokens, row.output_tokens, row.seconds
+        self.input_tokens = None if self.input_tokens is None or sent is None else self.input_tokens + sent
+        self.output_tokens = None if self.output_tokens is None or said is None else self.output_tokens + said
+        self.seconds = None if self.seconds is None or seconds is None else self.seconds + seconds
+
 
 @dataclass(slots=True)
 class RunCounts:
@@ -132,20 +140,32 @@ class RunCounts:
             self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
             self._measure('seconds', result.model, result.seconds)
         self._add_usage(pair, result)
-        self._add_score(result)
+        self._add_score(result, result.cluster)
+
+    def add_settled(self, row: SettledRow) -> None:
+        """Count one row by its numbers."""
+        pair = (row.dataset, row.model)
+        self.rows += 1
+        verdict = 'scored' if row.correct is None else 'correct' if row.correct else 'wrong'
+        self.endings.setdefault(pair, Counter())[verdict] += 1
+        used = self.usage.get(pair)
+        if used is None:
+            used = self.usage[pair] = Used(0)
+        used.add_settled(row)
+        self._add_score(row, None)
 
     def _add_usage(self, pair: Pair, result: Result) -> None:
         unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
         self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
 
-    def _add_score(self, result: Result) -> None:
+    def _add_score(self, result: Result | SettledRow, cluster: str | None) -> None:
         if result.score is None or not 0 <= result.score <= 1:
             return
         own = self.scores.setdefault(result.model, {})
         if len(own) >= _SCORES_KEPT:
             self.scores_capped = True
             return
-        own[result.dataset, result.row] = PairedRow(result.score, result.correct, result.cluster)
+        own[result.dataset, result.row] = PairedRow(result.score, result.correct, cluster)
 
     def reasons_by_count(self) -> list[Why]:
         """Why rows have no answer, most frequent first."""
@@ -203,9 +223,12 @@ def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
     return found
 
 
-def count_results(results: Iterable[Result]) -> RunCounts:
+def count_results(results: Iterable[Result | SettledRow]) -> RunCounts:
     """Everything counted that a table needs: no lengths and times of single rows."""
     run_counts = RunCounts(measuring=False)
     for result in results:
-        run_counts.add(result)
+        if isinstance(result, SettledRow):
+            run_counts.add_settled(result)
+        else:
+            run_counts.add(result)
     return run_counts

@@ -22,7 +22,7 @@ from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Request, Span, texts_of
 from rolecall.retrievers import Picked
 from rolecall.runs.store.codec import pack_request, unpack_request
-from rolecall.runs.store.results import Result
+from rolecall.runs.store.results import Result, SettledRow
 from rolecall.runs.store.run_reader import FILE, NodeTimes, RunReader
 from rolecall.scoring.scorecard import Scorecard
 
@@ -64,7 +64,7 @@ class Run(Protocol):
     def results(self) -> Iterator[Result]:
         """Every finished row."""
 
-    def light_results(self) -> Iterator[Result]:
+    def light_results(self) -> Iterator[Result | SettledRow]:
         """Every finished row, perhaps without texts: enough for counting outcomes, scores and tokens."""
 
     def request(self, fingerprint: str) -> Request | None:
@@ -165,7 +165,7 @@ class StoredRun:
         """Where rows were computed, if in other processes."""
         return self._archive.times()
 
-    def light_results(self) -> Iterator[Result]:
+    def light_results(self) -> Iterator[Result | SettledRow]:
         """Every finished row, without texts where they are settled."""
         return self._archive.light_results()
 
@@ -240,7 +240,7 @@ class OneModelRun:
     def results(self) -> Iterator[Result]:
         return self._reader.results(model=self._model)
 
-    def light_results(self) -> Iterator[Result]:
+    def light_results(self) -> Iterator[Result | SettledRow]:
         return self.results()
 
     def request(self, fingerprint: str) -> Request | None:

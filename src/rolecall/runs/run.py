@@ -50,6 +50,7 @@ _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _LINTED_ROWS = 20
 _PROGRAMS_SECONDS = 5.0
 _PLANNING_SECONDS = 2.0
+_INDEXING_SECONDS = 5.0
 _REASONS = 20
 _LOOKED_AT = 1000
 
@@ -210,6 +211,8 @@ class _Run:
             {(card.dataset, card.model) for card in _read_scorecards(store)} if rows is not None else set()
         )
         self._chooser = RowChooser(prepared, store, listener, rerun, rows=rows)
+        for one in prepared.pairs:
+            one.pair.picking.on_indexing = _tell_indexing(one.dataset, listener)
         self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
 
     async def ask_and_score(self) -> None:
@@ -451,6 +454,19 @@ def _stop_on_signal(engine: Engine) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+def _tell_indexing(dataset: str, listener: RunListener) -> Callable[[int, int], None]:
+    """Report how many examples a retriever has indexed, every few seconds."""
+    told = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > _INDEXING_SECONDS:
+            told = time.monotonic()
+            listener.on_message(f'{dataset}: {done:,} of {total:,} examples indexed')
+
+    return tell
 
 
 def _throttle(pair: str, listener: RunListener) -> Callable[[int, int], None]:

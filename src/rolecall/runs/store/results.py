@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolecall.models.protocol import Outcome
 
-__all__ = ['Result']
+__all__ = ['Result', 'SettledRow']
+
+
+class SettledRow(NamedTuple):
+    """A row with an answer, by its numbers alone: enough for counting, and read in a fraction of the time."""
+
+    dataset: str
+    model: str
+    row: int
+    score: float
+    correct: bool | None
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from rolecall.runs.store.codec import (
     unpack_scored,
 )
 from rolecall.runs.store.directory import FILE, check_files, check_format
-from rolecall.runs.store.results import Result
+from rolecall.runs.store.results import Result, SettledRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
@@ -138,25 +138,15 @@ class RunReader:
             if dataset in (None, pair[0]) and model in (None, pair[1]):
                 yield from self._results_of(*pair)
 
-    def light_results(self) -> Iterator[Result]:
-        """The finished rows, in order; of settled ones only outcome and numbers, which takes a quarter of the time."""
+    def light_results(self) -> Iterator[Result | SettledRow]:
+        """The finished rows, in order; of settled ones only their numbers."""
         for dataset, model in self.pairs():
             query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
             for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
                 texts = entry[4] if isinstance(entry[4], str) else ''
                 if entry[-2] == 1 and '_tokens"' not in texts and entry[-1] == row_checksum(entry[:-1]):
-                    score, correct, sent, said, seconds = entry[5:10]
-                    yield Result(
-                        dataset,
-                        model,
-                        entry[2],
-                        'ok',
-                        score=score,
-                        correct=None if correct is None else bool(correct),
-                        input_tokens=sent,
-                        output_tokens=said,
-                        seconds=seconds,
-                    )
+                    score, correct, *used = entry[5:10]
+                    yield SettledRow(dataset, model, entry[2], score, None if correct is None else bool(correct), *used)
                 elif (result := self._decode(entry)) is not None:
                     yield result
 
