@@ -128,6 +128,16 @@ def test_compare_aligns_rows_by_content_and_says_what_differs(
         ('lm-eval', lambda folder: (folder / 'results_x.json').write_text('[1'), 'not the JSON of a log'),
         ('lm-eval', lambda folder: (folder / 'results_x.json').write_text('[]'), 'not results of lm-eval'),
         ('inspect', lambda folder: (folder / 'log.eval').write_text('no zip'), 'not a .eval file'),
+        (
+            'inspect',
+            lambda folder: (folder / 'l.json').write_text('{"eval": {}, "samples": [5]}'),
+            'as Inspect writes it',
+        ),
+        (
+            'lm-eval',
+            lambda folder: (folder / 'results_x.json').write_text('{"results": {"t": 5}}'),
+            'as lm-eval writes it',
+        ),
         ('opencompass', lambda folder: None, 'no folder `predictions` found'),
         ('aisbench', lambda folder: (folder / 'predictions').mkdir(), 'no model has predictions'),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError, import_extra
-from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json
+from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
 
 __all__ = ['read_inspect']
 
@@ -22,7 +22,11 @@ def read_inspect(path: Path) -> list[ImportedLog]:
     files = sorted(one for one in path.rglob('*') if one.suffix in ('.eval', '.json')) if path.is_dir() else [path]
     if not files or not files[0].is_file():
         raise RunError(f'{path}: no log of Inspect found. Give a .eval or .json file, or a folder with some.')
-    return [_read_file(one) for one in files]
+    logs = []
+    for file in files:
+        with reading(file, 'Inspect'):
+            logs.append(_read_file(file))
+    return logs
 
 
 def _read_file(path: Path) -> ImportedLog:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json
+from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
 from rolecall.render.spans import Request
 
 __all__ = ['read_lm_eval']
@@ -23,7 +23,11 @@ def read_lm_eval(folder: Path) -> list[ImportedLog]:
         raise RunError(
             f'{folder}: no results_*.json found. Give the folder of --output_path; rows need --log_samples as well.'
         )
-    return [_read_log(path) for path in found]
+    logs = []
+    for path in found:
+        with reading(path, 'lm-eval'):
+            logs.append(_read_log(path))
+    return logs
 
 
 def _read_log(path: Path) -> ImportedLog:
@@ -74,7 +78,8 @@ def _read_samples(path: Path, task: str) -> dict[str, list[ImportedRow]]:
                 raise RunError(f'{path}:{number}: expected a sample, found {type(sample).__name__}.')
             name = str(sample.get('filter', 'none'))
             dataset = task if not found or name in list(found)[:1] else f'{task},{name}'
-            found.setdefault(name, []).append(_read_sample(sample, dataset, len(found.get(name, ()))))
+            with reading(f'{path}:{number}', 'lm-eval'):
+                found.setdefault(name, []).append(_read_sample(sample, dataset, len(found.get(name, ()))))
     return found
 
 

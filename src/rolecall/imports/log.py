@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 
-__all__ = ['NOT_RECORDED', 'ImportedLog', 'ImportedRow', 'ImportedScore', 'read_json', 'write_run']
+__all__ = ['NOT_RECORDED', 'ImportedLog', 'ImportedRow', 'ImportedScore', 'read_json', 'reading', 'write_run']
 
 NOT_RECORDED = 'not recorded'
 _SHARES = 1.0
@@ -184,6 +185,15 @@ def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]
     return Scorecard(
         score.dataset, log.model, score.metric, value, low, high, len(scores), len(results), outcomes, details
     )
+
+
+@contextmanager
+def reading(place: object, harness: str) -> Iterator[None]:
+    """While a part of a log is read: values of another shape than the harness writes are an error with its place."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise RunError(f'{place}: not as {harness} writes it ({type(error).__name__}: {error}).') from error
 
 
 def read_json(path: Path, text: str | bytes | None = None) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import RunError
-from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json
+from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
 from rolecall.render.spans import Request
 
 __all__ = ['read_opencompass']
@@ -30,7 +30,8 @@ def read_opencompass(folder: Path, harness: Literal['OpenCompass', 'AISBench']) 
             told = results.get(dataset)
             details = told.get('details') if isinstance(told, Mapping) else None
             listed = [entry for path in parts for entry in _read_entries(path)]
-            rows += [_read_row(entry, dataset, number, _detail(details, number)) for number, entry in enumerate(listed)]
+            with reading(parts[0], harness):
+                rows += [_read_row(one, dataset, number, _detail(details, number)) for number, one in enumerate(listed)]
             if isinstance(told, Mapping):
                 numbers = {str(key): float(one) for key, one in told.items() if isinstance(one, int | float)}
                 if numbers:
