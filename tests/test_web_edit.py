@@ -1,6 +1,8 @@
 """Editing and trying prompts in the page, over real sockets."""
 
+import http.client
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -296,3 +298,17 @@ def test_a_reply_is_kept_as_a_row_beside_the_config(trial):
     lines = Path(found['kept']).read_text().splitlines()
     assert [json.loads(line)['reply'] for line in lines] == ['HI!', 'HI!']
     assert json.loads(lines[0])['q'] == 'hi'
+
+
+def test_a_reply_that_is_stopped_leaves_no_traceback(tmp_path, caplog):
+    path = tmp_path / 'slow.py'
+    path.write_text(TRIED.replace('def shout(request):', 'def shout(request):\n    import time; time.sleep(0.4)'))
+    with serve_page(path) as (port, rules):
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
+        body = json.dumps({'config': 0, 'dataset': 'words', 'model': 'loud', 'row': 0})
+        headers = {'Origin': f'http://127.0.0.1:{port}', 'Content-Type': 'application/json'}
+        connection.request('POST', '/api/try', body, {**headers, 'Cookie': f'{rules.cookie}={rules.token}'})
+        assert connection.getresponse().status == 200  # its head; the reply is still being written
+        connection.close()
+        time.sleep(1)
+    assert [record.getMessage() for record in caplog.records if record.levelname == 'ERROR'] == []

@@ -344,3 +344,35 @@ def test_labels_without_a_verdict_are_not_counted_as_disagreeing(tmp_path):
             client.post('label', run=0, dataset='d', model='m', row=row, label='correct')
         found = client.get('run')['agreement']
     assert (found['agree'], found['rows'], found['unjudged']) == (1, 1, 1)
+
+
+@pytest.mark.parametrize('kind', ['symbolic link', 'hard link', 'pipe'])
+def test_labels_are_written_to_a_file_of_the_run_only(tmp_path, kind):
+    """A run directory may come from somebody else."""
+    store = Store(tmp_path / 'run')
+    store.record_scores([], [Result('d', 'm', 0, 'ok')])
+    store.close()
+    (tmp_path / 'precious').write_text('precious')
+    file = tmp_path / 'run' / 'labels.jsonl'
+    make = {'symbolic link': file.symlink_to, 'hard link': file.hardlink_to, 'pipe': lambda _: os.mkfifo(file)}[kind]
+    make(tmp_path / 'precious')
+    with serve_page(tmp_path / 'run') as address:
+        client = Client(*address)
+        status, [found] = client.post('label', run=0, dataset='d', model='m', row=0, label='wrong')
+        assert (status, 'regular file' in found['error']) == (422, True)
+        assert client.get('run')['agreement'] is None
+    assert (tmp_path / 'precious').read_text() == 'precious'
+
+
+def test_rows_that_are_damaged_are_named(tmp_path):
+    store = Store(tmp_path / 'run')
+    store.record_scores([], [Result('d', 'm', row, 'ok', replies=('x',)) for row in range(3)])
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / 'run' / FILE)) as db, db:
+        db.execute("UPDATE rows SET result = '{' WHERE row = 1")
+    with serve_page(tmp_path / 'run') as address:
+        client = Client(*address)
+        assert [row['outcome'] for row in client.get('run_rows', run=0)['rows']] == ['ok', 'failed', 'ok']
+        assert '1 row.' in client.get('run')['damage']
+        answer, text = client.send('/api/run_row?run=0&dataset=d&model=m&row=1')
+        assert (answer.status, 'doctor' in text) == (422, True)

@@ -88,6 +88,7 @@ class RunDocument:
             'path': str(self.path),
             'created': self._reader.created or self.run.created,
             'live': self._is_live(),
+            'damage': self.run.damage,
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
             'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),
@@ -194,7 +195,8 @@ class RunDocument:
         """One row of the run."""
         result = self._reader.result(dataset, model, row)
         if result is None:
-            raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.')
+            damage = f'\n{self.run.damage}' if self.run.damage else ''
+            raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.{damage}')
         return result
 
     def counterpart(self, model: str) -> Counterpart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -168,11 +169,13 @@ class _Pages:
         self._tried[id(trial.model)] = trial.model
         response = web.StreamResponse(headers={**HEADERS, 'Content-Type': 'application/x-ndjson'})
         await response.prepare(request)
-        try:
-            async for event in run_trial(trial):
-                await response.write(f'{ascii_json(event)}\n'.encode())
-        except RolecallError as error:
-            await response.write(f'{ascii_json({"error": trial.redact(str(error))})}\n'.encode())
+        with suppress(ConnectionError):  # the reply was stopped, or its page closed
+            try:
+                async with aclosing(run_trial(trial)) as events:
+                    async for event in events:
+                        await response.write(f'{ascii_json(event)}\n'.encode())
+            except RolecallError as error:
+                await response.write(f'{ascii_json({"error": trial.redact(str(error))})}\n'.encode())
         return response
 
     async def keep_(self, request: web.Request) -> web.Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ def make_trial(
     return Trial(entry.model, preview.request, sampling, preview.mode == 'ppl' and pair.weighs, redactor)
 
 
-async def run_trial(trial: Trial) -> AsyncIterator[dict[str, Any]]:
+async def run_trial(trial: Trial) -> AsyncGenerator[dict[str, Any], None]:
     """Pieces of text as they come, then the whole reply; or the log-probabilities of the prompt's tokens."""
     if trial.scores:
         [scored] = await trial.model.score([trial.request])

@@ -7,6 +7,7 @@ agree, with its interval.
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ class Labels:
             raise DataError(f'expected a label of {", ".join(LABELS)}, or none; got {label!r:.40}.')
         dataset, model, row = key
         line = json.dumps({'dataset': dataset, 'model': model, 'row': row, 'label': label})
-        self._refuse_link()
+        self._refuse_others()
         try:
             with open(self._file, 'a', encoding='utf-8') as stream:
                 stream.write(f'{line}\n')
@@ -104,6 +105,11 @@ class Labels:
         else:
             self._labels.pop(key, None)
 
-    def _refuse_link(self) -> None:
-        if self._file.is_symlink():
-            raise RunError(f'{self._file}: a symbolic link. Run directories hold only regular files; remove it.')
+    def _refuse_others(self) -> None:
+        """Refuse to write to anything but a regular file of this run: the directory may come from elsewhere."""
+        try:
+            found = self._file.lstat()
+        except OSError:
+            return
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise RunError(f'{self._file}: a link, or not a regular file. Run directories hold neither; remove it.')

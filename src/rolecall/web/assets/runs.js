@@ -106,7 +106,7 @@ const Run = ({ session, address, change }) => {
   return html`<div class="runs"><div class="bar heading">
       ${session.runs.length > 1 ? html`<a href="#runs" onClick=${(event) => { event.preventDefault(); change({ ...NO_FILTERS, run: '', show: '' }); }}>← ${t('All runs')}</a>` : null}
       <h2><bdi>${run.name}</bdi></h2><span class="soft">${tellTime(run.created)}</span>
-      ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />
+      ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />${run.damage ? html`<span class="note missing" role="status">${run.damage}</span>` : null}
       ${canCompare ? html`<${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} />` : null}</div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details>
       <${RunRows} key=${address.run || 0} session=${session} address=${address} change=${change} run=${run} turn=${turn} />` : html`<${RunCompare} session=${session} address=${address} change=${change} />`}</div>`;
