@@ -145,12 +145,17 @@ def edit_distance(left: str, right: str) -> int:
     return row[-1]
 
 
+def _states(reply: str, text: str) -> bool:
+    """Whether a text stands in the reply, not as a part of other words (`car` in `scary`)."""
+    return bool(text) and re.search(rf'(?<![a-z0-9]){re.escape(text)}(?![a-z0-9])', reply) is not None
+
+
 def _choose(reply: str, choices: Mapping[str, Any]) -> str:
     """The letter a reply chooses, or the one option whose text it contains."""
     letter = last_option_postprocess(reply, list(choices))
     if letter:
         return letter
-    named = [one for one, text in choices.items() if text and strip_text(text).lower() in reply.lower()]
+    named = [one for one, text in choices.items() if text and _states(reply.lower(), strip_text(text).lower())]
     return named[0] if len(named) == 1 else ''
 
 
