@@ -8,6 +8,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -220,15 +221,42 @@ def test_a_secret_is_found_in_every_spelling(secret: str, before: str, after: st
     whole = before + secret + after
     for written in (whole, json.dumps(whole), json.dumps(whole, ensure_ascii=False), quote(whole, safe='')):
         assert '[key]' in redactor.redact(written)
+    assert '[key]' in redactor.redact(escape(whole))
     data = whole.encode('utf-8', 'replace')
+    assert '[key]' in redactor.redact(data.hex())
     assert '[key]' in redactor.redact(base64.b64encode(data).decode())
     assert '[key]' in redactor.redact(base64.urlsafe_b64encode(data).decode())
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        'sk-abc123def456',
+        '7f3a9c2e11bb4d',
+        '3f2504e0-4f89-11d3-9a0c-0305e82c3301',
+        '8675309867530912',
+        'correcthorsebattery',
+    ],
+)
+def test_a_header_or_query_value_that_may_be_a_key_is_hidden_whatever_its_name(value: str) -> None:
+    assert value in find_secrets({'headers': {'X-Vendor': value}})
+    assert value in find_secrets({'headers': {'X-Vendor': f'sid={value}; theme=dark'}})
+    assert value in find_secrets({'url': f'https://h/v1?v={value}'})
+
+
+def test_columns_of_inline_rows_are_data_whatever_their_names() -> None:
+    assert find_secrets({'datasets': [{'test': [{'key': 'Paris'}], 'train': [{'token': 'London'}]}]}) == set()
 
 
 def test_what_is_no_secret_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {
         'url': 'https://h/v1?api-version=2024-02-01',
-        'headers': {'Accept': 'application/json', 'X-Mode': 'fast', 'Cache-Control': 'no-cache'},
+        'headers': {
+            'Accept': 'application/json',
+            'X-Mode': 'fast',
+            'Cache-Control': 'no-cache',
+            'Beta': 'files-api-2025-04-14',
+        },
         'key': 'ENV',
         'tokenizer_path': 'models/qwen',
         'eos_token': '<|im_end|>',

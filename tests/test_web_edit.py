@@ -236,7 +236,10 @@ def test_a_config_is_only_saved_beside_the_original(client, name):
 
 
 TRIED = """
+HF_TOKEN = 'hf-another-key'
 def shout(request):
+    if 'token' in request:
+        return HF_TOKEN
     if 'boom' in request:
         raise ValueError('sk-hidden-key is wrong')
     return request.upper()
@@ -279,6 +282,11 @@ def test_a_model_that_fails_says_why_without_its_key(trial):
     said = json.dumps(events)
     assert 'is wrong' in said
     assert 'sk-hidden-key' not in said
+
+
+def test_a_reply_that_repeats_another_secret_of_the_config_is_shown_without_it(trial):
+    edits = [[['dataset', 'infer_cfg', 'prompt_template', 'template'], 'token {q}']]
+    assert trial(edits=edits)[1][-1]['reply']['text'] == '[key]'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 `find_secrets` collects the secret values of a config or a model entry: whatever a name, a header, a URL's query or its
 credentials marks as one. A `Redactor` replaces them in any text, also where they are JSON-escaped, URL-encoded or in
-base64. `mask_config` is a config for people to read.
+base64, hexadecimal or HTML. `mask_config` is a config for people to read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -34,9 +35,13 @@ _NOT_SECRET = re.compile(
 )
 _HEADERS = re.compile(r'(?:.*_)?headers?', re.IGNORECASE)
 _PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*', re.IGNORECASE)
-"""Values of headers and queries that are words, media types, dates or versions."""
+"""Values of headers and queries that are words, media types, dates or versions, if all their parts are short."""
+_PART = re.compile(r'[a-z]{0,15}|\d{1,8}|v?\d{1,4}[a-z]{1,7}\d{0,2}|[a-z]{1,7}\d{1,3}', re.IGNORECASE)
+_IN_HEADER = re.compile(r'[;,\s]+(?:[\w-]+=)?|^[\w-]+=')
 _URL = re.compile(r'[a-z][a-z0-9+.-]*://\S+', re.IGNORECASE)
 _REFERENCE = re.compile(r'\$?[A-Z][A-Z0-9_]*')
+_SPLITS = ('train', 'test', 'validation')
+"""Inline rows of a dataset are data: a column named `key` holds answers."""
 _SHORTEST = 4
 _SHORTEST_UNNAMED = 8
 _DEEPEST = 60
@@ -78,7 +83,7 @@ def _walk(value: Any, *, secret: bool, depth: int) -> Iterator[str]:
         for name, inner in value.items():
             if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping):
                 yield from _in_headers(inner)
-            else:
+            elif name not in _SPLITS or isinstance(inner, str):
                 yield from _walk(inner, secret=secret or is_secret_name(str(name)), depth=depth + 1)
     elif isinstance(value, (list, tuple, set)):
         for inner in value:
@@ -90,6 +95,7 @@ def _in_headers(headers: Mapping[str, Any]) -> Iterator[str]:
         if is_secret_name(str(name)) or _looks_secret(str(value)):
             yield str(value)
             yield str(value).rpartition(' ')[2]  # without 'Bearer'
+            yield from filter(_looks_secret, _IN_HEADER.split(str(value)))  # 'sid=…; user=…'
 
 
 def _in_urls(text: str) -> Iterator[str]:
@@ -107,7 +113,14 @@ def _in_urls(text: str) -> Iterator[str]:
 
 
 def _looks_secret(value: str) -> bool:
-    return len(value) >= _SHORTEST_UNNAMED and _PLAIN.fullmatch(value) is None
+    """Whether a value without a telling name may be a secret: it is not made of words, dates and versions.
+
+    >>> [_looks_secret(value) for value in ('text/event-stream', '2024-10-21', 'sk-abc123def456', '7f3a9c2e11bb')]
+    [False, False, True, True]
+    """
+    if len(value) < _SHORTEST_UNNAMED:
+        return False
+    return _PLAIN.fullmatch(value) is None or not all(map(_PART.fullmatch, re.split(r'[\W_]', value)))
 
 
 def _resolve(written: str) -> tuple[str, ...]:
@@ -209,7 +222,7 @@ class StreamRedactor:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """The secret as it is, JSON-escaped, URL-encoded, and in base64 wherever it starts there."""
+    """The secret as it is, JSON-escaped, URL-encoded, in HTML, as hex, and in base64 wherever it starts there."""
     yield secret
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
@@ -218,6 +231,12 @@ def _spellings(secret: str) -> Iterator[str]:
         yield encoded
         yield re.sub('%[0-9A-F]{2}', lambda found: found[0].lower(), encoded)
     data = secret.encode('utf-8', 'surrogatepass')
+    yield from (data.hex(), data.hex().upper())
+    yield from (
+        escape(secret),
+        escape(secret, quote=False),
+        escape(secret).replace('&quot;', '&#34;').replace('&#x27;', '&#39;'),
+    )
     for shift in range(3) if len(data) >= 6 else ():
         packed = base64.b64encode(bytes(shift) + data).decode().rstrip('=')
         # The first and the last letter may be shared with what stands before and after the secret.

@@ -28,10 +28,9 @@ from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.scores import Scores, build_scores
-from rolecall.runs.store.manifest import without_rows
 from rolecall.strings import mask_details
 
-__all__ = ['Prepared', 'PreparedPair', 'Share', 'prepare']
+__all__ = ['Prepared', 'PreparedPair', 'Share', 'guard_model', 'prepare']
 
 _LOOKED_AT = 1000
 _SAME = 4
@@ -120,6 +119,13 @@ class Prepared:
         return {pair.model.name: pair.model for pair in self.pairs}
 
 
+def guard_model(model: Model | None, guards: Mapping[str, Any]) -> None:
+    """Call the methods of these names that the model has: which media it may read, what its replies must not show."""
+    for guard, given in guards.items():
+        if callable(guarded := getattr(model, guard, None)):
+            guarded(given)
+
+
 def prepare(
     config: Mapping[str, Any] | str | Path,
     *,
@@ -144,12 +150,9 @@ def prepare(
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
-    secrets = find_secrets(without_rows(loaded))
-    guards = {'restrict_media': folders, 'add_secrets': secrets}
+    guards = {'restrict_media': folders, 'add_secrets': find_secrets(loaded)}
     for built in models.values():
-        for guard, given in guards.items():
-            if callable(guarded := getattr(built, guard, None)):
-                guarded(given)
+        guard_model(built, guards)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}

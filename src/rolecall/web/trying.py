@@ -15,6 +15,7 @@ from rolecall.models.protocol import Model, Reply, Sampling, Scored
 from rolecall.pairs.sampling import sampling_of
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.render.spans import Request
+from rolecall.runs.prepare import guard_model
 from rolecall.strings import printable
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.editing import Edit, edited_pair
@@ -34,7 +35,7 @@ class Trial:
     redactor: Redactor
 
     def redact(self, text: str) -> str:
-        """The text without the keys of the model's entry."""
+        """The text without the secrets of the config and the environment."""
         return printable(self.redactor.redact(text))
 
 
@@ -55,9 +56,9 @@ def make_trial(
         sampling = sampling_of({}, entry.entry)
     if preview.request is None or not preview.sent:
         raise ConfigError(Problem('request', 'this request would not be sent: it does not fit the context.'))
-    if restrict := getattr(entry.model, 'restrict_media', None):
-        restrict(document.media_folders)
-    redactor = Redactor(find_secrets(entry.entry) | environment_secrets())
+    secrets = find_secrets(document.config)
+    guard_model(entry.model, {'restrict_media': document.media_folders, 'add_secrets': secrets})
+    redactor = Redactor(secrets | environment_secrets())
     return Trial(entry.model, preview.request, sampling, preview.mode == 'ppl' and pair.weighs, redactor)
 
 
