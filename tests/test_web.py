@@ -153,7 +153,9 @@ def test_what_the_page_shows_is_what_view_shows(client, config, capsys):
         ('prompts', {'dataset': 'sums', 'model': 'gpt', 'row': -1}, 'sums has no row -1'),
         ('tokens', {'dataset': 'sums', 'model': 'gpt', 'number': 4}, 'has no request 4'),
         ('rows', {'dataset': 'sums', 'config': 7}, 'no config number 7'),
-        ('rows', {'dataset': 'sums', 'after': 'x'}, "expected an integer, got 'x'"),
+        ('rows', {'dataset': 'sums', 'after': 'x'}, "expected an integer of at most 15 digits, got 'x'"),
+        ('rows', {'dataset': 'sums', 'after': '--5'}, "got '--5'"),
+        ('prompts', {'dataset': 'sums', 'model': 'gpt', 'row': '9' * 20}, f"got '{'9' * 20}'"),
     ],
 )
 def test_a_wrong_question_gets_a_reason(client, name, query, reason):

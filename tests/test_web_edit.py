@@ -291,7 +291,13 @@ def test_a_reply_that_repeats_another_secret_of_the_config_is_shown_without_it(t
 
 @pytest.mark.parametrize(
     ('more', 'reason'),
-    [({'model': 'other'}, 'no model named'), ({'number': 5}, 'no request 5'), ({'dataset': 'x'}, 'no dataset named')],
+    [
+        ({'model': 'other'}, 'no model named'),
+        ({'number': 5}, 'no request 5'),
+        ({'dataset': 'x'}, 'no dataset named'),
+        ({'model': 5}, 'expected config, dataset'),
+        ({'row': 10**30}, 'expected config, dataset'),
+    ],
 )
 def test_only_requests_of_the_config_are_sent(trial, more, reason):
     status, [found] = trial(**more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -29,6 +30,8 @@ from rolecall.web.workspace import Workspace
 __all__ = ['make_app']
 
 _TYPES = {'.js': 'text/javascript', '.css': 'text/css', '.html': 'text/html', '.LICENSE': 'text/plain'}
+_INTEGER = re.compile(r'-?[0-9]{1,15}')
+_LARGEST = 10**15
 _LARGEST_BODY = 4 * 1024 * 1024
 
 
@@ -280,8 +283,8 @@ def _as_answer(found: Mapping[str, Any]) -> web.Response:
 
 def _number(query: Mapping[str, str], key: str, default: int) -> int:
     text = query.get(key, '')
-    if text and not text.lstrip('-').isdecimal():
-        raise ConfigError(Problem(key, f'expected an integer, got {text!r:.40}.'))
+    if text and not _INTEGER.fullmatch(text):
+        raise ConfigError(Problem(key, f'expected an integer of at most 15 digits, got {text!r:.40}.'))
     return int(text) if text else default
 
 
@@ -293,13 +296,17 @@ async def _read_body(request: web.Request) -> dict[str, Any]:
     shape: dict[str, Any] = {
         'config': int,
         'dataset': str,
+        'model': (str, type(None)),
         'row': int,
         'edits': list,
         'number': int,
         'compare': (int, type(None)),
+        'name': (str, type(None)),
     }
-    if not isinstance(body, dict) or any(
-        key in body and not isinstance(body[key], kind) for key, kind in shape.items()
+    if (
+        not isinstance(body, dict)
+        or any(key in body and not isinstance(body[key], kind) for key, kind in shape.items())
+        or any(isinstance(value, int) and abs(value) > _LARGEST for value in body.values())
     ):
         raise ConfigError(Problem('request', 'expected config, dataset, model, row and edits.'))
     return body
