@@ -471,7 +471,7 @@ def test_a_dataset_that_breaks_off_stops_the_run_and_keeps_what_is_finished(
     written = config({'abbr': 'f', 'type': _shout}, dataset(questions(5), '{question}'))
     all_rows = Pair.rows
 
-    def break_off(pair: Pair, limit: int | None = None, *, strict: bool = True) -> Any:
+    def break_off(pair: Pair, limit: int | None = None, *, strict: bool = True, only: Any = None) -> Any:
         yield from all_rows(pair, 4, strict=strict)
         raise DataError('the file ends early.')
 

@@ -166,6 +166,7 @@ def prepare(
                 pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
             else:
                 problems += _find_scoring_problems(task, model_entry, plan.model_entries)
+                problems += _find_inferencer_problems(task, model_entry)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
     if problems and not (keep_going and pairs):
@@ -249,6 +250,19 @@ def _find_scoring_problems(task: Task, entry: ModelEntry, entries: Sequence[Mode
     except ConfigError as error:
         return [problem.inside(task.where) for problem in error.problems]
     except (MissingExtraError, DataError):  # of the judge, which is reported with the models
+        pass
+    return []
+
+
+def _find_inferencer_problems(task: Task, entry: ModelEntry) -> list[Problem]:
+    """What is wrong with the inferencer's own options; those of the model are reported with the model."""
+    inferencer = task.inferencer
+    try:
+        build_inferencer(inferencer.name, inferencer.options, entry={}, own=inferencer.own)
+    except ConfigError as error:
+        where = f'{task.where} × {entry.where}'
+        return [replace(one, where=f'{where}: {one.where}' if one.where else where) for one in error.problems]
+    except (MissingExtraError, DataError):
         pass
     return []
 
