@@ -376,3 +376,16 @@ def test_rows_that_are_damaged_are_named(tmp_path):
         assert '1 row.' in client.get('run')['damage']
         answer, text = client.send('/api/run_row?run=0&dataset=d&model=m&row=1')
         assert (answer.status, 'doctor' in text) == (422, True)
+
+
+@pytest.mark.parametrize('log', ['lm-eval', 'inspect/sums.eval'])
+def test_a_run_of_another_harness_looks_like_any_other(tmp_path, log):
+    source = Path(__file__).parent / 'data' / 'logs' / log
+    assert main(['import', log.partition('/')[0], str(source), '--out', str(tmp_path / 'run')]) == 0
+    with serve_page(tmp_path / 'run') as address:
+        client = Client(*address)
+        assert client.get('run', run=0)['scores']['lines'][0]['cells'][0]['score']
+        row = client.get('run_rows', run=0)['rows'][0]
+        found = client.get('run_row', run=0, dataset=row['dataset'], model=row['model'], row=row['row'])
+        assert found['gold']
+        assert found['prompts'][0]['request']
