@@ -208,6 +208,19 @@ def test_commands_say_in_one_line_what_a_damaged_run_has_lost(
     assert ('2 rows' in ' '.join(page.split())) == (command[0] == 'report' and '--csv' not in command)
 
 
+def test_a_damaged_table_definition_hides_no_other_table(tmp_path: Path) -> None:
+    fill(tmp_path / 'run', rows=10)
+    with closing(sqlite3.connect(tmp_path / 'run' / FILE)) as db:
+        db.execute('PRAGMA writable_schema = ON')
+        db.execute("UPDATE sqlite_master SET sql = replace(sql, 'TEXT', 'TEX\\') WHERE name = 'recipes'")
+        db.commit()
+    with RunReader(tmp_path / 'run') as reader:
+        assert len(list(reader.results())) == 10
+    repair_run(tmp_path / 'run', tmp_path / 'new')
+    with RunReader(tmp_path / 'new') as reader:
+        assert len(list(reader.results())) == 10
+
+
 def test_a_bomb_in_a_cell_is_not_inflated(tmp_path: Path) -> None:
     fill(tmp_path, rows=2)
     bomb = zlib.compress(bytes(500 << 20), 9)

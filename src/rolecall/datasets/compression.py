@@ -16,7 +16,7 @@ from rolecall.errors import DataError, MissingExtraError
 __all__ = ['COMPRESSED', 'extra_module', 'open_plain', 'plain_path', 'plain_suffix']
 
 COMPRESSED = ('.gz', '.bz2', '.xz', '.zip', '.zst')
-_ALWAYS_FINE = 256 << 20
+_ALWAYS_FINE = 64 << 20
 _LARGEST_RATIO = 200
 """Text that compresses better than this is not data: repeated rows reach about 1:100."""
 

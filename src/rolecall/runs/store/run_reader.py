@@ -416,6 +416,9 @@ def _connect(address: str, file: Path) -> sqlite3.Connection:
     db = sqlite3.connect(address, uri=True)
     db.text_factory = lambda data: data.decode('utf-8', 'replace')
     try:
+        db.execute(
+            'PRAGMA writable_schema = ON'
+        )  # one damaged table definition hides no other table; nothing is written
         if not check_format(db, file) >= _TABLES:
             raise RunError(f'{file}: not a rolecall run, or one that was stopped before it started.')
     except (sqlite3.Error, RunError):
