@@ -234,10 +234,20 @@ def test_a_bomb_in_a_cell_is_not_inflated(tmp_path: Path) -> None:
 
 def test_formulas_in_csv_are_made_harmless(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    cells = ['=1+1', '+cmd', '-2', '@sum', 'plain', '-x', '\t=1']
+    cells = ['=1+1', '+cmd', '-2', '@sum', 'plain', '-x', '\t=1', ' =1', 'two\nlines', 'two\r=1']
     finish(store, *(Result('d', 'm', row, 'ok', prediction=cell) for row, cell in enumerate(cells)))
     store.close()
-    read = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv')))))
-    assert [row['prediction'] for row in read] == ["'=1+1", "'+cmd", '-2', "'@sum", 'plain', "'-x", "'\t=1"]
-    raw = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv', formulas=True)))))
+    read = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv')), newline='')))
+    assert [row['prediction'] for row in read] == [
+        "'=1+1",
+        "'+cmd",
+        '-2',
+        "'@sum",
+        'plain',
+        "'-x",
+        "'\t=1",
+        "' =1",
+        *cells[8:],
+    ]
+    raw = list(csv.DictReader(io.StringIO('\n'.join(result_lines(tmp_path, format='csv', formulas=True)), newline='')))
     assert [row['prediction'] for row in raw] == cells

@@ -15,6 +15,7 @@ from rolecall.report.run_source import Run
 from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
 from rolecall.report.standing import Standing, find_standing
 from rolecall.report.usage import USAGE_HEADS, UsageLine, usage_lines
+from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -124,7 +125,7 @@ def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) ->
     for card in every_card(run.scorecards(), run_counts):
         writer.writerow(
             [
-                *(card.dataset, card.model, card.metric),
+                *map(quote_formula, (card.dataset, card.model, card.metric)),
                 *('' if number is None else repr(number) for number in (card.value, card.low, card.high)),
                 *(card.scored, card.total),
                 *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),

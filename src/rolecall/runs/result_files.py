@@ -18,7 +18,7 @@ from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 
-__all__ = ['Format', 'export_results', 'result_lines', 'result_objects']
+__all__ = ['Format', 'export_results', 'quote_formula', 'result_lines', 'result_objects']
 
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
@@ -167,22 +167,27 @@ class _Line:
 
 def _csv_lines(objects: Iterator[dict[str, Any]], *, formulas: bool) -> Iterator[str]:
     line = _Line()
-    writer = csv.writer(line, lineterminator='')
+    writer = csv.writer(
+        line, lineterminator='\r\n'
+    )  # it quotes cells that hold a character of this, and no other break
     for number, values in enumerate(objects):
         if number == 0:
             writer.writerow(values)
-            yield line.text
+            yield line.text.removesuffix('\r\n')
         writer.writerow([_flatten_cell(value, formulas=formulas) for value in values.values()])
-        yield _encodable(line.text)
+        yield _encodable(line.text.removesuffix('\r\n'))
 
 
 def _flatten_cell(value: Any, *, formulas: bool) -> Any:
     """Lists and mappings as JSON; text that a spreadsheet would take for a formula behind an apostrophe."""
     if isinstance(value, (list, tuple, dict)):
         return json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False) if value else ''
-    if isinstance(value, str) and not formulas and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
+    return quote_formula(value) if isinstance(value, str) and not formulas else value
+
+
+def quote_formula(text: str) -> str:
+    """The text, behind an apostrophe if a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.lstrip(' \n').startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool) -> int:
