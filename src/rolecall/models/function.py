@@ -139,8 +139,15 @@ class FunctionModel:
         came = await loop.run_in_executor(self._thread_pool(), _call_in_turn, self._function, requests, options)
         quick = len(came) == len(requests)
         self.group = min(_LARGEST_GROUP, 2 * max(self.group, len(requests))) if quick else max(1, len(came) // 2)
-        replies: list[Reply | ModelError | None] = [await self._settle(given, seconds) for given, seconds in came]
+        replies: list[Reply | ModelError | None] = [
+            self._reply_with(given, seconds) if type(given) is str else await self._settle(given, seconds)
+            for given, seconds in came
+        ]
         return replies + [None] * (len(requests) - len(came))
+
+    def _reply_with(self, text: str, seconds: float) -> Reply:
+        """The reply of a function that returned a string, as nearly all do."""
+        return Reply(self._redactor.redact(text), usage=Usage(seconds=round(seconds, 6)))
 
     async def _settle(self, given: Any, seconds: float) -> Reply | ModelError:
         try:

@@ -58,7 +58,7 @@ class Scores:
         Rows it leaves alone are marked by `score_stored`. Metrics that need a judge, other rows or other processes are
         left to that, too.
         """
-        session = self.scorer.start()
+        session = self.scorer.start(adds_up=False)
         seconds, marked = 0.0, 0
 
         def mark(results: Sequence[Result], rows: Sequence[Row]) -> Sequence[Result]:

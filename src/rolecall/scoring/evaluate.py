@@ -75,9 +75,11 @@ class DatasetScorer:
         scored = session.finish()
         return replace(scored, verdicts=scored.verdicts or tuple(verdicts))
 
-    def start(self) -> ScoringSession:
-        """A session that scores rows as they come, in bounded memory."""
-        return ScoringSession(self.metric, self.readers, failures=self.failures, unparsed=self.unparsed, k=self.k)
+    def start(self, *, adds_up: bool = True) -> ScoringSession:
+        """A session that scores rows as they come, in bounded memory; with `adds_up=False`, it only marks them."""
+        return ScoringSession(
+            self.metric, self.readers, failures=self.failures, unparsed=self.unparsed, k=self.k, adds_up=adds_up
+        )
 
     async def score_with_judge(self, rows: Sequence[Scorable]) -> ScoredRun:
         """Ask the judge concurrently about every row that needs it, then score."""

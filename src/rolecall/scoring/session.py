@@ -92,6 +92,8 @@ class ScoringSession:
     failures: Policy = 'exclude'
     unparsed: Policy = 'wrong'
     k: tuple[int, ...] = ()
+    adds_up: bool = True
+    """Whether there will be a number over all rows; otherwise only verdicts are wanted."""
     _columns: dict[str, _Column] = field(init=False)
     _outcomes: Counter[str] = field(init=False, default_factory=Counter)
     _excluded: Counter[str] = field(init=False, default_factory=Counter)
@@ -106,7 +108,7 @@ class ScoringSession:
     def __post_init__(self) -> None:
         metric = self.metric
         self._columns = {
-            name: _Column(reader, None if metric is None else MarkAccumulator(metric, k=self.k))
+            name: _Column(reader, MarkAccumulator(metric, k=self.k) if metric is not None and self.adds_up else None)
             for name, reader in self.readers.items()
         }
         self._plain = self.is_plain
