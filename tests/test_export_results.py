@@ -146,7 +146,7 @@ def test_fields_survive_a_repair_and_damage_is_told(run, capsys, tmp_path):
     assert main(['export', 'results', str(tmp_path / 'saved')]) == 0
     shown = capsys.readouterr()
     assert [json.loads(line)['fields'] for line in shown.out.splitlines()] == [{}, {'q': 'cd', 'a': 'xx'}]
-    assert '1 row of data' in shown.err
+    assert '1 data row' in shown.err
 
 
 def test_a_run_without_kept_fields_is_exported_as_before(run, capsys, tmp_path):

@@ -208,6 +208,15 @@ def test_commands_say_in_one_line_what_a_damaged_run_has_lost(
     assert ('2 rows' in ' '.join(page.split())) == (command[0] == 'report' and '--csv' not in command)
 
 
+def test_the_doctor_notices_damaged_data(tmp_path: Path) -> None:
+    fill(tmp_path, rows=2)
+    assert main(['doctor', str(tmp_path)]) == 0
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute("INSERT INTO data VALUES ('d', 7, x'00', 1)")
+        db.commit()
+    assert main(['doctor', str(tmp_path)]) == 1
+
+
 def test_a_damaged_table_definition_hides_no_other_table(tmp_path: Path) -> None:
     fill(tmp_path / 'run', rows=10)
     with closing(sqlite3.connect(tmp_path / 'run' / FILE)) as db:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,4 +104,5 @@ def _check(reader: RunReader, problems: tuple[str, ...]) -> Checkup:
     for kind, entries in (('row', reader.results()), ('request', reader.entries()), ('score', reader.scorecards())):
         for _ in entries:
             whole[kind] += 1
+    deque(reader.data(), maxlen=0)  # read for what is damaged
     return Checkup(whole, reader.damage, problems)

@@ -202,9 +202,9 @@ class RunReader:
         name = f'{dataset}, row {row} of the data'
         try:
             found = self._db.execute(query, (dataset, row)).fetchone() if self._has_fields else None
-            fields = unpack_request(found[2]) if found and self._is_whole(found, 'row of data', name) else {}
+            fields = unpack_request(found[2]) if found and self._is_whole(found, 'data row', name) else {}
         except (sqlite3.Error, DamagedError) as error:
-            self.damage.add('row of data', name, error)
+            self.damage.add('data row', name, error)
             return {}
         return fields if isinstance(fields, Mapping) else {}
 
@@ -213,7 +213,7 @@ class RunReader:
         if self._has_fields:
             with suppress(sqlite3.Error):
                 for entry in self._db.execute('SELECT dataset, row, fields, checksum FROM data'):
-                    if self._is_whole(entry, 'row of data', f'{entry[0]}, row {entry[1]} of the data'):
+                    if self._is_whole(entry, 'data row', f'{entry[0]}, row {entry[1]} of the data'):
                         yield entry
 
     def request(self, fingerprint: str) -> Any:
