@@ -207,6 +207,9 @@ def _openai_answer(body: Mapping[str, Any], answer: Any, *, chat: bool, bos: boo
     whole: dict[str, Any] = {'object': 'chat.completion' if chat else 'text_completion', 'model': body['model']}
     if body.get('echo'):
         choice['logprobs'] = _echoed(pieces, ' generated')
+    if chat and body.get('logprobs') and 'logprobs' not in choice and isinstance(choice['message'].get('content'), str):
+        scored = pieces_of(choice['message']['content'])
+        choice['logprobs'] = {'content': [{'token': piece, 'logprob': logprob_of(piece)} for piece in scored]}
     if body.get('prompt_logprobs') is not None:
         scores = [
             None,
@@ -248,6 +251,9 @@ def _openai_events(whole: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             elif isinstance(value, str):
                 for piece in pieces_of(value):
                     yield {'choices': [{'index': index, 'delta': {key: piece}, 'finish_reason': None}]}
+        scored = (choice.get('logprobs') or {}).get('content', [])
+        for part in [[one] for one in scored] if isinstance(scored, list) else [scored]:
+            yield {'choices': [{'index': index, 'delta': {}, 'logprobs': {'content': part}, 'finish_reason': None}]}
         ended = {'text': ''} if 'text' in choice else {'delta': {}}
         yield {'choices': [{'index': index, **ended, 'finish_reason': choice['finish_reason']}]}
     yield {'choices': [], 'usage': whole['usage']}

@@ -515,6 +515,16 @@ def test_a_link_leads_to_the_same_row_and_model(browser, page):
     browser.wait_for('return Boolean(document.querySelector(".raw"))')
 
 
+@pytest.mark.parametrize('address', ['#explore?row=third', '#edit?row=1e9', '#compare?right_row=third'])
+def test_a_row_number_in_a_link_that_is_not_a_number_is_named(browser, page, address):
+    page(address)
+    browser.wait_for('return Boolean(document.querySelector("main .problem"))')
+    said = browser.run('return document.querySelector("main .problem").innerText')
+    assert said.strip() == f"The link's row number is not a whole number: {address.rpartition('=')[2]}"
+    browser.click('main > button')
+    browser.wait_for('return Boolean(document.querySelector("main h2")) && !document.querySelector("main .problem")')
+
+
 def test_the_mouse_over_a_part_explains_it(browser, page):
     page('#explore?row=3')
     browser.wait_for('return document.querySelectorAll(".prompt span[role=button]").length > 0')

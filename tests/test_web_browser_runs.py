@@ -18,7 +18,7 @@ from rolecall.runs.store.run_reader import FILE
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from test_web_browser import HARMLESS, OWN_WORDS
-from test_web_runs import ASKED, store_a_million_rows
+from test_web_runs import ASKED, make_runs_to_align, store_a_million_rows
 from web_pages import serve_page
 
 pytestmark = [pytest.mark.heavy, needs_browser]
@@ -100,6 +100,24 @@ def test_a_score_leads_to_its_rows(browser, run_page):
     browser.wait_for(
         'return [...document.querySelectorAll(".rows .item")].every((one) => one.textContent.includes(new URLSearchParams(location.hash.split("?")[1]).get("model")))'
     )
+
+
+def test_rows_of_another_harness_stand_beside_ours_by_content(browser, tmp_path):
+    address = '#runs?show=compare&run=0&left_run=0&right_run=1&left_model=qwen'
+    with opened(browser, *make_runs_to_align(tmp_path)) as show:
+        show(address, '.compare .two .side-row')
+        browser.wait_for('return document.querySelectorAll(".rows .item").length === 2')
+        places = [text.splitlines()[0] for text in browser.texts('.rows .item')]
+        assert places == ['sums · 1 ↔ ours · 1', 'sums · 0 ↔ ours · 2']
+        for place in (0, 1):
+            browser.run(f'document.querySelectorAll(".rows .item")[{place}].click()')
+            question = ('2+2', '1+1')[place]
+            browser.wait_for(
+                'const sides = [...document.querySelectorAll(".compare .side-row details")].map((one) => one.textContent);'
+                f'return sides.length === 2 && sides.every((text) => text.includes("{question}"))'
+            )
+        assert 'made by OpenCompass' in browser.run('return document.querySelector(".compare > details").textContent')
+        assert not browser.complaints()
 
 
 def test_two_models_of_a_run_are_compared_with_changed_rows(browser, run_page):

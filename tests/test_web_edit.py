@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip('aiohttp')
 from rolecall.cli.main import main
 from rolecall.tokenizers.tokenizer import load_tokenizer
+from servers import logprob_of, serve
 from small_gguf import make_gguf
 from web_pages import CONFIG, SECRET, Client, serve_page
 
@@ -326,3 +327,66 @@ def test_a_reply_that_is_stopped_leaves_no_traceback(tmp_path, caplog):
         connection.close()
         time.sleep(1)
     assert [record.getMessage() for record in caplog.records if record.levelname == 'ERROR'] == []
+
+
+CHAT = """
+models = [dict(abbr='api', type='OpenAI', path='toy', openai_api_base='{url}', key='sk-hidden-key', retry=0, meta_template=dict(round=[
+    dict(role='HUMAN', api_role='HUMAN'), dict(role='BOT', api_role='BOT', generate=True)]))]
+datasets = [dict(abbr='words', type='Rows', test=[dict(q='hi', a='HI')], reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='say {{q}}')))]
+"""
+
+
+def try_chat(folder, answer, faults=None):
+    """What Try streams of a chat model's reply, and the bodies that its server was sent."""
+    with serve(answer, faults=faults) as server:
+        (folder / 'chat.py').write_text(CHAT.format(url=server.url))
+        with serve_page(folder / 'chat.py') as address:
+            client = Client(*address)
+            body = json.dumps({'config': 0, 'dataset': 'words', 'model': 'api', 'row': 0})
+            origin = f'http://127.0.0.1:{client.port}'
+            _, text = client.send('/api/try', method='POST', body=body, Origin=origin, Content_Type='application/json')
+        return [json.loads(line) for line in text.splitlines()], server.bodies
+
+
+def test_a_chat_reply_is_shown_with_the_log_probabilities_of_its_server(tmp_path):
+    events, [body] = try_chat(tmp_path, lambda body: 'It is four')
+    assert body['logprobs'] is True
+    assert events[-2]['reply']['text'] == 'It is four'
+    tokens = events[-1]['scored']['tokens']
+    assert tokens == [[piece, logprob_of(piece)] for piece in ('It', ' is', ' four')]
+    assert events[-1]['scored']['mean'] == pytest.approx(sum(value for _, value in tokens) / 3)
+
+
+@pytest.mark.parametrize('status', ['400', '403', '422'])
+def test_a_server_that_refuses_log_probabilities_is_asked_without(tmp_path, status):
+    def refuse(_number, body):
+        return status if 'logprobs' in body else None
+
+    events, bodies = try_chat(tmp_path, lambda body: 'four', refuse)
+    assert ['logprobs' in body for body in bodies] == [True, False]
+    assert events[-1]['reply']['text'] == 'four'
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        None,
+        'x',
+        [5],
+        [{'token': 5, 'logprob': -1}],
+        [{'token': 'four'}],
+        [{'token': 'four', 'logprob': True}],
+        [{'token': 'four', 'logprob': float('nan')}],
+        [{'token': 'four', 'logprob': float('-inf')}],
+        [{'token': 'four', 'logprob': -1}, {'token': 'x', 'logprob': 10**400}],
+        [{'token': 'sk-hid', 'logprob': -1}, {'token': 'den-key', 'logprob': -1}],
+    ],
+)
+def test_log_probabilities_that_are_none_or_tell_a_secret_are_left_out(tmp_path, content):
+    def answer(_body):
+        message = {'role': 'assistant', 'content': 'four'}
+        return {'message': message, 'finish_reason': 'stop', 'logprobs': {'content': content}}
+
+    events, _ = try_chat(tmp_path, answer)
+    assert events[-1]['reply']['text'] == 'four'

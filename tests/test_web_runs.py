@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip('aiohttp')
 from report_runs import made_up_run
+from rolecall import run_config
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError
 from rolecall.runs.store.codec import encode_result
@@ -389,3 +390,74 @@ def test_a_run_of_another_harness_looks_like_any_other(tmp_path, log):
         found = client.get('run_row', run=0, dataset=row['dataset'], model=row['model'], row=row['row'])
         assert found['gold']
         assert found['prompts'][0]['request']
+
+
+def write_opencompass_log(folder, answers):
+    """OpenCompass' layout with one dataset: questions in an order of their own, each with a reply and whether it is right."""
+    stamp = folder / '20260101_120000'
+    predictions = {
+        q: {'origin_prompt': f'Brief.\n{q}', 'prediction': reply, 'gold': gold} for q, reply, gold in answers
+    }
+    details = [{'pred': reply, 'correct': reply == gold} for _, reply, gold in answers]
+    for kind, content in [
+        ('predictions', dict(zip(map(str, range(len(answers))), predictions.values(), strict=True))),
+        ('results', {'accuracy': 200 / 3, 'details': {str(at): one for at, one in enumerate(details)}}),
+    ]:
+        for model in ('internlm', 'qwen'):
+            (stamp / kind / model).mkdir(parents=True)
+            (stamp / kind / model / 'sums.json').write_text(json.dumps(content))
+    return folder
+
+
+def make_runs_to_align(tmp_path):
+    """A run of another harness with two models, and ours of one, which has the same questions in another order."""
+    theirs = [('What is 1+1?', '2', '2'), ('What is 2+2?', '5', '4'), ('Only theirs: 3+3?', '6', '6')]
+    log = write_opencompass_log(tmp_path / 'outputs', theirs)
+    assert main(['import', 'opencompass', str(log), '--out', str(tmp_path / 'theirs')]) == 0
+    rows = [{'q': 'Only ours: 9-3?', 'a': '6'}, {'q': 'What is 2+2?', 'a': '4'}, {'q': 'What is 1+1?', 'a': '2'}]
+    config = {
+        'models': [{'abbr': 'm', 'type': lambda request: '4' if '2+2' in str(request) else '2'}],
+        'datasets': [
+            {
+                'abbr': 'ours',
+                'test': rows,
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': 'Brief.\n{q}'}},
+                'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+            }
+        ],
+    }
+    run_config(config, out=tmp_path / 'ours')
+    return tmp_path / 'theirs', tmp_path / 'ours'
+
+
+@pytest.fixture
+def aligned_client(tmp_path):
+    with serve_page(*make_runs_to_align(tmp_path)) as address:
+        yield Client(*address)
+
+
+@pytest.mark.parametrize('model', ['internlm', 'qwen'])
+def test_a_run_of_another_harness_is_compared_with_ours_by_content(aligned_client, model):
+    found = aligned_client.get('run_compare', left_run=0, left_model=model, right_run=1, right_model='m')
+    assert found['aligned'] == {'sums': {'dataset': 'ours', 'rows': {'0': 2, '1': 1}}}
+    [difference] = found['differences']
+    assert (difference['dataset'], difference['rows']) == ('ours', 2)
+    assert (difference['left_model'], difference['right_model']) == (model, 'm')
+    [[left, right]] = difference['flips']
+    assert (left['dataset'], left['model'], left['row'], left['verdict']) == ('sums', model, 1, 'wrong')
+    assert (right['dataset'], right['model'], right['row'], right['verdict']) == ('ours', 'm', 1, 'correct')
+    assert any('2 rows found again by content; 1 of the right run' in note for note in found['notes'])
+    back = aligned_client.get('run_compare', left_run=1, left_model='m', right_run=0, right_model=model)
+    assert back['aligned'] == {'ours': {'dataset': 'sums', 'rows': {'1': 1, '2': 0}}}
+    [[left, right]] = back['differences'][0]['flips']
+    assert (left['dataset'], left['row'], right['dataset'], right['row']) == ('ours', 1, 'sums', 1)
+
+
+def test_every_model_of_a_run_is_aligned(aligned_client):
+    found = aligned_client.get('run_compare', left_run=0, right_run=0)
+    assert found['aligned'] is None
+    assert [one['rows'] for one in found['differences']] == [3, 3]
+    found = aligned_client.get('run_compare', left_run=1, right_run=0)
+    assert found['aligned']['ours']['rows'] == {'1': 1, '2': 0}
+    assert {tuple(pair) for pair in found['only_right']} == {('sums', 'internlm'), ('sums', 'qwen')}

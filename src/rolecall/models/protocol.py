@@ -58,6 +58,8 @@ class Capabilities:
     system: bool = True
     json_schema: bool = False
     """Takes the sampling parameter `json_schema`, and answers with JSON that fits it."""
+    reply_logprobs: bool = False
+    """Takes the sampling parameter `logprobs`, and may give the log-probabilities of the reply's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class Reply:
     usage: Usage = Usage()
     others: tuple[Reply, ...] = ()
     """Further answers to the same request, where the call asked for several (`n`)."""
+    logprobs: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    """The generated tokens with their log-probabilities, where the call asked for them and the server gave them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
     """The reply with every secret that a server echoed replaced."""
     if not redactor.secrets:
         return reply
+    generated = ''.join(token for token, _ in reply.logprobs)
     return replace(
         reply,
         text=redactor.redact(reply.text),
@@ -36,4 +37,5 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
         reasoning=redactor.redact(reply.reasoning),
         tool_calls=redactor.redact_value(reply.tool_calls),
         others=tuple(redact_reply(other, redactor) for other in reply.others),
+        logprobs=reply.logprobs if redactor.redact(generated) == generated else (),
     )

@@ -51,12 +51,15 @@ class AlignedRun(StoredRun):
         pairs: Sequence[tuple[_Row, _Row]],
         metrics: Mapping[str, str],
         names: Mapping[str, str],
+        right_rows: Mapping[str, int],
     ) -> None:
         super().__init__(reader)
         self.reader = reader
         self.pairs = pairs
         self.names = names
         """The right run's name of each dataset."""
+        self.right_rows = right_rows
+        """How many rows the right run has of each of its datasets."""
         self._metrics = metrics
 
     def results(self) -> Iterator[Result]:
@@ -83,12 +86,14 @@ def is_imported(run: RunReader) -> bool:
     return isinstance(run.manifest().get('imported'), Mapping)
 
 
-def align_runs(left: RunReader, right: RunReader) -> AlignedRun:
-    """The left run, its rows found again in the right one."""
-    ours = _rows_by_dataset(right)
+def align_runs(
+    left: RunReader, right: RunReader, *, left_model: str | None = None, right_model: str | None = None
+) -> AlignedRun:
+    """The left run, its rows found again in the right one; of one model each, where models are named."""
+    ours = _rows_by_dataset(right, right_model)
     pairs: list[tuple[_Row, _Row]] = []
     names: dict[str, str] = {}
-    theirs = _rows_by_dataset(left)
+    theirs = _rows_by_dataset(left, left_model)
     for dataset, rows in sorted(theirs.items(), key=lambda entry: entry[0] not in ours):
         matched = {name: _match(rows, others) for name, others in ours.items() if name not in names.values()}
         largest = max(matched, key=lambda name: len(matched[name]), default=None)
@@ -97,12 +102,12 @@ def align_runs(left: RunReader, right: RunReader) -> AlignedRun:
             names[dataset] = best
             pairs += matched[best]
     metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.details.get('unit') == '%'}
-    return AlignedRun(left, pairs, metrics, names)
+    return AlignedRun(left, pairs, metrics, names, {name: len(rows) for name, rows in ours.items()})
 
 
-def _rows_by_dataset(run: RunReader) -> dict[str, list[_Row]]:
+def _rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[_Row]]:
     found: dict[str, list[_Row]] = {}
-    for result in run.results():
+    for result in run.results(model=model):
         marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
         request: Request | None = run.request(marks[0]) if marks else None
         text = '' if request is None else '\n'.join(texts_of(request).values())
@@ -111,6 +116,20 @@ def _rows_by_dataset(run: RunReader) -> dict[str, list[_Row]]:
 
 
 def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+    """Each model's rows with those of the model of the same name, else of the first model."""
+    ours = _rows_by_model(right)
+    first = next(iter(ours.values()), [])
+    return [pair for model, rows in _rows_by_model(left).items() for pair in _match_model(rows, ours.get(model, first))]
+
+
+def _rows_by_model(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(row.result.model, []).append(row)
+    return found
+
+
+def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
     by_fields = {row.key: row for row in right if row.key}
     by_text = {row.text: row for row in right if row.text}
     taken: set[int] = set()
@@ -144,7 +163,7 @@ def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
         yield f'{side}: made by {made_by}'
     for name in dict.fromkeys(aligned.names.values()):
         pairs = [(one, other) for one, other in aligned.pairs if other.result.dataset == name]
-        missing = sum(1 for row in right.results() if row.dataset == name) - len(pairs)
+        missing = aligned.right_rows[name] - len({(other.result.model, other.result.row) for _, other in pairs})
         note = f'; {missing:,} of the right run have no counterpart' if missing > 0 else ''
         yield f'{name}: {count_noun(len(pairs), "row")} found again by content{note}'
         yield from (f'  settings, {side}: {text}' for side, text in _describe_settings(left, right, pairs))

@@ -64,6 +64,8 @@ class Difference:
     """Rows left out because their gold answers differ."""
     different_requests: int = 0
     """Compared rows for which the two runs sent different requests."""
+    left_model: str = ''
+    right_model: str = ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips
         only_left=pair.only_a,
         only_right=pair.only_b,
         different_gold=pair.different_gold,
+        left_model=pair.model_a,
+        right_model=pair.model_b,
     )
     if not same_metric or (one.mean is None and other.mean is None):
         gap = None if one.value is None or other.value is None or not same_metric else other.value - one.value

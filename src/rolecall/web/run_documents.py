@@ -15,6 +15,7 @@ from typing import Any
 
 from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.pairs.pair import Preview
+from rolecall.report.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.report.comparison import Comparison, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
 from rolecall.report.run_source import OneModelRun, Run, StoredRun, judge_requests, requests_sent
@@ -252,25 +253,62 @@ def _previews_from(config: ConfigDocument) -> Callable[[Result], list[Preview]]:
 
 
 def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
-    """Two runs, or two models of one run: every difference, and the rows that changed. Opens the runs for itself."""
+    """Two runs, or two models of one run: every difference, and the rows that changed. Opens the runs for itself.
+
+    The rows of a run of another harness are aligned by content: `aligned` has the counterpart of each.
+    """
     with left.open() as reader_left, right.open() as reader_right:
         runs = left.run_of(reader_left), right.run_of(reader_right)
-        found: Comparison = compare_runs(*runs)
-    names = ('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared')
+        aligned = None
+        if left.path != right.path and (is_imported(reader_left) or is_imported(reader_right)):
+            aligned = align_runs(
+                reader_left, reader_right, left_model=left.model or None, right_model=right.model or None
+            )
+        found: Comparison = compare_runs(aligned or runs[0], runs[1])
+        originals = {} if aligned is None else _index_originals(aligned)
+        missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
+        notes = [] if aligned is None else list(explain_differences(aligned, reader_right))
+    names = (
+        *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
+        *('different_gold', 'different_requests', 'left_model', 'right_model'),
+    )
     return {
         'left': runs[0].title,
         'right': runs[1].title,
-        'only_left': list(found.only_left),
+        'only_left': [*found.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
         'only_right': list(found.only_right),
+        'aligned': None if aligned is None else _aligned_as_json(aligned),
+        'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
         'differences': [
             {
-                **{name: getattr(one, name) for name in (*names, 'different_gold', 'different_requests')},
+                **{name: getattr(one, name) for name in names},
                 'flipped': len(one.flips),
-                'flips': [[row_cells(flip.left), row_cells(flip.right)] for flip in one.flips[:_FLIPS]],
+                'flips': [
+                    [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
+                    for flip in one.flips[:_FLIPS]
+                ],
             }
             for one in found.differences
         ],
     }
+
+
+def _key_of(result: Result) -> RowKey:
+    return result.dataset, result.model, result.row
+
+
+def _index_originals(aligned: AlignedRun) -> dict[RowKey, Result]:
+    """The left run's rows as it numbers them, by the dataset and number they have in the comparison."""
+    pairs = zip(aligned.results(), aligned.pairs, strict=True)
+    return {_key_of(result): original.result for result, (original, _) in pairs}
+
+
+def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
+    """By dataset of the left run: the right run's name of it, and its number of each row."""
+    found: dict[str, dict[str, Any]] = {name: {'dataset': other, 'rows': {}} for name, other in aligned.names.items()}
+    for left, right in aligned.pairs:
+        found[left.result.dataset]['rows'][left.result.row] = right.result.row
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.models.protocol import Model, Reply, Sampling, Scored
+from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling, Scored, is_messages
 from rolecall.pairs.sampling import sampling_of
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.render.spans import Request
@@ -21,6 +21,9 @@ from rolecall.web.documents import ConfigDocument
 from rolecall.web.editing import Edit, edited_pair
 
 __all__ = ['Trial', 'keep_trial', 'make_trial', 'run_trial']
+
+_REFUSED = (400, 403, 422)
+"""The statuses with which servers refuse a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,20 @@ async def run_trial(trial: Trial) -> AsyncGenerator[dict[str, Any], None]:
                 await asked
 
 
-async def _ask(trial: Trial, on_text: Any) -> Reply:
+async def _ask(trial: Trial, on_text: OnText) -> Reply:
+    """The reply, with its log-probabilities if the server takes the request for them."""
+    if not (trial.model.capabilities.reply_logprobs and is_messages(trial.request)):
+        return await _send(trial, on_text)
+    extra = {**trial.sampling.extra, 'logprobs': True}
+    try:
+        return await _send(replace(trial, sampling=replace(trial.sampling, extra=extra)), on_text)
+    except ModelError as error:
+        if error.status not in _REFUSED:
+            raise
+    return await _send(trial, on_text)
+
+
+async def _send(trial: Trial, on_text: OnText) -> Reply:
     stream = getattr(trial.model, 'stream', None)
     if callable(stream):
         streamed: Reply = await stream(trial.request, trial.sampling, on_text)
@@ -100,7 +116,9 @@ async def _ask(trial: Trial, on_text: Any) -> Reply:
 
 
 async def _score_reply(trial: Trial, reply: Reply) -> dict[str, Any] | None:
-    """The log-probabilities of the reply's tokens, where the model can tell them for a text."""
+    """The log-probabilities of the reply's tokens: those the server gave, else those the model computes for a text."""
+    if reply.logprobs and trial.model.capabilities.reply_logprobs:
+        return _logprobs_as_json(reply.logprobs)
     if not (isinstance(trial.request, str) and reply.text and trial.model.capabilities.score):
         return None
     whole = trial.request + reply.text
@@ -131,7 +149,7 @@ def _reply_as_json(reply: Reply) -> dict[str, Any]:
 
 
 def _scored_as_json(scored: Scored, request: Request, *, start: int = 0) -> dict[str, Any]:
-    """Each token from a character on with its log-probability, and their mean."""
+    """Each token from a character on with its log-probability."""
     text = request if isinstance(request, str) else ''
     places = scored.offsets or tuple((0, 0) for _ in scored.ids)
     tokens = [
@@ -139,6 +157,11 @@ def _scored_as_json(scored: Scored, request: Request, *, start: int = 0) -> dict
         for token, logprob, (begin, end) in zip(scored.ids, scored.logprobs, places, strict=True)
         if begin >= start
     ]
+    return _logprobs_as_json(tokens)
+
+
+def _logprobs_as_json(tokens: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
+    """Tokens with their log-probabilities, and the mean."""
     known = [logprob for _, logprob in tokens if logprob is not None]
     return {'tokens': tokens, 'mean': sum(known) / len(known) if known else None}
 

@@ -137,6 +137,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             prefill=not chat or reader.flag('prefill') is True,
             system=reader.flag('system') is not False,
             json_schema=chat,
+            reply_logprobs=chat,
         ),
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,

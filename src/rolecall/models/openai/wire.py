@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rolecall.checking import is_whole
+from rolecall.checking import is_number, is_whole
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.models.http.media import MediaReader, part_url, with_url
 from rolecall.models.protocol import Message, Outcome, Reply, Usage
@@ -20,6 +20,7 @@ __all__ = [
     'prepare_messages',
     'read_count',
     'read_delta',
+    'read_logprobs',
     'read_reply',
     'read_usage',
     'write_messages',
@@ -70,6 +71,7 @@ def _write_call(call: Message) -> Message:
 
 _REASONING = ('reasoning_content', 'reasoning')
 _MOST_TOKENS = 10**12
+_LARGEST_LOGPROB = 3.4e38
 _LONGEST_REASON = 400
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
 
@@ -98,7 +100,29 @@ def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
     outcome: Outcome = 'thinking_exhausted' if exhausted else 'ok'
     if refused or ended == 'content_filter':
         outcome, ended = 'filtered', refused or ended
-    return Reply(content, outcome, ended, reasoning, calls)
+    return Reply(content, outcome, ended, reasoning, calls, logprobs=read_logprobs(choice.get('logprobs')))
+
+
+def read_logprobs(reported: object) -> tuple[tuple[str, float], ...]:
+    """The tokens of a chat reply with their log-probabilities; empty if any of them cannot be one.
+
+    >>> read_logprobs({'content': [{'token': 'Four', 'logprob': -0.25}]})
+    (('Four', -0.25),)
+    >>> read_logprobs({'content': [{'token': 'Four', 'logprob': 'high'}]}), read_logprobs(None)
+    ((), ())
+    """
+    content = reported.get('content') if isinstance(reported, Mapping) else None
+    if not isinstance(content, list) or not all(map(_is_scored_token, content)):
+        return ()
+    return tuple((one['token'], float(one['logprob'])) for one in content)
+
+
+def _is_scored_token(one: object) -> bool:
+    return (
+        isinstance(one, Mapping)
+        and isinstance(one.get('token'), str)
+        and is_number(one.get('logprob'), least=-_LARGEST_LOGPROB, most=_LARGEST_LOGPROB)
+    )
 
 
 def _as_text(value: object) -> str:
@@ -181,7 +205,9 @@ class StreamedAnswer:
         """One piece."""
         self._usage = event.get('usage') or self._usage
         for piece in event.get('choices') or ():
-            choice = self._choices.setdefault(piece.get('index', 0), {'texts': {}, 'calls': {}, 'finish_reason': None})
+            choice = self._choices.setdefault(
+                piece.get('index', 0), {'texts': {}, 'calls': {}, 'finish_reason': None, 'logprobs': []}
+            )
             choice['finish_reason'] = piece.get('finish_reason') or choice['finish_reason']
             delta = {'content': piece['text']} if 'text' in piece else piece.get('delta') or {}
             for key in _TEXT_KEYS:
@@ -189,6 +215,9 @@ class StreamedAnswer:
                     choice['texts'].setdefault(key, []).append(delta[key])
             for call in delta.get('tool_calls') or ():
                 _add_call(choice['calls'], call)
+            scored = piece.get('logprobs')
+            if isinstance(scored, Mapping) and isinstance(scored.get('content'), list):
+                choice['logprobs'] += scored['content']
 
     @property
     def finished(self) -> bool:
@@ -214,7 +243,8 @@ def _join_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {key: ''.join(pieces) for key, pieces in choice['texts'].items()}
     if choice['calls']:
         message['tool_calls'] = [_join_call(call) for _, call in sorted(choice['calls'].items())]
-    return {'message': message, 'finish_reason': choice['finish_reason']}
+    scored = {'logprobs': {'content': choice['logprobs']}} if choice['logprobs'] else {}
+    return {'message': message, 'finish_reason': choice['finish_reason'], **scored}
 
 
 def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ const App = () => {
   useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(shown.map(([name], at) => [String(at + 1), () => go({ view: name })])) });
   const [name, words, View] = shown.find(([one]) => one === address.view) || shown[0] || [];
   const config = session?.configs[Number(address.config || 0)];
+  const badRow = name === 'runs' ? null : [address.row, address.left_row, address.right_row].find((row) => row && !/^-?\d{1,15}$/.test(row));
   const title = name === 'runs' ? session.runs[Number(address.run || 0)]?.name : config?.name;
   useEffect(() => { document.title = [title, words, 'rolecall'].filter(Boolean).join(' · '); }, [title, words]);
   if (!session) return html`<main><${Problem} error=${error} again=${again} />${error ? null : html`<${Loading} lines=${10} />`}</main>`;
@@ -37,6 +38,6 @@ const App = () => {
       <button type="button" class="quiet" lang=${isChinese ? 'en' : 'zh'} onClick=${() => chooseLanguage(isChinese ? 'en' : 'zh')}>${isChinese ? 'English' : '中文'}</button>
       <button type="button" class="quiet help" aria-expanded=${help ? 'true' : 'false'} onClick=${() => setHelp(!help)}>${t('Keyboard')}</button></div></header>
     ${help ? html`<${Keyboard} close=${() => setHelp(false)} />` : null}
-    <main id="main" tabindex="-1"><${View} session=${session} address=${address} change=${go} /></main>`;
+    <main id="main" tabindex="-1">${badRow ? html`<${Problem} error=${t("The link's row number is not a whole number: {row}", { row: badRow })} /><button type="button" onClick=${() => go({ row: '', left_row: '', right_row: '' })}>${t('Clear')}</button>` : html`<${View} session=${session} address=${address} change=${go} />`}</main>`;
 };
 render(html`<${App} />`, document.getElementById('app'));

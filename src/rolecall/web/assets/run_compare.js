@@ -1,6 +1,6 @@
 // Two runs, or two models of one run: every difference with its interval, and the rows side by side, changed ones first.
 import { html, t, ask, useAsk, useKeys, number, metricName } from './lib.js';
-import { useEndless, EndlessList, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn } from './parts.js';
+import { useEndless, EndlessList, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn, Text } from './parts.js';
 import { Badge, Answer, Replies, keyOf } from './run_row.js';
 import { drawByOrigin } from './prompt.js';
 
@@ -25,24 +25,33 @@ const Side = ({ side, run, found, legend }) => html`<section class="side-row" ar
   <${Answer} name=${t('Extracted')} text=${found.extracted} /><${Replies} found=${found} />
   ${found.prompts.map((prompt) => html`<details><summary>${t('Prompt')}</summary><${Drawn} deps=${[prompt]} make=${() => drawByOrigin(prompt, legend)} /></details>`)}</section>`;
 const Both = ({ query, item, session }) => {
-  const asked = SIDES.map((side) => useAsk('run_row', { run: query[`${side}_run`], dataset: item.dataset, model: item[side], row: item.row }));
+  const asked = SIDES.map((side) => useAsk('run_row', { run: query[`${side}_run`], ...item[side] }));
   const error = asked.map((one) => one.error).find(Boolean);
   if (error) return html`<${Problem} error=${error} />`;
   if (!asked.every((one) => one.found)) return html`<${Loading} />`;
   const [left, right] = asked.map((one) => one.found);
   const nameOf = (run) => (query.left_run === query.right_run ? '' : session.runs[run].name);
   const same = JSON.stringify(left.prompts.map((one) => one.request)) === JSON.stringify(right.prompts.map((one) => one.request));
-  return html`<h2 class="title"><bdi>${item.dataset} · ${t('row')} ${item.row}</bdi></h2><p class="note">${same ? t('Both were sent the same prompt.') : t('The prompts differ.')}</p>
+  return html`<h2 class="title"><bdi>${tellPlace(item, ` · ${t('row')} `)}</bdi></h2><p class="note">${same ? t('Both were sent the same prompt.') : t('The prompts differ.')}</p>
     <${Answer} name=${t('Gold')} text=${left.gold || right.gold} /><div class="two"><${Side} side=${t('Left')} run=${nameOf(query.left_run)} found=${left} legend=${session.legend} /><${Side} side=${t('Right')} run=${nameOf(query.right_run)} found=${right} legend=${session.legend} /></div>`;
 };
 
-const asItem = (left, right) => ({ key: `${keyOf(left)}→${right.model}`, dataset: left.dataset, row: left.row, left: left.model, right: right.model, cells: [left, right] });
+// Runs of other harnesses name and number rows in their own way, so each side has its own place.
+const placeOf = ({ dataset, model, row }) => ({ dataset, model, row });
+const asItem = (left, right) => ({ key: `${keyOf(left)}→${right.model}`, left: placeOf(left), right: placeOf(right), cells: [left, right] });
+const tellPlace = ({ left, right }, between) => [...new Set([left, right].map((one) => `${one.dataset}${between}${one.row}`))].join(' ↔ ');
+const findCounterpart = (found, one) => {
+  const place = found.aligned ? found.aligned[one.dataset] : one;
+  const row = found.aligned ? place?.rows?.[one.row] : one.row;
+  const pair = found.differences.find((other) => other.dataset === place?.dataset && other.left_model === one.model);
+  return pair && row != null ? { dataset: place.dataset, model: pair.right_model, row } : null;
+};
 const ComparedRows = ({ session, address, change, query, found }) => {
   const flips = found.differences.flatMap((one) => one.flips.map(([left, right]) => asItem(left, right)));
   const known = new Set(flips.map((one) => one.key));
   const list = useEndless(async (cursor) => { // the changed rows, then all others of the left side
     const page = cursor === undefined && flips.length ? { rows: [], after: '' } : await ask('run_rows', { run: query.left_run, model: query.left_model, after: cursor || '' });
-    const others = page.rows.map((one) => asItem(one, { model: query.right_model || one.model })).map((one) => ({ ...one, cells: one.cells.slice(0, 1) })).filter((one) => !known.has(one.key));
+    const others = page.rows.map((one) => [one, findCounterpart(found, one)]).filter(([, other]) => other).map(([one, other]) => ({ ...asItem(one, other), cells: [one] })).filter((one) => !known.has(one.key));
     return { items: cursor === undefined ? [...flips, ...others] : others, cursor: page.after };
   }, [JSON.stringify(query), found]);
   const open = list.items.find((one) => one.key === address.pair) || list.items[0];
@@ -50,7 +59,7 @@ const ComparedRows = ({ session, address, change, query, found }) => {
   useKeys({ j: () => select(stepIn(list, open?.key, 1)), k: () => select(stepIn(list, open?.key, -1)) });
   return html`<div class="explore rows"><nav class="side" aria-label=${t('Rows')}><p class="count" role="status">${flips.length ? t('{n} changed rows first', { n: number(flips.length) }) : t('No row changed.')}</p>
       <${EndlessList} list=${list} label=${t('Rows')} selected=${open?.key} empty=${t('No row changed.')} onselect=${select}
-        item=${(one) => html`<div class="head"><bdi>${one.dataset} · ${one.row}</bdi></div><div class="line flip">${one.cells.map((cell) => html`<${Badge} one=${cell} />`)}</div>`} />
+        item=${(one) => html`<div class="head"><bdi>${tellPlace(one, ' · ')}</bdi></div><div class="line flip">${one.cells.map((cell) => html`<${Badge} one=${cell} />`)}</div>`} />
       <${KeyHints} keys=${[['j k', t('Rows')]]} /></nav>
     <div class="content">${open ? html`<${Both} key=${open.key} query=${query} item=${open} session=${session} />` : null}</div></div>`;
 };
@@ -77,6 +86,6 @@ const Compared = ({ session, address, change, query }) => {
   if (!found) return html`<${Loading} />`;
   const apart = [['only_left', t('Only on the left: {pairs}')], ['only_right', t('Only on the right: {pairs}')]].filter(([name]) => found[name].length);
   return html`${busy ? html`<p class="note">${t('Loading …')}</p>` : null}
-    ${found.differences.length ? html`<${Differences} found=${found} /><${ComparedRows} session=${session} address=${address} change=${change} query=${query} found=${found} />` : html`<${Empty} title=${t('The two have no dataset in common.')} />`}
+    ${found.differences.length ? html`<${Differences} found=${found} />${found.aligned ? html`<details><summary>${t('Rows are aligned by content. How the two differ')}</summary><${Text} text=${found.notes.join('\n')} /></details>` : null}<${ComparedRows} session=${session} address=${address} change=${change} query=${query} found=${found} />` : html`<${Empty} title=${t('The two have no dataset in common.')} />`}
     ${apart.map(([name, said]) => html`<p class="note">${said.replace('{pairs}', found[name].map((pair) => pair.join(' × ')).join(', '))}</p>`)}`;
 };
