@@ -1,4 +1,4 @@
-"""Secrets stay out of run directories, reports and screens: 22 places to put one × 5 servers that echo it."""
+"""Secrets stay out of run directories, reports and screens: 23 places to put one × 5 servers that echo it."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ PLACES: dict[str, tuple[str, Callable[[str, str], dict[str, Any]]]] = {
     'top-level name': (SECRET, lambda url, secret: {'config': {'HF_TOKEN': secret}}),
     'top-level dict': (SECRET, lambda url, secret: {'config': {'settings': {'db': {'credentials': [secret]}}}}),
     'dataset': (SECRET, lambda url, secret: {'datasets': {'access_token': secret}}),
+    'organization': (HEADER, lambda url, secret: {'models': {'org': secret}}),
     'environment': (SECRET, lambda url, secret: {'environ': 'SOME_SERVICE_TOKEN'}),
 }
 
@@ -184,6 +185,41 @@ def test_a_secret_that_servers_echo_is_nowhere(
     assert '[key]' in everything or '***' in everything
     found = [spelling for spelling in spellings(secret) if spelling in everything]
     assert found == [], [everything[max(0, (at := everything.index(one)) - 80) : at + 80] for one in found]
+
+
+def test_a_judge_that_echoes_the_keys_of_others_shows_none(tmp_path: Path) -> None:
+    def respond(send: Send, request: bytes) -> None:
+        as_json(text_reply(f'[A] {SECRET} {HEADER}' if b'judge' in request else 'x'))(send, request)
+
+    with raw_server(respond) as url:
+        judge = {'type': 'OpenAI', 'path': 'judge', 'url': url, 'key': 'own-key-1'}
+        rows = dataset([{'question': 'Q', 'answer': 'A'}], '{question}')
+        rows['eval_cfg'] = {'evaluator': {'type': 'GenericLLMEvaluator', 'judge_cfg': judge}}
+        model = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'url': url, 'key': HEADER}
+        run_config({'models': [model], 'datasets': [rows], 'HF_TOKEN': SECRET}, out=tmp_path)
+    everything = '\n'.join(texts_in(tmp_path))
+    assert '[A] [key] [key]' in everything
+    assert [spelling for secret in (SECRET, HEADER) for spelling in spellings(secret) if spelling in everything] == []
+
+
+@pytest.mark.parametrize('status', ['400 Bad Request', '200 OK'])
+@pytest.mark.parametrize('kind', ['text', 'message', 'code'])
+def test_no_part_of_a_secret_is_left_where_an_error_is_shortened(tmp_path: Path, status: str, kind: str) -> None:
+    secret = 'zQ9-secret-<b>-K7-which-is-long'
+
+    def respond(send: Send, request: bytes) -> None:
+        texts = [f'{"a" * before}{secret}' for before in (0, 65, 390)]
+        text = texts[int(request.split(b'place ')[1][:1])]
+        body = text.encode() if kind == 'text' else json.dumps({'error': {kind: text}}).encode()
+        send(b'HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n' % (status.encode(), len(body)) + body)
+
+    with raw_server(respond) as url:
+        rows = dataset([{'question': f'place {place}', 'answer': 'A'} for place in range(3)], '{question}')
+        model = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'url': url, 'key': secret, 'retry': 0}
+        run_config({'models': [model], 'datasets': [rows]}, out=tmp_path)
+    everything = '\n'.join(texts_in(tmp_path))
+    assert '[key]' in everything
+    assert 'zQ9' not in everything
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_cells_of_the_wrong_kind_are_counted_and_named(tmp_path: Path, statement
         assert reader.damage.counts[kind] == 1
         assert reader.damage.named
     assert (len(rows), len(cards), bool(manifest)) == (10 - (kind == 'row'), kind != 'score', kind != 'start')
-    assert main(['doctor', str(tmp_path)]) == (0 if kind == 'start' else 1)
+    assert main(['doctor', str(tmp_path)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,6 +215,47 @@ def test_the_doctor_notices_damaged_data(tmp_path: Path) -> None:
         db.execute("INSERT INTO data VALUES ('d', 7, x'00', 1)")
         db.commit()
     assert main(['doctor', str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize('table', ['scores', 'starts', 'answered', 'times', 'recipes', 'data'])
+def test_a_damaged_table_hides_no_row(tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(tmp_path / 'run', rows=10)
+    file = tmp_path / 'run' / FILE
+    with closing(sqlite3.connect(file)) as db:
+        [page] = db.execute('SELECT rootpage FROM sqlite_master WHERE name = ?', [table]).fetchone()
+    data = bytearray(file.read_bytes())
+    data[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    file.write_bytes(data)
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    assert ('damaged and left out' in capsys.readouterr().err) == (table in ('scores', 'starts'))
+    assert main(['doctor', str(tmp_path / 'run')]) == 1
+    assert repair_run(tmp_path / 'run', tmp_path / 'new').whole['row'] == 10
+    assert main(['doctor', str(tmp_path / 'new')]) == 0
+
+
+def test_a_config_that_is_damaged_is_noticed_and_left_out(tmp_path: Path) -> None:
+    fill(tmp_path / 'run', rows=10)
+    with closing(sqlite3.connect(tmp_path / 'run' / FILE)) as db:
+        db.execute("UPDATE starts SET config = '{'")
+        db.commit()
+    assert main(['doctor', str(tmp_path / 'run')]) == 1
+    assert main(['doctor', str(tmp_path / 'run'), '--repair', str(tmp_path / 'new')]) == 1
+    assert main(['doctor', str(tmp_path / 'new')]) == 0
+
+
+@pytest.mark.parametrize('size', [50, 600, 4096, 6000])
+def test_a_file_of_which_nothing_is_left_is_not_offered_for_repair_again(
+    tmp_path: Path, size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path / 'run', rows=60)
+    file = tmp_path / 'run' / FILE
+    file.write_bytes(file.read_bytes()[:size])
+    assert main(['doctor', str(tmp_path / 'run'), '--repair', str(tmp_path / 'new')]) == 2
+    said = capsys.readouterr().err
+    assert f'{file}: cut off after {size:,} of ' in said
+    assert 'Nothing in it can be saved: run the config in a new directory.' in said
+    assert '--repair' not in said
+    assert not (tmp_path / 'new').exists()
 
 
 def test_a_damaged_table_definition_hides_no_other_table(tmp_path: Path) -> None:

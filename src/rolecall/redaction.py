@@ -38,6 +38,8 @@ _PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*'
 """Values of headers and queries that are words, media types, dates or versions, if all their parts are short."""
 _PART = re.compile(r'[a-z]{0,15}|\d{1,8}|v?\d{1,4}[a-z]{1,7}\d{0,2}|[a-z]{1,7}\d{1,3}', re.IGNORECASE)
 _IN_HEADER = re.compile(r'[;,\s]+(?:[\w-]+=)?|^[\w-]+=')
+_ORGANIZATION = 'org'
+"""An option that is sent as a header."""
 _URL = re.compile(r'[a-z][a-z0-9+.-]*://\S+', re.IGNORECASE)
 _REFERENCE = re.compile(r'\$?[A-Z][A-Z0-9_]*')
 _SPLITS = ('train', 'test', 'validation')
@@ -83,6 +85,8 @@ def _walk(value: Any, *, secret: bool, depth: int) -> Iterator[str]:
         for name, inner in value.items():
             if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping):
                 yield from _in_headers(inner)
+            elif name == _ORGANIZATION:
+                yield from _in_headers({'OpenAI-Organization': inner})
             elif name not in _SPLITS or isinstance(inner, str):
                 yield from _walk(inner, secret=secret or is_secret_name(str(name)), depth=depth + 1)
     elif isinstance(value, (list, tuple, set)):
@@ -227,6 +231,10 @@ def _spellings(secret: str) -> Iterator[str]:
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield json.dumps(secret)[1:-1].replace('/', '\\/')
+    yield from (
+        json.dumps(json.dumps(secret)[1:-1])[1:-1],
+        json.dumps(json.dumps(secret, ensure_ascii=False)[1:-1])[1:-1],
+    )
     for encoded in (quote(secret, safe=''), quote(secret), quote_plus(secret)):
         yield encoded
         yield re.sub('%[0-9A-F]{2}', lambda found: found[0].lower(), encoded)

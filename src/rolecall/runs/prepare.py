@@ -167,6 +167,8 @@ def prepare(
             else:
                 problems += _find_scoring_problems(task, model_entry, plan.model_entries)
                 problems += _find_inferencer_problems(task, model_entry)
+    for judge in filter(None, (one.scores.judge for one in pairs)):
+        guard_model(judge.model, guards)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
     if problems and not (keep_going and pairs):

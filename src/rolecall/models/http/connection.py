@@ -182,7 +182,7 @@ class HttpClient:
                 self.rate_limits = read_rate_limits(response.headers)
                 if response.status != 200:
                     start = await read_start(response, limit=_ERROR_BYTES)
-                    self._refuse(status_error(self.about, response.status, response.headers, start))
+                    self._refuse(status_error(self.about, response.status, response.headers, start, hide=self._hide))
                 if collector is None or response.content_type == 'application/json':
                     return self._decode(await read_whole(response, limit=self._max_reply_bytes))
                 return await self._collect_events(response, collector)
@@ -214,12 +214,13 @@ class HttpClient:
         try:
             found = parse_json(raw)
         except ValueError as error:
-            why = (
-                'nested too deeply' if 'nested' in str(error) else f'not JSON: {raw[:80].decode("utf-8", "replace")!r}'
-            )
+            start = self._hide(raw[:_ERROR_BYTES].decode('utf-8', 'replace'))[
+                :80
+            ]  # a key that is cut would not be found
+            why = 'nested too deeply' if 'nested' in str(error) else f'not JSON: {start!r}'
             raise self.malformed_error(why) from None
         if isinstance(found, dict) and found.get('error'):
-            self._refuse(embedded_error(self.about, found['error']))
+            self._refuse(embedded_error(self.about, found['error'], hide=self._hide))
         return found
 
     def _refuse(self, error: HttpStatusError) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -42,17 +42,22 @@ class HttpStatusError(ModelError):
         self.said = said
 
 
-def status_error(about: str, status: int, headers: Mapping[str, str], body: bytes) -> HttpStatusError:
-    """The error for a reply with an error status. `about` names server and model."""
-    code, said = _read_error_body(body)
+def status_error(
+    about: str, status: int, headers: Mapping[str, str], body: bytes, *, hide: Callable[[str], str] = str
+) -> HttpStatusError:
+    """The error for a reply with an error status. `about` names server and model.
+
+    `hide` replaces secrets: before the message is shortened, so that no part of one is left.
+    """
+    code, said = _read_error_body(body, hide)
     if 300 <= status < 400:
         said = f'It redirects to {headers.get("Location", "another address").partition("?")[0]}: use that address.'
     return _build_error(about, status, code, said, retry_after(headers))
 
 
-def embedded_error(about: str, error: object) -> HttpStatusError:
-    """The error for a 200 reply whose body is an error."""
-    code, said = _code_and_message(error)
+def embedded_error(about: str, error: object, *, hide: Callable[[str], str] = str) -> HttpStatusError:
+    """The error for a 200 reply whose body is an error. `hide` replaces secrets."""
+    code, said = _code_and_message(error, hide)
     status = int(code) if _STATUS_CODE.fullmatch(code) else _STATUS_OF.get(code, 500)
     return _build_error(about, status, code, said, None)
 
@@ -115,22 +120,22 @@ def _meaning(status: int, code: str) -> str:
     return 'the address has moved' if 300 <= status < 400 else 'the request was refused'
 
 
-def _read_error_body(body: bytes) -> tuple[str, str]:
+def _read_error_body(body: bytes, hide: Callable[[str], str]) -> tuple[str, str]:
     text = body.decode('utf-8', 'replace')
     try:
         found = parse_json(text)
     except ValueError:
-        return '', _shorten(text)
-    return _code_and_message(found.get('error') or found if isinstance(found, dict) else found)
+        return '', _shorten(hide(text))
+    return _code_and_message(found.get('error') or found if isinstance(found, dict) else found, hide)
 
 
-def _code_and_message(error: Any) -> tuple[str, str]:
+def _code_and_message(error: Any, hide: Callable[[str], str]) -> tuple[str, str]:
     if not isinstance(error, Mapping):
-        return '', _shorten(_write(error))
+        return '', _shorten(hide(_write(error)))
     inner = error.get('innererror')
     codes = (error.get('code'), inner.get('code') if isinstance(inner, Mapping) else None, error.get('type'))
-    code = next((_write(code)[:_LONGEST] for code in codes if code is not None), '')
-    return code, _shorten(_write(error.get('message') or error.get('detail') or error.get('msg') or error))
+    code = next((hide(_write(code))[:_LONGEST] for code in codes if code is not None), '')
+    return code, _shorten(hide(_write(error.get('message') or error.get('detail') or error.get('msg') or error)))
 
 
 def _write(value: object) -> str:

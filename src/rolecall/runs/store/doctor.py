@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
+import sqlite3
 from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rolecall.errors import RunError
@@ -18,7 +17,7 @@ from rolecall.strings import count_noun
 
 __all__ = ['Checkup', 'check_run', 'repair_run']
 
-_MOST_TIMES_LARGER = 100
+_NOTHING = 'Nothing in it can be saved: run the config in a new directory.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Checkup:
     """Entries that are whole, by kind."""
     damage: Damage
     file_problems: tuple[str, ...] = ()
-    """What SQLite itself finds wrong with the file."""
+    """What is wrong with the file as a whole: it is cut off, or SQLite finds it damaged."""
 
     @property
     def is_whole(self) -> bool:
@@ -41,13 +40,13 @@ class Checkup:
         lines = [f'whole: {counts}']
         lines += [f'damaged: {count_noun(count, kind)}' for kind, count in self.damage.counts.items()]
         lines += [f'  {name}: {why}' for name, why in self.damage.named.items()]
-        return lines + [f'SQLite: {problem}' for problem in self.file_problems]
+        return lines + [f'file: {problem}' for problem in self.file_problems]
 
 
 def check_run(directory: str | Path) -> Checkup:
     """Read every entry of a run and compare it with its checksum."""
     with _open_damaged(Path(directory)) as reader:
-        problems = tuple(reader.integrity_problems())
+        problems = _find_file_problems(reader)
         return _check(reader, problems)
 
 
@@ -59,7 +58,10 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
     if (Path(target) / FILE).exists():
         raise RunError(f'{target}: there is a run already. Name a new directory.')
     with _open_damaged(Path(directory)) as reader:
-        problems = tuple(reader.integrity_problems())
+        problems = _find_file_problems(reader)
+        found = next(chain(reader.results(), reader.entries()), None)
+        if found is None and (reader.damage or problems):
+            raise RunError(f'{Path(directory) / FILE}: {"; ".join(problems) or reader.damage}. {_NOTHING}')
         store = Store(target)
         try:
             store.import_starts(reader.starts())
@@ -79,24 +81,33 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
         return Checkup(_check(saved, ()).whole, reader.damage, problems)
 
 
-@contextmanager
-def _open_damaged(directory: Path) -> Iterator[RunReader]:
-    """A reader of a run. SQLite refuses a file that was cut off, so a copy is filled up with empty pages."""
+def _open_damaged(directory: Path) -> RunReader:
+    """A reader of a run; an error that says so where not even the list of tables can be read."""
     try:
-        reader = RunReader(directory)
-    except RunError:
-        data = (directory / FILE).read_bytes() if (directory / FILE).is_file() else b''
-        size = int.from_bytes(data[16:18], 'big') * int.from_bytes(data[28:32], 'big')
-        if not data.startswith(b'SQLite format 3') or not len(data) < size <= _MOST_TIMES_LARGER * len(data):
+        return RunReader(directory)
+    except RunError as error:
+        cut = _describe_cut(directory / FILE)
+        if not cut and type(error.__cause__) is not sqlite3.DatabaseError:  # such as a directory without a run
             raise
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / FILE).write_bytes(data.ljust(size, b'\0'))
-            with RunReader(folder) as padded:
-                padded.damage.add('file', str(directory / FILE), f'cut off after {len(data):,} of {size:,} bytes')
-                yield padded
-        return
-    with reader:
-        yield reader
+        raise RunError(f'{directory / FILE}: {cut or error.__cause__}. {_NOTHING}') from error
+
+
+def _find_file_problems(reader: RunReader) -> tuple[str, ...]:
+    cut = _describe_cut(reader.directory / FILE)
+    return (*([cut] if cut else []), *reader.integrity_problems())
+
+
+def _describe_cut(file: Path) -> str:
+    """How much of a file is there, where its first page tells of more."""
+    if not file.is_file():
+        return ''
+    with file.open('rb') as opened:
+        start = opened.read(100)
+    size, full = file.stat().st_size, int.from_bytes(start[16:18], 'big') * int.from_bytes(start[28:32], 'big')
+    journal = file.with_name(f'{FILE}-wal')
+    pending = journal.exists() and journal.stat().st_size > 0
+    is_cut = start.startswith(b'SQLite format 3') and not pending and size < full
+    return f'cut off after {size:,} of {full:,} bytes' if is_cut else ''
 
 
 def _check(reader: RunReader, problems: tuple[str, ...]) -> Checkup:
@@ -105,4 +116,5 @@ def _check(reader: RunReader, problems: tuple[str, ...]) -> Checkup:
         for _ in entries:
             whole[kind] += 1
     deque(reader.data(), maxlen=0)  # read for what is damaged
+    reader.manifest(), reader.config()
     return Checkup(whole, reader.damage, problems)

@@ -112,8 +112,8 @@ class RunReader:
     @property
     def created(self) -> str:
         """When the run was first started."""
-        found = self._fetch_one('SELECT started FROM starts ORDER BY id LIMIT 1')
-        return str(found[0]) if found else ''
+        found = self._read_table('SELECT started FROM starts ORDER BY id LIMIT 1', 'start', 'the list of starts')
+        return str(found[0][0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
         """Every dataset × model that has results, found by one index look-up each, however many rows there are."""
@@ -189,7 +189,8 @@ class RunReader:
     def scorecards(self) -> list[Scorecard]:
         """Every score, in the order in which pairs were finished."""
         cards = []
-        for dataset, model, text in self._all('SELECT dataset, model, card FROM scores ORDER BY rowid'):
+        query = 'SELECT dataset, model, card FROM scores ORDER BY rowid'
+        for dataset, model, text in self._read_table(query, 'score', 'the list of scores'):
             try:
                 cards.append(Scorecard(**json.loads(text)))
             except (ValueError, TypeError, RecursionError) as error:
@@ -269,7 +270,8 @@ class RunReader:
     def starts(self) -> list[tuple[Any, ...]]:
         """Every start of the run that can be read: when, manifest, config."""
         query = 'SELECT id, started, manifest, config FROM starts'
-        return [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
+        found = [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
+        return [entry for entry in found if all(self._is_json(text, f'start {entry[0]}') for text in entry[2:])]
 
     def times(self) -> list[NodeTimes]:
         """Where the rows of each model were computed, if in other processes."""
@@ -377,13 +379,30 @@ class RunReader:
         return found if found is not None and self._is_whole(found, 'request', f'request {fingerprint}') else None
 
     def _read_last(self, column: str) -> Mapping[str, Any]:
-        found = self._fetch_one(f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1')
+        query = f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1'
+        found = self._read_table(query, 'start', 'the list of starts')
         try:
-            read = json.loads(found[0]) if found else {}
+            read = json.loads(found[0][0]) if found else {}
         except (ValueError, TypeError, RecursionError) as error:
             self.damage.add('start', f'{column} of the last start', error)
             return {}
         return read if isinstance(read, Mapping) else {}
+
+    def _is_json(self, text: Any, name: str) -> bool:
+        try:
+            json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            self.damage.add('start', name, error)
+            return False
+        return True
+
+    def _read_table(self, query: str, kind: str, name: str) -> list[Any]:
+        """What a query finds; nothing where the table is damaged, which hides no other table."""
+        try:
+            return list(self._db.execute(query))
+        except sqlite3.Error as error:
+            self.damage.add(kind, name, error)
+            return []
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         try:
@@ -391,7 +410,7 @@ class RunReader:
         except sqlite3.Error as error:
             raise RunError(
                 f'{self.directory / FILE}: cannot be read: {error}.\n'
-                f'`rolecall doctor {self.directory} --repair NEW` saves what is whole.'
+                f'`rolecall doctor {self.directory} --repair NEW` saves what is whole, if anything is.'
             ) from error
 
     def _fetch_one(self, query: str, values: Sequence[Any] = ()) -> Any:

@@ -421,7 +421,9 @@ def _describe_error(error: Exception, directory: Path) -> str:
     said = str(error)
     kept = 'Finished rows are kept; run the same command again to continue.'
     if any(word in said for word in ('malformed', 'not a database', 'decode')):
-        return f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole.'
+        return (
+            f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole, if anything is.'
+        )
     if 'full' in said:
         return f'cannot be written: {said}.\n{kept}'
     if 'readonly' in said or 'unable to open' in said:
