@@ -68,6 +68,19 @@ def test_a_regular_expression_that_backtracks_is_refused_in_time(tmp_path: Path,
     assert time.monotonic() - started < 20
 
 
+def test_a_file_that_cannot_be_used_is_tried_once_until_it_changes(tmp_path: Path) -> None:
+    path = put(tmp_path, 'tokenizer.json', written(pre_tokenizer=split(SLOW['exponential'])))
+    with pytest.raises(DataError, match='not a usable tokenizer'):
+        load_tokenizer(path)
+    started = time.monotonic()
+    for _ in range(100):
+        with pytest.raises(DataError, match='not a usable tokenizer'):
+            load_tokenizer(path)
+    assert time.monotonic() - started < 1
+    put(tmp_path, 'tokenizer.json', written())
+    assert load_tokenizer(path).count('a b') == 2
+
+
 @pytest.mark.parametrize(('pattern', 'text'), [(r'(\w+)*\.\.$', 'a..!'), (r'(?<=z)(q+)+\.', 'zq!')])
 def test_a_regular_expression_that_backtracks_only_later_is_an_error_then(
     tmp_path: Path, pattern: str, text: str

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
+from rolecall.errors import DataError
+
 __all__ = ['load_once']
 
 T = TypeVar('T')
@@ -17,14 +19,20 @@ _KEPT = 4
 
 
 def load_once(load: Callable[[Path], T]) -> Callable[[Path], T]:
-    """A loader whose results are shared, so they must not be changed. Errors are not kept."""
+    """A loader whose results are shared, so they must not be changed. A file that cannot be used is tried once, too."""
 
     @lru_cache(maxsize=_KEPT)
-    def load_version(path: Path, version: object) -> T:
-        return load(path)
+    def load_version(path: Path, version: object) -> T | DataError:
+        try:
+            return load(path)
+        except DataError as error:
+            return error.with_traceback(None)
 
     def find(path: Path) -> T:
-        return load_version(path, (_version_of(path), _version_of(path.with_name(_BESIDE))))
+        found = load_version(path, (_version_of(path), _version_of(path.with_name(_BESIDE))))
+        if isinstance(found, DataError):
+            raise found.with_traceback(None)
+        return found
 
     return find
 
