@@ -68,6 +68,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.right is None and arguments.models is None:
         raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
     with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
+        one.refuse_if_nothing_is_whole()
+        other.refuse_if_nothing_is_whole()
         left: Run = StoredRun(one)
         right: Run = StoredRun(other)
         if arguments.models is not None:

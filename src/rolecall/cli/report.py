@@ -58,6 +58,7 @@ def _report(arguments: argparse.Namespace) -> int:
         show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
         return 0
     with RunReader(arguments.directory) as archive:
+        archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         prices = run.prices(_read_overrides(arguments.prices))
         print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
@@ -84,6 +85,7 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
     from rolecall.views.terminal import make_console
 
     with RunReader(directory) as archive:
+        archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         known = run.prices(_read_overrides(prices))
         report_terminal(run, make_console(sys.stdout), everything=everything, prices=known)
@@ -106,6 +108,7 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
 
     previews = ConfigPreviews(config) if config else None
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
+        archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         page.writelines(page_parts(run, previews=previews, prices=run.prices(_read_overrides(prices))))
     note_damage(run)

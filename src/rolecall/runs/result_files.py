@@ -88,6 +88,7 @@ def result_objects(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run as plain objects, the most used keys first; `label` is what a person said about the row."""
     with RunReader(run) as archive:
+        archive.refuse_if_nothing_is_whole()
         pairs, labels = archive.pairs(), dict(Labels(archive.directory).items())
         for name, pattern, of in (('dataset', dataset, 0), ('model', model, 1)):
             _refuse_unknown(name, pattern, dict.fromkeys(pair[of] for pair in pairs))

@@ -388,6 +388,14 @@ class RunReader:
             return {}
         return read if isinstance(read, Mapping) else {}
 
+    def refuse_if_nothing_is_whole(self) -> None:
+        """Raise if the file is damaged so that not a single row or score can be read."""
+        if not self.scorecards() and next(iter(self.results()), None) is None and self.damage:
+            raise RunError(
+                f'{self.directory / FILE}: nothing in it can be read: {self.damage}\n'
+                f'`rolecall doctor {self.directory} --repair NEW` saves what is whole, if anything is.'
+            )
+
     def _is_json(self, text: Any, name: str) -> bool:
         try:
             json.loads(text)
