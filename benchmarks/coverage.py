@@ -6,8 +6,9 @@ Every distinct entry of every file is prepared and run on two made-up rows, with
 judge; entries that differ in the words of their prompts only are tried once. A file counts if all its entries are scored.
 Three ways: natively with rows supplied; with one of our loaders as well; and, with `--real`, in the other environment,
 which has the two packages installed, with what a config names there used as it is (`load_config(…, foreign='real')`).
-There a loader counts if it can be called with what the entry says; its data are not here. Where both can score an entry,
-`--compare` sends the same replies to both and counts equal verdicts.
+There a loader counts if it can be called with what the entry says; its data are not here. What an evaluator downloads, or
+asks of a service, is made up (coverage_standins.py). Files that the package itself cannot run are counted as failed, and
+named. Where both can score an entry, `--compare` sends the same replies to both and counts equal verdicts.
 
 The network is blocked, trials run in child processes with a time limit, and `--results FOLDER` keeps what was found, so
 that a run that was stopped resumes (delete the files to measure anew).
@@ -39,17 +40,16 @@ from coverage_workers import forbid_network, run_trials
 
 ROOTS = {'OpenCompass': 'opencompass/configs/datasets', 'AISBench': 'ais_bench/benchmark/configs/datasets'}
 WORDINGS = ('prompt_template', 'ice_template')
+BROKEN = 'a file that the package itself cannot run'
 CAUSES = {
-    'an inferencer of the package (agents, attacks, tree of thoughts)': 'can be previewed, but not run',
-    'code in other languages, or a service that runs it': 'programs are not run here|CodeEvalService|ServiceEvaluator|HumanevalMulti',
-    'a download (weights, tokenizers, data)': 'URLError|huggingface.co|ProxyError|wordnet|Hub \\(Offline|module script',
-    'an API key or a judge model of its own': 'APIkey|OC_JUDGE|judge_cfg must|judge_model_cfg|LMEvaluator.__init__',
-    'two models compared, or whole dialogues judged': 'bradleyterry|pairwise|alpacaeval|arenahard|compassarena|multi-turn prompt|'
-    'pack_all|multi_eval|wildbench|mtbench101',
-    'a template of the package': 'template.type|OlympiadBench',
-    'a missing module or file of the package': 'model_postprocessor unsupported|No module|unsupported metric|FileNotFound|no setter|'
-    'Missing required|InternSandbox|VLMEvalKit',
-    'an entry that the package itself could not run': "'tuple'|got {}|no value|no ice_template|does not occur|has no option 'prompt'",
+    BROKEN: "no setter|model_postprocessors|MedBenchEvaluator_SMDoc|'tuple'|got {}|'unmarked'|no ice_template|has no option 'prompt'|"
+    'TruthfulQAEvaluator raised AssertionError',
+    'examples that OpenCompass would lose without a word': 'does not occur in the template',
+    'an inferencer of the package': 'can be previewed, but not run',
+    'a judge with options of its own': 'multi_eval|count_ties|summary_type|CharmMemoryEvaluator|judge_model_cfg',
+    'a module that no package index has': 'VLMEvalKit|InternSandbox',
+    'data that are not here': 'CodeCompass|URLError|huggingface.co|ProxyError|Hub \\(Offline',
+    'took too long': 'took longer|the process ended',
 }
 """Why files have no score with the package installed, by the words of the reason."""
 FIELDS = re.compile(r'\{[^{}]+\}')
@@ -70,7 +70,7 @@ class Tally:
     without_loader: set[str] = field(default_factory=set)
     with_hub: set[str] = field(default_factory=set)
     entries: int = 0
-    causes: Counter[str] = field(default_factory=Counter)
+    causes: dict[str, list[str]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     loaders: Counter[str] = field(default_factory=Counter)
 
@@ -110,6 +110,7 @@ def plain(value: Any, in_wording: bool = False) -> Any:
 def key_of(entry: Mapping[str, Any]) -> str:
     """What is asked and how it is scored; where the data lies and how a prompt is worded does not matter."""
     kept = {name: plain(entry.get(name)) for name in ('reader_cfg', 'infer_cfg', 'eval_cfg', 'k', 'n')}
+    kept |= {name: plain(entry[name]) for name in ('base_models', 'mode') if entry.get('base_models')}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -128,7 +129,7 @@ def measure(root: Path, foreign: Any, *, limit_s: float, known: Path | None, lab
         reasons = sorted({shorten(results[key], entry) for key, entry in asked.items() if results[key]})
         if reasons:
             tally.unscored.add(file)
-            tally.causes[find_cause(reasons)] += 1
+            tally.causes.setdefault(find_cause(reasons), []).append(file)
             tally.reasons.update(reasons)
     return tally
 
@@ -189,9 +190,10 @@ def show(name: str, tally: Tally, most: int, *, ours: bool) -> None:
         f'({scored / files:.1%}); and {loader if ours else f"the loader can be called {loaded:,} ({loaded / files:.1%})"}'
     )
     if tally.causes and not ours:
-        print(
-            '  files without a score, by cause:', ', '.join(f'{cause} {n}' for cause, n in tally.causes.most_common())
-        )
+        can_run = files - len(tally.causes.get(BROKEN, ()))
+        print(f'  of the {can_run:,} files that the package itself can run: {scored / can_run:.1%}')
+        for cause, names in sorted(tally.causes.items(), key=lambda item: -len(item[1])):
+            print(f'  {len(names):4}  {cause}: {", ".join(names)}')
     for reason, count in tally.reasons.most_common(most):
         print(f'  {count:4}  {reason}')
     if most:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.registry import part_name
 
-__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'JUDGEMENTS', 'REPLIES', 'REPLY', 'made_rows', 'part_names', 'pick']
+__all__ = ['COLUMNS', 'GOLDS', 'JUDGE', 'JUDGEMENTS', 'REPLIES', 'REPLY', 'made_rows', 'part_names', 'pick', 'texts']
 
 FIELD = re.compile(r'\{([^{}]+)\}')
 MEDIA = '<AIS_TEXT_START>made-up question '
@@ -50,13 +50,15 @@ def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, An
     output = reader.get('output_column')
     labels = _labels(infer)
     scoring = entry.get('eval_cfg')
-    evaluator = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or {}
-    evaluator = part_name(evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator)
+    given = (scoring.get('evaluator') if isinstance(scoring, Mapping) else None) or {}
+    evaluator = part_name(given.get('type') if isinstance(given, Mapping) else given)
     gold = next((GOLDS[name] for name in (evaluator, *sorted(part_names(scoring))) if name in GOLDS), 'A')
+    gold = gold(given) if callable(gold) else gold
     rows = []
     for number in range(start, start + count):
-        row: dict[str, Any] = {name: f'made-up {name} {number}' for name in sorted({*columns, *fields})}
-        row.update({name: pick(value, number) for name, value in COLUMNS.get(evaluator, {}).items()})
+        own = {**COLUMNS.get(_kind(infer), {}), **COLUMNS.get(evaluator, {})}
+        row: dict[str, Any] = {name: pick(value, number) for name, value in own.items()}
+        row |= {name: f'made-up {name} {number}' for name in sorted({*columns, *fields} - {*own})}
         if output and output not in COLUMNS.get(evaluator, {}):
             row[output] = labels[number % len(labels)] if labels and evaluator not in GOLDS else pick(gold, number)
         for column in _expanded(infer):
@@ -73,11 +75,37 @@ def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, An
             or 'MultiTurn' in _inferencer(infer)
             or 'Chat' in _inferencer(infer)
         ):
-            row.update({name: [f'made-up {name}', 'and again'] for name in columns})
-            if output:
-                row[output] = ['A', 'A']
+            row.update({name: [f'made-up {name}', 'and again'] for name in columns if name not in own})
+            if output and output not in own:
+                row[output] = [pick(gold, number)] * 2
+        if 'dialogue' in columns and 'Chat' in _inferencer(infer):
+            row['dialogue'] = [{'role': role, 'content': role} for role in ('user', 'assistant')] * 2
+            row[output] = pick(gold, number)
+        for column in _templates(scoring):
+            row[column] = _word_judge(entry)
         rows.append(row)
     return rows
+
+
+def _templates(scoring: Any) -> set[str]:
+    """The columns that are all a judge is told, so that they hold its prompt."""
+    evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
+    told = evaluator.get('prompt_template') if isinstance(evaluator, Mapping) else None
+    said = [text.strip() for text in texts(told)]
+    named = {name for text in said for name in FIELD.findall(text)}
+    if any(name.startswith('prediction') for name in named):
+        return set()
+    return {text[1:-1] for text in said if FIELD.fullmatch(text) and text != '{system_prompt}'}
+
+
+def _word_judge(entry: Mapping[str, Any]) -> str:
+    """What a column says that holds a judge's prompt."""
+    if entry.get('base_models'):
+        return 'Which is better? {prediction} or {prediction2}'
+    written = entry['infer_cfg'].get('inferencer') or {}
+    each = isinstance(written, Mapping) and written.get('infer_mode') == 'every'
+    packed = mentions(entry.get('eval_cfg'), 'pack_all_predictions')
+    return 'How good is {prediction_r1}?' if each and not packed else 'How good is {prediction}?'
 
 
 def mentions(value: Any, name: str) -> bool:
@@ -151,7 +179,11 @@ _MEDICAL = {
     'options': ['x', 'y'],
     'label': 'A',
 }
+_OLYMPIAD = {'language': 'English', 'subject': 'Math', 'question_type': 'Open-ended', 'answer_type': 'Numerical'}
 COLUMNS: dict[str, dict[str, Any]] = {
+    'AverageInferencePPLEvaluator': {'label': [[0, 7, 1]]},
+    'OlympiadBenchTemplate': _OLYMPIAD,
+    'OlympiadBenchRawTemplate': _OLYMPIAD,
     'HumanEvalEvaluator': _PROBLEM,
     'HumanEvalPlusEvaluator': _PROBLEM,
     'HumanevalXEvaluator': {**_PROBLEM, 'test': 'assert f(1) == 1'},
@@ -170,9 +202,9 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'BigCodeBenchEvaluator': _BIG,
     'TACOEvaluator': {'problem_id': 'q', 'input_output': _IO},
     'APPSEvaluator': {'problem_id': 'q', 'input_output': _IO},
-    'MultiplEEvaluator': {'name': 'f', 'language': 'py', 'prompt': 'def f(x):\n', 'tests': 'assert f(1) == 1', 'stop_tokens': []},
+    'MultiplEEvaluator': {'name': InTurn(['f', 'g']), 'language': 'py', 'prompt': InTurn(['def f(x):\n', 'def g(x):\n']), 'tests': 'assert f(1) == 1', 'stop_tokens': []},
     'LiveMathBenchEvaluator': {'question': 'q', 'question_type': 'q', 'language': 'en', 'subdivision': 'x_en'},
-    'SuperGPQAEvaluator': {'difficulty': 'hard'},
+    'SuperGPQAEvaluator': {'difficulty': 'hard', 'prompt_mode': 'zero-shot', 'options': ['x', 'y'], 'answer': 'x', 'answer_letter': 'A'},
     'AUCROCEvaluator': {'choices': ['no', 'yes']},
     'AccContaminationEvaluator': {'is_clean': InTurn(['clean', 'input contamination'])},
     'CircularEvaluator': {'circular_pattern': InTurn([['A', 'B', 'C', 'D'], ['B', 'C', 'D', 'A']]), 'qid': 'q'},
@@ -184,6 +216,10 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'BFCLRelevanceEvaluator': {'id': 'irrelevance_0'},
     'BFCLSingleTurnEvaluator': {'id': 'simple_0', 'function': '[{"name": "f", "description": "", "parameters": {"type": "dict", "properties": {}, "required": []}}]'},
     'BFCLMultiTurnEvaluator': {'id': 'multi_turn_base_0', 'initial_config': '{}', 'involved_classes': '[]', 'function': '[]'},
+    'HumanevalMultiEvaluator': {'name': 'f', 'language': 'py', 'tests': 't', 'stop_tokens': ['x']},
+    'OmniMathEvaluator': {'problem': 'q'},
+    'HealthBenchEvaluator': {'prompt_id': 'p', 'prompt': [{'role': 'user', 'content': 'q'}], 'example_tags': ['t'], 'rubrics': [{'criterion': 'c', 'points': 1, 'tags': ['u']}]},
+    'InternSandboxEvaluator': {'data_source': 'Game24'},
     'DS1000Evaluator': {'code_context': 'def test_execution(solution): assert solution'},
 }  # fmt: skip
 """The columns that an evaluator reads besides the gold answer, or the gold answer where it has a form of its own."""
@@ -193,19 +229,61 @@ _TURNS = {
     for turn in (1, 2, 3)
     for name, value in {'kwargs': [{}], 'instruction_id_list': ['punctuation:no_comma'], 'prompt': 'p'}.items()
 }
-REPLIES = {'PMMEvalMLogiQAEvaluator': '{"answer": "A"}'}
+REPLIES = {
+    'PMMEvalMLogiQAEvaluator': '{"answer": "A"}',
+    'LLM4Mat_postprocessor': '1.5',
+    'LLM4Chem_Evaluator': '<SMILES> CCO </SMILES> <NUMBER> 1.5 </NUMBER> <BOOLEAN> Yes </BOOLEAN>',
+}
 """Replies for evaluators that cannot read the usual one."""
 JUDGEMENTS = {
     'elbench_safety_postprocess': '[[1]]',
-    'hellobench_postprocess': '[{"checklist_id": 0, "evaluation_score": 0.5}]',
+    'compassarena_subjectiveeval_pointwise_postprocess': '[[4分]]',
+    'hellobench_postprocess': json.dumps([{'checklist_id': n, 'evaluation_score': 0.5} for n in range(7)]),
 }
 """The judge's replies for those who cannot read the usual one."""
+
+
+def _causal_gold(options: Mapping[str, Any]) -> dict[str, Any]:
+    """CaLM: a number for a probability or an option, a word for a judgement."""
+    task = str(options.get('task'))
+    word = 'Yes' if 'causal_judgement' in task else 'yes'
+    answer: Any = 0.5 if '-P_' in task else 1 if '-C_' in task or task.startswith(('AS', 'FAS')) else word
+    columns = (
+        'hypothesis1',
+        'hypothesis2',
+        'ask-for',
+        *(f'Answer{n}' for n in range(1, 5)),
+        *(f'option{n}' for n in range(1, 4)),
+    )
+    return {**dict.fromkeys(columns, 'x'), 'gt_answer': answer}
+
+
+def _chemical_gold(options: Mapping[str, Any]) -> str | InTurn:
+    task = str(options.get('task'))
+    if task.endswith(('esol', 'lipo')):
+        return '1.5'
+    return InTurn(['Yes', 'No']) if task.startswith('property') else 'CCO'
+
+
+def _biological_gold(options: Mapping[str, Any]) -> str:
+    return 'The final answer is (A).' if options.get('task') == 'multi_choice_question' else 'A'
+
+
 GOLDS: dict[str, Any] = {
     'Gsm8kEvaluator': WORKED,
     'gsm8k_dataset_postprocess': WORKED,
     'numerical_llmjudge_postprocess': '1.0',
     'elbench_safety_postprocess': {'task': 't'},
-    'hellobench_postprocess': {'num_checklist': 1, 'subcategory': 's', 'category': 's'},
+    'alpacaeval_postprocess': {'capability': 'c'},
+    'arenahard_postprocess': {'capability': 'c'},
+    'compassarena_postprocess': {'capability': 'c', 'question': 'q'},
+    'wildbench_postprocess': {'primary_tag': 'c'},
+    'writingbench_postprocess': {
+        'domain1': 'd',
+        'judge_prompt_list': ['Is {prediction} long?', 'Is {prediction} good?'],
+    },
+    'mtbench101_postprocess': {'task': 'CM', 'multi_id': '1', 'turn_id': '1'},
+    'hellobench_postprocess': {'num_checklist': 7, 'subcategory': 'travel', 'category': 'travel'},
     'followbench_postprocess': {'level': 1, 'constraint': 'content', 'type': 'content', 'group': 0},
     'compassarena_subjectiveeval_pointwise_postprocess': {'category': 'c', 'difficulty': 'd'},
     'SciReasoner15TMScoreEvaluator': InTurn([{'value': 0.5}, {'value': 0.7}]),
@@ -263,5 +341,34 @@ GOLDS: dict[str, Any] = {
     'DocVQAEvaluator': "['A']",
     'InfoVQAEvaluator': "['A']",
     'CMPhysBenchEvaluator': ['1', 'Numeric'],
+    **dict.fromkeys(
+        ('PerspectiveGapRoleAssignmentEvaluator', 'PerspectiveGapPromptWritingEvaluator'),
+        json.dumps(
+            {'reference_need_sets': {'r': ['f']}, 'distractor_id': 'd', 'fragments': [{'id': 'f', 'text': 't'}]}
+        ),
+    ),
+    'LLM4Mat_Evaluator': InTurn([1.0, 2.0]),
+    'CaLMEvaluator': _causal_gold,
+    'Mol_Instructions_Evaluator_Mol': 'CCO',
+    'LLM4Chem_Evaluator': _chemical_gold,
+    'Mol_Instructions_Evaluator_BioText': _biological_gold,
+    'JudgerBenchEvaluator': {'dataset_name': 'judgerbench_A', 'winner': 'model_a', 'category': 'c'},
+    'SRbenchDatasetEvaluator': 'x0',
+    'SuperGPQAEvaluator': 'A',
+    'TEvalEvaluator': json.dumps(
+        {
+            'template': {},
+            'ground_truth': {
+                'thought': 't',
+                'name': 'n',
+                'args': {'x': '1'},
+                'action': 'a',
+                'answer': 'A',
+                'planning': [],
+            },
+            'meta_data': {'response_format': 'json'},
+            'meta': {'prompt_type': 'str', 'response_format': 'json', 'API_list': ['n']},
+        }
+    ),
     'IFBenchEvaluator': {'prompt': 'p', 'key': 1, 'instruction_id_list': ['words:start_verb'], 'kwargs': [{}]},
 }

@@ -9,9 +9,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from coverage_rows import JUDGE, JUDGEMENTS, REPLIES, REPLY, made_rows, part_names
+from coverage_rows import JUDGE, JUDGEMENTS, REPLIES, REPLY, made_rows, part_names, texts
+from coverage_standins import put_stand_ins, write_data
 from rolecall.errors import RolecallError
-from rolecall.models.protocol import Scored
+from rolecall.models.protocol import Reply, Scored
 from rolecall.registry import part_name
 from rolecall.runs.run import run_config
 
@@ -19,6 +20,8 @@ __all__ = ['JUDGES', 'try_entry']
 
 JUDGES = ('LMEvaluator', 'GenericLLMEvaluator')
 DENSE = ('TopkRetriever', 'VotekRetriever', 'DPPRetriever', 'MDLRetriever')
+CALL = {'function': {'name': 'PythonInterpreter', 'arguments': {'text': '1'}}, 'result': {'text': '1'}}
+"""What an agent did before it answered."""
 API = {
     'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}],
     'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}],
@@ -33,10 +36,13 @@ def try_entry(entry: Mapping[str, Any]) -> str:
         return f'entry of another form: {error}'
     if not entry.get('eval_cfg'):
         return 'no eval_cfg'
+    put_stand_ins()
+    write_data(Path.cwd())
     said = io.StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said), tempfile.TemporaryDirectory() as out:
-            card = run_config(config, out=Path(out) / 'run', lint=False).scorecards[0]
+            cards = run_config(config, out=Path(out) / 'run', lint=False).scorecards
+            card = next(card for card in cards if card.model == 'm')
     except RolecallError as error:
         return ' '.join(str(error).split())
     except Exception as error:  # a traceback is a defect
@@ -53,7 +59,8 @@ def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     reader = {
         key: value for key, value in (given.get('reader_cfg') or {}).items() if not key.endswith(('split', 'range'))
     }
-    dataset = {**given, 'abbr': 'd', 'type': 'Rows', 'train': train, 'test': test, 'reader_cfg': reader}
+    paired = {name: entry[name] for name in ('mode', 'infer_order', 'base_models') if name in entry}
+    dataset = {**given, **paired, 'abbr': 'd', 'type': 'Rows', 'train': train, 'test': test, 'reader_cfg': reader}
     parts = part_names(given.get('eval_cfg'))
     said = next((JUDGEMENTS[name] for name in parts if name in JUDGEMENTS), JUDGE)
     put_judge(dataset, lambda prompt: said)
@@ -64,23 +71,46 @@ def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     reply = next((REPLIES[name] for name in parts if name in REPLIES), REPLY)
     model = {
         'abbr': 'm',
-        'type': lambda prompt: reply,
+        'type': (lambda prompt: Reply(reply, tool_calls=(CALL,))) if is_agent(given) else lambda prompt: reply,
         'score': score,
         **({'meta_template': API} if takes_media(given) else {}),
     }
-    return {'datasets': [dataset], 'models': [model]}
+    baselines = name_baselines(entry) or (['rival'] if compares_models(given) else [])
+    return {'datasets': [dataset], 'models': [model, *({**model, 'abbr': name} for name in baselines)]}
+
+
+def name_baselines(entry: Mapping[str, Any]) -> list[str]:
+    """The models that an entry compares answers with; their answers are made up, too."""
+    written = entry.get('base_models') or ()
+    return [one['abbr'] for one in ([written] if isinstance(written, Mapping) else written)]
 
 
 def put_judge(value: Any, judge: Callable[[Any], str]) -> None:
     """Let every judge of an entry be a function."""
     if isinstance(value, dict):
-        if 'judge_cfg' in value or (value.get('type') is not None and part_name(value['type']) in JUDGES):
+        if (isinstance(value.get('judge_cfg'), dict) and 'judgers' not in value['judge_cfg']) or (
+            value.get('type') is not None and part_name(value['type']) in JUDGES
+        ):
             value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
+        if value.get('url') == []:  # left for the user to fill in
+            value['url'] = ['http://localhost:9']
         for inner in value.values():
             put_judge(inner, judge)
     elif isinstance(value, list):
         for inner in value:
             put_judge(inner, judge)
+
+
+def compares_models(entry: Mapping[str, Any]) -> bool:
+    """Whether a judge sees the answers of two models."""
+    scoring = entry.get('eval_cfg') or {}
+    words = (*texts(scoring), *part_names(scoring))
+    return any(mark in word for word in words for mark in ('{prediction2}', 'pairwise', 'bradleyterry', 'wildbench'))
+
+
+def is_agent(entry: Mapping[str, Any]) -> bool:
+    inferencer = entry['infer_cfg'].get('inferencer')
+    return part_name((inferencer or {}).get('type') or '') == 'AgentInferencer'
 
 
 def takes_media(entry: Mapping[str, Any]) -> bool:
@@ -100,4 +130,9 @@ def encode(prompts: Any) -> list[list[float]]:
 
 
 def score(prompts: Any) -> list[Scored]:
-    return [Scored(tuple(range(len(str(text)))), (None, *[-1.0] * (len(str(text)) - 1))) for text in prompts]
+    return [score_characters(str(text)) for text in prompts]
+
+
+def score_characters(text: str) -> Scored:
+    places = tuple((place, place + 1) for place in range(len(text)))
+    return Scored(tuple(range(len(text))), (None, *[-1.0] * (len(text) - 1)), places)

@@ -124,14 +124,14 @@ def count_tokens(model_class: Any) -> list[int]:
     return counted
 
 
-def run_theirs(folder: Path) -> dict[str, Any]:
+def run_theirs(folder: Path, batch: int) -> dict[str, Any]:
     """In the environment of lm-eval: its metrics, seconds and tokens."""
     import lm_eval
     import transformers
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    model = HFLM(pretrained=str(folder / 'model'), dtype='float32', device='cpu', batch_size=8)
+    model = HFLM(pretrained=str(folder / 'model'), dtype='float32', device='cpu', batch_size=batch)
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     counted, found, each = count_tokens(transformers.LlamaForCausalLM), {}, {}
     begun = time.perf_counter()
@@ -145,7 +145,7 @@ def run_theirs(folder: Path) -> dict[str, Any]:
     return {'seconds': time.perf_counter() - begun, 'tokens': counted[0], 'numbers': found, 'each': each}
 
 
-def run_ours(folder: Path) -> dict[str, Any]:
+def run_ours(folder: Path, batch: int) -> dict[str, Any]:
     """In this environment: our metrics, seconds and tokens."""
     import transformers
 
@@ -157,7 +157,7 @@ def run_ours(folder: Path) -> dict[str, Any]:
         'path': str(folder / 'model'),
         'device': 'cpu',
         'model_kwargs': {'torch_dtype': 'float32'},
-        'batch_size': 8,
+        'batch_size': batch,
     }
     counted, found, each = count_tokens(transformers.LlamaForCausalLM), {}, {}
     begun = time.perf_counter()
@@ -191,11 +191,11 @@ def compare(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
         print(f'{what}: lm-eval {theirs[what]:,.1f}, rolecall {ours[what]:,.1f}: {theirs[what] / ours[what]:.2f} times')
 
 
-def call(python: str, folder: Path, side: str) -> dict[str, Any]:
+def call(python: str, folder: Path, side: str, batch: int) -> dict[str, Any]:
     environment = {**os.environ, 'HF_HUB_OFFLINE': '1', 'OMP_NUM_THREADS': '1', 'TOKENIZERS_PARALLELISM': 'false'}
     if side == 'theirs':
         environment.pop('PYTHONPATH', None)
-    command = [python, __file__, '--side', side, '--folder', str(folder)]
+    command = [python, __file__, '--side', side, '--folder', str(folder), '--batch', str(batch)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         sys.exit(f'{side}:\n{ended.stderr[-3000:]}')
@@ -207,11 +207,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--python', help='a Python that has lm-eval')
     parser.add_argument('--rows', type=int, default=40)
+    parser.add_argument('--batch', type=int, default=1, help='batch size of both; 1 is the default of lm-eval')
     parser.add_argument('--side', choices=('ours', 'theirs'), help=argparse.SUPPRESS)
     parser.add_argument('--folder', type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side:
-        made = run_theirs(arguments.folder) if arguments.side == 'theirs' else run_ours(arguments.folder)
+        run_side = run_theirs if arguments.side == 'theirs' else run_ours
+        made = run_side(arguments.folder, arguments.batch)
         (arguments.folder / f'{arguments.side}.json').write_text(json.dumps(made))
         return
     where = 'import importlib.util; print(importlib.util.find_spec("lm_eval").submodule_search_locations[0])'
@@ -224,7 +226,8 @@ def main() -> None:
         (folder / 'model').mkdir()
         make_model(folder / 'model', 'llama', spread=0.1)
         write_tasks(folder, Path(root, 'tasks'), arguments.rows)
-        compare(call(arguments.python, folder, 'theirs'), call(sys.executable, folder, 'ours'))
+        theirs = call(arguments.python, folder, 'theirs', arguments.batch)
+        compare(theirs, call(sys.executable, folder, 'ours', arguments.batch))
 
 
 if __name__ == '__main__':

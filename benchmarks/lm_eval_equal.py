@@ -13,10 +13,13 @@ import argparse
 import hashlib
 import json
 import math
+import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -58,25 +61,73 @@ def load_all(files: list[Path]) -> tuple[int, float, Counter[str]]:
     return loaded, time.perf_counter() - start, why
 
 
-def start_reference(python: str) -> subprocess.Popen[str]:
-    command = [python, str(HERE / 'lm_eval_reference.py')]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+class Reference:
+    """What lm-eval makes of tasks: asked of one process of its own Python, and kept in a file for the next time.
 
+    A line is found again by the task file's path inside the package and its content. Errors are kept, too.
+    """
 
-def ask_reference(reference: subprocess.Popen[str], path: Path) -> dict[str, Any] | None:
-    """What lm-eval makes of a task; None if it ended the process."""
-    assert reference.stdin
-    assert reference.stdout
-    try:
-        reference.stdin.write(f'{path}\n')
-        reference.stdin.flush()
-        answer = reference.stdout.readline()
-    except BrokenPipeError:
-        return None
-    found: dict[str, Any] | None = json.loads(answer) if answer else None
-    return found
+    def __init__(self, python: str, root: Path, kept: Path) -> None:
+        self._python, self._root = python, root
+        self._process: subprocess.Popen[str] | None = None
+        self._kept = sqlite3.connect(kept, timeout=60)
+        self._kept.execute('CREATE TABLE IF NOT EXISTS reference (key TEXT PRIMARY KEY, path TEXT, line BLOB)')
+
+    def __contains__(self, path: Path) -> bool:
+        return self._find(path) is not None
+
+    def ask(self, path: Path) -> dict[str, Any]:
+        """The line of a task file."""
+        known = self._find(path)
+        if known is not None:
+            found: dict[str, Any] = json.loads(zlib.decompress(known))
+            return found
+        found = self._ask_process(path)
+        packed = zlib.compress(json.dumps(found).encode())
+        with self._kept:
+            self._kept.execute('REPLACE INTO reference VALUES (?, ?, ?)', (self._key(path), str(path), packed))
+        return found
+
+    def forget_errors(self) -> None:
+        """Ask again about the tasks that lm-eval did not build."""
+        lines = self._kept.execute('SELECT key, line FROM reference').fetchall()
+        failed = [(key,) for key, line in lines if 'error' in json.loads(zlib.decompress(line))]
+        with self._kept:
+            self._kept.executemany('DELETE FROM reference WHERE key = ?', failed)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+        self._kept.close()
+
+    def _find(self, path: Path) -> bytes | None:
+        row = self._kept.execute('SELECT line FROM reference WHERE key = ?', (self._key(path),)).fetchone()
+        return row[0] if row else None
+
+    def _key(self, path: Path) -> str:
+        return hashlib.sha256(f'{path.relative_to(self._root)}\n'.encode() + path.read_bytes()).hexdigest()
+
+    def _ask_process(self, path: Path) -> dict[str, Any]:
+        if self._process is None:
+            command = [self._python, str(HERE / 'lm_eval_reference.py')]
+            pipe, environment = subprocess.PIPE, {**os.environ, 'OMP_NUM_THREADS': '1'}
+            environment.pop('PYTHONPATH', None)
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment
+            )
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            self._process.stdin.write(f'{path}\n')
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ''
+        if not answer:
+            self._process = None
+            return {'path': str(path), 'error': 'ends the process'}
+        found: dict[str, Any] = json.loads(answer)
+        return found
 
 
 def compare(line: dict[str, Any]) -> dict[str, Any]:
@@ -125,21 +176,35 @@ def our_requests(
 
 
 def compare_scores(path: str, rows: Any, made: dict[str, Any]) -> dict[str, Any]:
-    """Whether filtered canned replies come to the same numbers, row by row."""
+    """Whether canned replies come to the same filtered answers and numbers, row by row and over all rows."""
     scored = [doc for doc in made['docs'] if 'metrics' in doc]
     found: dict[str, Any] = {'scored': len(scored), 'equally scored': 0, 'score notes': []}
+    aggregates = made.get('aggregates') or {}
+    found['aggregates'] = sum(map(len, aggregates.values()))
+    found['equal aggregates'] = 0
     try:
-        task = LmTask(read_task_file(path), TaskOptions(num_fewshot=0))
+        task = LmTask(read_task_file(path), TaskOptions(num_fewshot=0, emulate='lm-eval'))
         docs = list(LmRows(task).open_dataset(base=None, data=rows).test)
         scores = TaskScores(task, bool(made['multiple_input']), bool(made['multiple_target']))
+        items: dict[tuple[str, str], list[Any]] = {}
         for doc in scored:
             row = docs[doc['index']]
             filtered = scores.apply_filters(doc['replies'], row)
             ours = {name: scores.process(row, results) for name, results in filtered.items()}
-            if alike(plain(ours), plain(doc['metrics'])):
+            for pipeline, numbers in ours.items():
+                for metric, item in numbers.items():
+                    items.setdefault((pipeline, metric), []).append(item)
+            if alike(plain(ours), plain(doc['metrics'])) and alike(plain(filtered), plain(doc['filtered'])):
                 found['equally scored'] += 1
             else:
                 found['score notes'].append(f'{doc["metrics"]!r:.300}\n    {plain(ours)!r:.300}')
+        for pipeline, numbers in aggregates.items():
+            for metric, value in numbers.items():
+                mine = plain(scores.aggregate(metric, items[pipeline, metric]))
+                same = alike(mine, plain(value))
+                found['equal aggregates'] += same
+                if not same:
+                    found['score notes'].append(f'{metric} over all rows: {value!r:.100}\n    {mine!r:.100}')
     except Exception as error:  # any function of a task may raise anything
         found['score notes'].append(f'{type(error).__name__}: {error!s:.300}')
     return found
@@ -167,25 +232,26 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def exercise_all(python: str, files: list[Path], results: Path) -> None:
+def exercise_all(reference: Reference, files: list[Path], results: Path) -> None:
     """One line for each task, after those that the file has already."""
     known = {json.loads(line)['path'] for line in results.read_text().splitlines()} if results.exists() else set()
-    reference = start_reference(python)
     with results.open('a') as out:
         for path in files:
             if str(path) in known:
                 continue
-            line = ask_reference(reference, path)
-            if line is None:
-                found: dict[str, Any] = {'error': 'ends the process'}
-                reference = start_reference(python)
-            elif 'error' in line:
-                found = {'error': line['error']}
-            else:
-                found = compare(line)
+            line = reference.ask(path)
+            found = {'error': line['error']} if 'error' in line else compare(line)
             out.write(json.dumps({'path': str(path), **found}) + '\n')
             out.flush()
-    reference.terminate()
+
+
+def fill_reference(reference: Reference, files: list[Path]) -> None:
+    """Ask lm-eval about all tasks, and say now and then how far it is."""
+    begun = time.perf_counter()
+    for number, path in enumerate(files, 1):
+        reference.ask(path)
+        if number % 100 == 0:
+            print(f'{number} of {len(files)}, {time.perf_counter() - begun:.0f} s', flush=True)
 
 
 def summarise(lines: list[dict[str, Any]], examples: int) -> None:
@@ -215,10 +281,14 @@ def summarise(lines: list[dict[str, Any]], examples: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--python', required=True, help='a Python that has lm-eval')
+    parser.add_argument('--reference', type=Path, help="where lm-eval's side is kept for the next run")
+    parser.add_argument('--only-reference', action='store_true', help='fill that file, compare nothing')
+    parser.add_argument('--retry', action='store_true', help='ask lm-eval again about tasks that it did not build')
     parser.add_argument(
         '--results', type=Path, help='where each task becomes a line, and what is there is not repeated'
     )
     parser.add_argument('--every', type=int, default=1, help='exercise every N-th task file')
+    parser.add_argument('--known', action='store_true', help='exercise only what the reference file has')
     parser.add_argument('--examples', type=int, default=20)
     arguments = parser.parse_args()
     where = 'import importlib.util; print(importlib.util.find_spec("lm_eval").submodule_search_locations[0])'
@@ -226,14 +296,23 @@ def main() -> None:
         subprocess.run([arguments.python, '-c', where], capture_output=True, text=True, check=True).stdout.strip()
     )
     files = task_files(root / 'tasks')
-    loaded, seconds, why = load_all(files)
-    print(f'{loaded} of {len(files)} task files load in {seconds:.1f} s', flush=True)
-    for reason, count in why.most_common(8):
-        print(f'  {count} {reason}')
     shuffled = sorted(files, key=lambda path: hashlib.sha256(str(path.relative_to(root)).encode()).digest())
+    shuffled = shuffled[:: arguments.every]
     with tempfile.TemporaryDirectory() as folder:
+        reference = Reference(arguments.python, root, arguments.reference or Path(folder, 'reference.sqlite'))
+        if arguments.retry:
+            reference.forget_errors()
+        if arguments.only_reference:
+            fill_reference(reference, shuffled)
+            return
+        loaded, seconds, why = load_all(files)
+        print(f'{loaded} of {len(files)} task files load in {seconds:.1f} s', flush=True)
+        for reason, count in why.most_common(8):
+            print(f'  {count} {reason}')
         results = arguments.results or Path(folder, 'results.jsonl')
-        exercise_all(arguments.python, shuffled[:: arguments.every], results)
+        chosen = [path for path in shuffled if path in reference] if arguments.known else shuffled
+        exercise_all(reference, chosen, results)
+        reference.close()
         summarise([json.loads(line) for line in results.read_text().splitlines()], arguments.examples)
 
 

@@ -1,83 +1,119 @@
-"""The main job on the embedded model: one generation dataset, one weighed by perplexity, one dialogue.
+"""The same small model, asked in two ways: with its own chat template, and as plain text.
 
-rolecall view examples/demo.py --all        what the model will receive
+Five small datasets: two scored by perplexity, two answered in words (one of them with examples), and a judged dialogue.
+The judge is a function that looks for the expected words, so the demo needs no second model.
+
+rolecall view examples/demo.py --all        what the models will receive
 rolecall run examples/demo.py --out runs/demo
 """
 
-import os
+import re
 
-DATA = os.environ.get('ROLECALL_DATA', 'data')
-
-models = [
-    dict(
-        abbr='smollm2',
-        type='LlamaCpp',
-        path='smollm2',
-        meta_template='chatml',
-        max_seq_len=2048,
-        max_out_len=128,
-    ),
-]
-
-sums = dict(
-    abbr='gsm8k',
-    type='GSM8KDataset',
-    path=os.path.join(DATA, 'gsm8k'),
-    reader_cfg=dict(input_columns=['question'], output_column='answer', test_range='[0:8]'),
-    infer_cfg=dict(
-        ice_template=dict(
-            type='PromptTemplate',
-            template=dict(round=[dict(role='HUMAN', prompt='{question}'), dict(role='BOT', prompt='{answer}')]),
-        ),
-        prompt_template=dict(
-            type='PromptTemplate',
-            ice_token='</E>',
-            template=dict(
-                begin=['</E>'], round=[dict(role='HUMAN', prompt='{question}'), dict(role='BOT', prompt='{answer}')]
-            ),
-        ),
-        retriever=dict(type='FixKRetriever', fix_id_list=[0, 1]),
-        inferencer=dict(type='GenInferencer', max_out_len=128),
-    ),
-    eval_cfg=dict(
-        evaluator=dict(type='Gsm8kEvaluator'),
-        pred_postprocessor=dict(type='gsm8k_postprocess'),
-        dataset_postprocessor=dict(type='gsm8k_dataset_postprocess'),
-    ),
+PLAIN = dict(
+    round=[
+        dict(role='HUMAN', begin='Question: ', end='\n'),
+        dict(role='BOT', begin='Answer:', end='\n', generate=True),
+    ]
 )
 
-ASK = '{question}\nA. {A}\nB. {B}\nC. {C}\nD. {D}\nAnswer:'
-quiz = dict(
-    abbr='quiz',
-    type='File',
-    path='data/quiz',
-    reader_cfg=dict(input_columns=['question', 'A', 'B', 'C', 'D'], output_column='answer'),
-    infer_cfg=dict(
-        ice_template=dict(type='PromptTemplate', template={label: f'{ASK} {label}' for label in 'ABCD'}),
-        prompt_template=dict(
-            type='PromptTemplate',
-            ice_token='</E>',
-            template={label: f'Choose the right answer.\n\n</E>{ASK} {label}' for label in 'ABCD'},
+models = [
+    dict(abbr='chat', type='smollm2', max_seq_len=2048),
+    dict(abbr='plain', type='smollm2', meta_template=PLAIN, max_seq_len=2048),
+]
+
+
+def ask(question, answer):
+    """A question and its answer as a dialogue of two speeches."""
+    return dict(round=[dict(role='HUMAN', prompt=question), dict(role='BOT', prompt=answer)])
+
+
+def by_perplexity(abbr, path, columns, answer, template):
+    """The label whose prompt the model finds likeliest is its answer."""
+    return dict(
+        abbr=abbr,
+        type='File',
+        path=path,
+        reader_cfg=dict(input_columns=columns, output_column=answer),
+        infer_cfg=dict(
+            prompt_template=dict(type='PromptTemplate', template=template),
+            retriever=dict(type='ZeroRetriever'),
+            inferencer=dict(type='PPLInferencer'),
         ),
-        retriever=dict(type='FixKRetriever', fix_id_list=[0, 1, 2, 3, 4], ice_separator='\n\n', ice_eos_token='\n\n'),
-        inferencer=dict(type='PPLInferencer'),
+        eval_cfg=dict(evaluator=dict(type='AccEvaluator')),
+    )
+
+
+reviews = by_perplexity(
+    'reviews',
+    'data/reviews',
+    ['text'],
+    'label',
+    {label: f'Review: {{text}}\nSentiment: {label}' for label in ('positive', 'negative')},
+)
+
+quiz = by_perplexity(
+    'quiz',
+    'data/quiz',
+    ['question', 'A', 'B', 'C', 'D'],
+    'answer',
+    {label: ask('{question}', f'{{{label}}}') for label in 'ABCD'},
+)
+
+TOPIC = ask('Headline: {headline}\nTopic:', '{topic}')
+headlines = dict(
+    abbr='headlines',
+    type='File',
+    path='data/headlines',
+    reader_cfg=dict(input_columns=['headline'], output_column='topic'),
+    infer_cfg=dict(
+        ice_template=dict(type='PromptTemplate', template=TOPIC),
+        prompt_template=dict(type='PromptTemplate', ice_token='</E>', template=dict(begin=['</E>'], **TOPIC)),
+        retriever=dict(type='FixKRetriever', fix_id_list=[0, 1, 2, 3, 4, 5, 6, 7]),
+        inferencer=dict(type='GenInferencer', max_out_len=6, stopping_criteria=['\n']),
     ),
     eval_cfg=dict(evaluator=dict(type='AccEvaluator')),
 )
 
-talk = dict(
-    abbr='mt_bench',
-    type='MTBenchDataset',
-    path=os.path.join(DATA, 'mt_bench', 'question.jsonl'),
-    reader_cfg=dict(input_columns=['question'], output_column='answer', test_range='[0:4]'),
+reading = dict(
+    abbr='reading',
+    type='File',
+    path='data/reading',
+    reader_cfg=dict(input_columns=['passage', 'question'], output_column='answer'),
     infer_cfg=dict(
-        prompt_template=dict(
-            type='MultiTurnPromptTemplate',
-            template=dict(round=[dict(role='HUMAN', prompt='{question}'), dict(role='BOT', prompt='{answer}')]),
-        ),
+        prompt_template=dict(type='PromptTemplate', template=ask('{passage}\n\n{question}', '{answer}')),
         retriever=dict(type='ZeroRetriever'),
-        inferencer=dict(type='MultiTurnGenInferencer', infer_mode='every', max_out_len=96),
+        inferencer=dict(type='GenInferencer', max_out_len=32, stopping_criteria=['\n', '. ']),
+    ),
+    eval_cfg=dict(evaluator=dict(type='TriviaQAEvaluator')),
+)
+
+
+def look_for_the_word(prompt):
+    """The judge: CORRECT if the reply contains one of the expected words."""
+    expected, reply = re.fullmatch(r'Expected: (.*?)\nReply: (.*)', prompt, re.DOTALL).groups()
+    words = '|'.join(map(re.escape, expected.split(' / ')))
+    return 'CORRECT' if re.search(rf'\b({words})', reply, re.IGNORECASE) else 'INCORRECT'
+
+
+talk = dict(
+    abbr='talk',
+    type='File',
+    path='data/talk',
+    reader_cfg=dict(input_columns=['question'], output_column='answer'),
+    infer_cfg=dict(
+        prompt_template=dict(type='MultiTurnPromptTemplate', template=ask('{question}', '{answer}')),
+        retriever=dict(type='ZeroRetriever'),
+        inferencer=dict(
+            type='MultiTurnGenInferencer', infer_mode='every', max_out_len=32, stopping_criteria=['\n', '. ']
+        ),
+    ),
+    eval_cfg=dict(
+        evaluator=dict(
+            type='GenericLLMEvaluator',
+            judge_cfg=dict(abbr='word-judge', type='Function', function=look_for_the_word),
+            prompt_template=dict(type='PromptTemplate', template='Expected: {answer}\nReply: {prediction}'),
+        ),
     ),
 )
 
-datasets = [sums, quiz, talk]
+datasets = [reviews, quiz, headlines, reading, talk]

@@ -219,6 +219,8 @@ HUB_CASES: list[Case] = [
     ('Earth_Silver_MCQDataset', {}, {'rows.jsonl': [{'question': 'q', 'answer': 'A'}]}, {'*': [{'question': 'q', 'answer': 'A'}]}),
     ('MMLUCFDataset', {'name': 'Math'}, {'rows.jsonl': [{'Question': 'q', 'A': 'a', 'B': 'b', 'C': 'c', 'D': 'd', 'Answer': 'A'}]}, {'test': [{'input': 'q', 'A': 'a', 'B': 'b', 'C': 'c', 'D': 'd', 'target': 'A'}]}),
     ('Uncond_material_Dataset', {'num': 2, 'prompt': 'make'}, {'x.txt': ''}, {'*': [{'input': 'make', 'output': ''}] * 2}),
+    ('UPGDataset', {'max_cut': 2}, {'x.txt': ''}, {'test': [{'input': 'Generate a protein sequence with <protein> </protein>.', 'output': ''}] * 2}),
+    ('UPGDataset', {'max_cut': 1, 'tag_bool': False}, {'x.txt': ''}, {'test': [{'input': 'Generate a protein sequence.', 'output': ''}]}),
     ('Uncond_RNA_Dataset', {'num': 3, 'prompt': 'make'}, {'x.txt': ''}, {'*': [{'input': 'make', 'output': ''}] * 3}),
 ]  # fmt: skip
 

@@ -30,6 +30,18 @@ API: dict[str, Any] = {
 }
 
 
+def sums_config(rows: list[dict[str, str]], model: Any) -> dict[str, Any]:
+    """A function as the model, and a dataset of questions `q` with answers `a`, scored by equality."""
+    dataset = {
+        'abbr': 'ours',
+        'test': rows,
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': template('Brief.\n{q}')},
+        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+    }
+    return {'models': [{'abbr': 'm', 'type': model}], 'datasets': [dataset]}
+
+
 def template(written: Any, **options: Any) -> dict[str, Any]:
     return {'type': 'PromptTemplate', 'template': written, **options}
 

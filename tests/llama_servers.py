@@ -21,7 +21,7 @@ params = xllamacpp.CommonParams()
 params.model.path, params.port = sys.argv[1], int(sys.argv[2])
 params.n_ctx, params.n_parallel, params.use_jinja, params.warmup = 4096, 2, True, False
 params.flash_attn_type = 0  # fused attention depends on the shape of a batch; without it answers are those of the engine
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # two wait for each other on busy cores
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()

@@ -38,6 +38,9 @@ class MemoryRun:
 
     light_results = results
 
+    def result(self, dataset, model, row):
+        return next((one for one in self.rows if (one.dataset, one.model, one.row) == (dataset, model, row)), None)
+
     def request(self, fingerprint):
         return self.requests.get(fingerprint)
 

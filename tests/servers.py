@@ -249,7 +249,10 @@ def _openai_events(whole: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if key == 'tool_calls':
                 yield from _call_events(index, value)
             elif isinstance(value, str):
-                for piece in pieces_of(value):
+                for piece in pieces_of(value) or ['']:
+                    yield {'choices': [{'index': index, 'delta': {key: piece}, 'finish_reason': None}]}
+            elif isinstance(value, (Mapping, list)):
+                for piece in [[part] for part in value] if isinstance(value, list) else [value]:
                     yield {'choices': [{'index': index, 'delta': {key: piece}, 'finish_reason': None}]}
         scored = (choice.get('logprobs') or {}).get('content', [])
         for part in [[one] for one in scored] if isinstance(scored, list) else [scored]:
@@ -261,7 +264,7 @@ def _openai_events(whole: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _call_events(index: int, calls: list[Any]) -> Iterator[dict[str, Any]]:
     for at, call in enumerate(calls):
-        name = {'index': at, 'id': call['id'], 'function': {'name': call['function']['name'], 'arguments': ''}}
+        name = {'index': at, **call, 'function': {'name': call['function']['name'], 'arguments': ''}}
         yield {'choices': [{'index': index, 'delta': {'tool_calls': [name]}}]}
         for character in call['function']['arguments']:
             more = {'index': at, 'function': {'arguments': character}}
@@ -279,13 +282,17 @@ def _anthropic_events(whole: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     usage = {**whole['usage'], 'output_tokens': 0}
     yield {'type': 'message_start', 'message': {**whole, 'content': [], 'stop_reason': None, 'usage': usage}}
     for index, block in enumerate(whole['content']):
-        empty = {'text': {'text': ''}, 'thinking': {'thinking': ''}, 'tool_use': {'input': {}}}[block['type']]
-        yield {'type': 'content_block_start', 'index': index, 'content_block': {**block, **empty}}
+        empty = {'text': {'text': ''}, 'thinking': {'thinking': '', 'signature': ''}, 'tool_use': {'input': {}}}
+        start = {**block, **empty.get(block['type'], {})}
+        yield {'type': 'content_block_start', 'index': index, 'content_block': start}
         yield {'type': 'ping'}
-        said = json.dumps(block['input']) if block['type'] == 'tool_use' else block[block['type']]
-        key = {'text': 'text', 'thinking': 'thinking', 'tool_use': 'partial_json'}[block['type']]
+        said = json.dumps(block['input']) if block['type'] == 'tool_use' else block.get(block['type'], '')
+        key = {'tool_use': 'partial_json'}.get(block['type'], block['type'])
         for piece in pieces_of(said):
             yield {'type': 'content_block_delta', 'index': index, 'delta': {'type': f'{key}_delta', key: piece}}
+        if 'signature' in block:
+            signed = {'type': 'signature_delta', 'signature': block['signature']}
+            yield {'type': 'content_block_delta', 'index': index, 'delta': signed}
         yield {'type': 'content_block_stop', 'index': index}
     ended = {'stop_reason': whole['stop_reason']}
     yield {'type': 'message_delta', 'delta': ended, 'usage': {'output_tokens': whole['usage']['output_tokens']}}
@@ -337,7 +344,7 @@ def running(handle: Handler, *, max_seconds: float = 120, port: int = 0) -> Iter
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),), daemon=True)
     thread.start()
-    if not ready.wait(10):
+    if not ready.wait(60):
         raise RuntimeError('the test server did not start')
     try:
         yield address

@@ -35,7 +35,7 @@ def make_tokenizer(folder: Path, *, bos: bool) -> Path:
     return folder
 
 
-def make_model(folder: Path, kind: str, *, seed: int = 0, spread: float = 0.6) -> Path:
+def make_model(folder: Path, kind: str, *, seed: int = 0, spread: float = 0.6, width: int = 32) -> Path:
     """A model of a kind with random weights, so large (`spread`) that tokens are not all alike."""
     import torch
     import transformers as hf
@@ -44,8 +44,8 @@ def make_model(folder: Path, kind: str, *, seed: int = 0, spread: float = 0.6) -
     common = {'vocab_size': len(SPECIAL) + 256 + len(MERGES), 'bos_token_id': 0, 'eos_token_id': 1}
     rotary = {
         **common,
-        'hidden_size': 32,
-        'intermediate_size': 64,
+        'hidden_size': width,
+        'intermediate_size': 2 * width,
         'num_hidden_layers': 2,
         'num_attention_heads': 4,
         'num_key_value_heads': 2,

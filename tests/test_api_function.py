@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,7 +75,7 @@ def test_synchronous_functions_run_side_by_side_in_threads() -> None:
     together = threading.Barrier(8)
 
     def meets(request: Any) -> str:
-        together.wait(5)
+        together.wait(60)
         return threading.current_thread().name
 
     names = {reply.text for reply in ask(meets, *range(8), max_workers=8)}
@@ -84,17 +84,18 @@ def test_synchronous_functions_run_side_by_side_in_threads() -> None:
 
 
 def test_the_event_loop_goes_on_while_a_function_blocks() -> None:
-    async def run() -> int:
-        model = build({'type': lambda _request: time.sleep(0.2) or 'done'}, name='mine')
+    async def run() -> str:
+        model = build({'type': lambda _request: str(ticked.wait(60))}, name='mine')
         answering = asyncio.ensure_future(model.generate(['x'], Sampling()))
-        ticks = 0
-        while not answering.done():
+        for _ in range(4):
             await asyncio.sleep(0.01)
-            ticks += 1
+        ticked.set()
+        [reply] = await answering
         await model.close()
-        return ticks
+        return reply.text
 
-    assert asyncio.run(run()) > 3
+    ticked = threading.Event()
+    assert asyncio.run(run()) == 'True'
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,68 @@ def test_a_changed_function_is_another_model() -> None:
     identities = [build({'type': function}, name='m').identity for function in (one, two, one)]
     assert identities[0] == identities[2] != identities[1]
     assert build({'type': one, 'revision': '2'}, name='m').identity != identities[0]
+
+
+class Fixed:
+    """A callable object, which counts its calls."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.calls = 0
+
+    def __call__(self, request: Any) -> str:
+        self.calls += 1
+        return self.text
+
+    def method(self, request: Any) -> str:
+        return self(request)
+
+
+def capturing(text: str) -> Any:
+    return lambda request: text
+
+
+def capturing_function(text: str) -> Any:
+    answer = capturing(text)
+    return lambda request: answer(request)
+
+
+def with_default(text: str) -> Any:
+    return lambda request, text=text: text
+
+
+MADE = [
+    capturing,
+    capturing_function,
+    with_default,
+    Fixed,
+    lambda text: Fixed(text).method,
+    lambda text: partial(with_option, style=text),
+    lambda text: partial(capturing(text)),
+]
+
+
+@pytest.mark.parametrize('make', MADE, ids=range(len(MADE)))
+def test_functions_of_one_source_that_were_made_with_other_values_are_other_models(make: Any) -> None:
+    one, again, two = (build({'type': make(text)}, name='mine').identity for text in ('one', 'one', 'two'))
+    assert one == again != two
+
+
+def test_a_function_that_counts_or_collects_stays_the_same_model() -> None:
+    seen: list[Any] = []
+    count = 0
+
+    def counting(request: Any) -> str:
+        nonlocal count
+        count += 1
+        seen.append(request)
+        return str(count)
+
+    fixed = Fixed('a')
+    before = [build({'type': one}, name='mine').identity for one in (counting, fixed, fixed.method)]
+    ask(counting, 'a', 'b')
+    ask(fixed, 'a')
+    assert [build({'type': one}, name='mine').identity for one in (counting, fixed, fixed.method)] == before
 
 
 def test_messages_are_declared_by_the_meta_template_or_the_entry() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.models.openai.logprobs import place_tokens, read_echo
+from rolecall.models.openai.logprobs import place_tokens, read_echo, read_prompt_logprobs
 from rolecall.models.openai.model import build
 from rolecall.models.protocol import ModelError, Scored
 from servers import BOS, logprob_of, pieces_of, serve, token_id
@@ -123,3 +123,33 @@ def test_places_cut_the_text_into_its_tokens(tokens: list[str]) -> None:
         return
     text = ''.join(tokens)
     assert [text[start:stop] for start, stop in place_tokens(tokens, text)] == tokens
+
+
+TOPS: list[Any] = [None, {'b': -0.5}, {'z': -0.2, 'c': -1.0}]
+
+
+@pytest.mark.parametrize(
+    ('tops', 'greedy'),
+    [
+        (TOPS, (False, True, False)),
+        ([None, {'b': -0.5, 'x': -0.5}, {'c': -1.0}], (False, True, True)),  # a tie: no other is likelier
+        (None, ()),
+        ([None, {}, {'c': -1.0}], ()),
+        ([None, {'b': 'high'}, {'c': -1.0}], ()),
+        (TOPS[:2], ()),
+    ],
+    ids=['listed', 'a tie', 'not listed', 'an empty place', 'no number', 'too few places'],
+)
+def test_echo_says_which_tokens_are_the_likeliest(tops: Any, greedy: tuple[bool, ...]) -> None:
+    found = {'tokens': ['a', 'b', 'c', '!'], 'token_logprobs': [None, -0.5, -1.0, -0.1], 'top_logprobs': tops}
+    answer = {'choices': [{'logprobs': found}], 'usage': {'prompt_tokens': 3}}
+    assert read_echo(answer, prompt='abc').greedy == greedy
+
+
+@pytest.mark.parametrize(
+    ('ranks', 'greedy'), [((1, 2), (False, True, False)), ((1, None), ()), (('1', 2), ())], ids=str
+)
+def test_prompt_logprobs_say_it_by_rank(ranks: tuple[Any, Any], greedy: tuple[bool, ...]) -> None:
+    entries = [{str(i): {'logprob': -1.0, 'rank': rank, 'decoded_token': 'x'}} for i, rank in enumerate(ranks, 1)]
+    answer = {'choices': [{}], 'prompt_logprobs': [None, *entries]}
+    assert read_prompt_logprobs(answer, prompt=[0, 1, 2]).greedy == greedy

@@ -484,6 +484,15 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         ),
     ),
     (
+        'rows-that-are-misspelt',
+        {},
+        ['run', 'rows.cvs', '--template', '{q}'],
+        (
+            "rolecall: rows.cvs\n  no such file.\n  Did you mean 'rows.csv'? "
+            'Files of rows end in .csv, .json, .jsonl, .lst, .ndjson, .parquet, .pq, .tsv, .txt.'
+        ),
+    ),
+    (
         'template-for-a-config',
         {},
         ['run', 'good.py', '--template', '{q}'],

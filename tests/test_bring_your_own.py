@@ -13,6 +13,9 @@ import rolecall
 from rolecall.config.files import load_config
 from rolecall.datasets import open_dataset
 from rolecall.errors import ConfigError
+from rolecall.models.protocol import Reply, Scored
+from rolecall.pairs.inferencer_entries import InferencerEntry
+from rolecall.prompts.template import build_template
 from rolecall.scoring.evaluate import Scorable, build_scorer
 
 FAKE = """
@@ -68,6 +71,58 @@ def letter_judge(output, output_path, dataset, right='A'):
 
 def last_word(text, strip=''):
     return text.split()[-1].strip(strip)
+
+def verdict_judge(output, output_path):
+    return {'details': [{'correct': 'TRUE' in one['prediction']} for one in output.values()]}
+
+class HumanevalXEvaluator:
+    def __init__(self, language, ip_address='localhost'):
+        self.language = language
+
+    def score(self, predictions, references):
+        return {'pass@1': 50.0 if self.language == 'cpp' else 0.0}
+
+class StepsEvaluator:
+    def score(self, predictions, references, steps):
+        tools = [step['type'] for one in steps for step in one]
+        return {'calls': float(len(tools)), 'tools': ' '.join(tools), 'errors': sum(bool(s['errmsg']) for one in steps for s in one)}
+
+class TurnsEvaluator:
+    def score(self, predictions, references):
+        return {'turns': sum(map(len, predictions)) / len(predictions), 'golds': str(references)}
+
+class PromptEvaluator:
+    def score(self, predictions, references, origin_prompt):
+        return {'rows': float(len(origin_prompt)), 'first': origin_prompt[0]}
+
+class PromptTemplate:
+    pass
+
+class OwnJudgeEvaluator:
+    def __init__(self, prompt_template, judges):
+        self.kinds = [prompt_template['type'], *(one['type'] for one in judges)]
+
+    def score(self, predictions, references):
+        theirs = [kind for kind in self.kinds if getattr(kind, '__module__', '') == 'opencompass.datasets']
+        return {'theirs': float(len(theirs)), 'named': ' '.join(kind for kind in self.kinds if isinstance(kind, str))}
+
+class UnitTemplate:
+    prompt_type = 'meta'
+
+    def __init__(self, ask='In'):
+        self.ask = ask
+
+    def generate_item(self, entry, output_field=None, output_field_replace_token='', ice_field_replace_token=''):
+        if entry['q'] == 'bad':
+            raise KeyError('unit')
+        words = f"{entry['q']} {self.ask} {entry['unit']}? {entry['a']}"
+        return [{'section': 'round', 'pos': 'begin'}, {'role': 'HUMAN', 'prompt': words}, {'section': 'round', 'pos': 'end'}]
+
+class MessageTemplate:
+    prompt_type = 'raw_messages'
+
+    def generate_item(self, entry, **others):
+        return [{'role': 'system', 'content': entry['unit']}, {'role': 'user', 'content': entry['q']}]
 """
 
 
@@ -87,6 +142,9 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         'HalfEvaluator_50': datasets.half_evaluator,
     }
     registry.DICT_POSTPROCESSORS = {'letters': datasets.letter_judge}  # type: ignore[attr-defined]
+    registry.ICL_PROMPT_TEMPLATES = {  # type: ignore[attr-defined]
+        name: getattr(datasets, name) for name in ('UnitTemplate', 'PromptTemplate')
+    }
     return datasets
 
 
@@ -225,6 +283,136 @@ def test_a_cascade_takes_one_reply_at_a_time_to_the_package(package: ModuleType,
     scorer = build_scorer({'evaluator': cascade}, judge=lambda values: 'A' if values['prediction'] == 'near' else 'B')
     rows = [Scorable(0, 'ok', 'x', 'x'), Scorable(1, 'ok', 'near', 'x'), Scorable(2, 'ok', 'far', 'x')]
     assert [verdict.correct for verdict in scorer.score(rows).verdicts] == [True, True, False]
+
+
+def test_a_cascade_reads_the_verdict_of_a_function_that_gives_no_number(package: ModuleType) -> None:
+    judge = {'type': 'GenericLLMEvaluator', 'dict_postprocessor': {'type': package.verdict_judge}}
+    cascade = {'type': 'CascadeEvaluator', 'rule_evaluator': 'AccEvaluator', 'llm_evaluator': judge}
+    scorer = build_scorer(
+        {'evaluator': cascade}, judge=lambda values: 'TRUE' if values['prediction'] == 'near' else 'FALSE'
+    )
+    rows = [Scorable(0, 'ok', 'x', 'x'), Scorable(1, 'ok', 'near', 'x'), Scorable(2, 'ok', 'far', 'x')]
+    assert [verdict.correct for verdict in scorer.score(rows).verdicts] == [True, True, False]
+
+
+@pytest.mark.parametrize(('language', 'metric', 'value'), [('cpp', 'pass@1', 50.0), ('python', 'pass@1', None)])
+def test_programs_in_other_languages_go_to_the_service_of_the_package(
+    package: ModuleType, language: str, metric: str, value: float | None
+) -> None:
+    scorer = build_scorer({'evaluator': {'type': package.HumanevalXEvaluator, 'language': language}})
+    assert scorer.metric is not None
+    assert (scorer.metric.whole is not None) == (language == 'cpp')
+    if value is not None:
+        assert scorer.score([Scorable(0, 'ok', 'int f();', '')]).value == value
+    with pytest.raises(ConfigError, match="'cpp' programs are not run here"):
+        build_scorer({'evaluator': {'type': 'HumanevalXEvaluator', 'language': 'cpp'}})
+
+
+def run_one(config: dict[str, Any], tmp_path: Path) -> Any:
+    return rolecall.run_config(config, out=tmp_path / 'run', lint=False)
+
+
+def entry_of(rows: list[dict[str, str]], template: Any, evaluator: Any, **inferencer: str) -> dict[str, Any]:
+    return {
+        'abbr': 'd',
+        'type': 'Rows',
+        'test': rows,
+        'reader_cfg': {'input_columns': ['q', 'unit'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': template, 'inferencer': {'type': 'GenInferencer', **inferencer}},
+        'eval_cfg': {'evaluator': evaluator},
+    }
+
+
+ROWS = [{'q': 'How far?', 'unit': 'km', 'a': '7'}, {'q': 'bad', 'unit': 'm', 'a': '8'}]
+
+
+def test_the_calls_of_an_agent_reach_its_evaluator(package: ModuleType, tmp_path: Path) -> None:
+    calls = (
+        {'function': {'name': 'Python', 'arguments': {'code': '1+1'}}, 'result': {'text': '2'}},
+        {'name': 'Search', 'errmsg': 'no network'},
+    )
+    model = {'abbr': 'agent', 'type': lambda prompt: Reply('7', tool_calls=calls if 'far' in prompt else ())}
+    dataset = entry_of(ROWS, {'template': '{q}'}, package.StepsEvaluator, type='AgentInferencer')
+    card = run_one({'datasets': [dataset], 'models': [model]}, tmp_path).scorecards[0]
+    assert (card.value, card.details['returned']['tools'], card.details['further']['errors']) == (
+        2.0,
+        'Python Search',
+        1.0,
+    )
+
+
+def test_an_evaluator_of_the_package_gets_the_turns_of_a_dialogue_as_a_list(
+    package: ModuleType, tmp_path: Path
+) -> None:
+    rows = [{'q': ['Hi', 'And?'], 'a': ['x', 'y']}, {'q': ['Well', 'So?'], 'a': ['x', 'y']}]
+    dataset = entry_of(rows, {'template': ''}, package.TurnsEvaluator, type='ChatInferencer', infer_mode='every')
+    dataset['reader_cfg']['input_columns'] = ['q']
+    card = run_one({'datasets': [dataset], 'models': [{'abbr': 'm', 'type': lambda prompt: 'x'}]}, tmp_path).scorecards[
+        0
+    ]
+    assert (card.value, card.scored) == (2.0, 2)
+    assert card.details['returned'] == {'golds': "[['x', 'y'], ['x', 'y']]"}
+
+
+def test_functions_of_the_package_are_named_to_evaluators_that_look_them_up(package: ModuleType) -> None:
+    options = {'prompt_template': {'type': rolecall.PromptTemplate}, 'judges': [{'type': package.last_word}]}
+    run = build_scorer({'evaluator': {'type': package.OwnJudgeEvaluator, **options}}).score(
+        [Scorable(0, 'ok', 'a', 'a')]
+    )
+    assert run.value == 1.0
+    assert run.details['returned'] == {'named': 'opencompass.datasets.last_word'}
+
+
+def test_an_agent_is_asked_turn_by_turn_where_every_turn_counts() -> None:
+    kinds = [InferencerEntry.read('AgentInferencer', options).kind for options in ({}, {'infer_mode': 'every'})]
+    assert kinds == ['gen', 'dialogue']
+
+
+def test_an_evaluator_of_the_package_gets_the_prompt_of_a_row(package: ModuleType, tmp_path: Path) -> None:
+    template = {'template': {'round': [{'role': 'HUMAN', 'prompt': '{q} {a}'}]}}
+    config = {'datasets': [entry_of(ROWS, template, package.PromptEvaluator)], 'models': [{'type': lambda prompt: 'x'}]}
+    card = run_one(config, tmp_path).scorecards[0]
+    assert card.value == 2.0
+    assert card.details['returned']['first'] == [{'role': 'HUMAN', 'prompt': 'How far? '}]  # the answer is hidden
+
+
+def test_prompts_by_label_reach_an_evaluator_of_the_package_by_label(package: ModuleType, tmp_path: Path) -> None:
+    template = {'template': {'7': '{q} Seven.', '8': '{q} Eight.'}}
+    dataset = entry_of(ROWS, template, package.PromptEvaluator, type='PPLInferencer')
+    score = lambda prompts: [Scored((1, 2), (None, -float(len(prompt)))) for prompt in prompts]  # noqa: E731
+    config = {'datasets': [dataset], 'models': [{'abbr': 'm', 'type': lambda prompt: 'x', 'score': score}]}
+    card = run_one(config, tmp_path).scorecards[0]
+    assert card.value == 2.0
+    assert card.details['returned']['first'] == {'7': 'How far? Seven.', '8': 'How far? Eight.'}
+
+
+def test_an_evaluator_that_builds_its_own_judge_gets_the_packages_templates(package: ModuleType) -> None:
+    options = {'prompt_template': {'type': rolecall.PromptTemplate}, 'judges': [{'type': rolecall.PromptTemplate}]}
+    scorer = build_scorer({'evaluator': {'type': package.OwnJudgeEvaluator, **options}})
+    assert scorer.score([Scorable(0, 'ok', 'a', 'a')]).value == 2.0
+
+
+def test_a_template_of_the_package_words_the_prompts_and_never_sees_the_answer(
+    package: ModuleType, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    model = {'abbr': 'm', 'type': lambda prompt: seen.append(prompt) or '7'}
+    dataset = entry_of(ROWS, {'type': package.UnitTemplate, 'ask': 'Say it in'}, 'AccEvaluator')
+    summary = run_one({'datasets': [dataset], 'models': [model]}, tmp_path)
+    assert seen == ['How far? Say it in km? ']
+    assert dict(summary.scorecards[0].outcomes) == {'ok': 1, 'failed': 1}
+    assert summary.scorecards[0].value == 100.0
+
+
+def test_its_messages_are_sent_as_they_are_and_a_bare_name_finds_it(package: ModuleType, tmp_path: Path) -> None:
+    template = build_template({'type': package.MessageTemplate})
+    prompt = template.script().fill(ROWS[0])
+    assert prompt == [{'role': 'system', 'content': 'km'}, {'role': 'user', 'content': 'How far?'}]
+    text = CONFIG.replace("dict(type='PromptTemplate', template='{q}')", "dict(type='UnitTemplate')")
+    config = load_config(written(tmp_path, text), foreign='real')
+    assert config['datasets'][0]['infer_cfg']['prompt_template']['type'] is package.UnitTemplate
+    with pytest.raises(ConfigError, match="unknown template 'UnitTemplate'"):
+        build_template({'type': 'UnitTemplate'})
 
 
 def whole(predictions: list[str], references: list[str], **kwargs: Any) -> dict[str, float]:

@@ -115,8 +115,13 @@ def test_a_row_without_tests_says_what_it_lacks() -> None:
 
 
 def test_how_programs_ended_is_told_for_every_row_and_in_the_score() -> None:
-    replies = ['    return a + b', '    return 0', '    while True: pass', '    return open("/etc/passwd").read()']
-    scorer = build_scorer({'evaluator': {'type': 'HumanEvalEvaluator', 'timeout': 1.5}})
+    replies = [
+        '    return a + b',
+        '    return 0',
+        '    import time; time.sleep(60)',
+        '    return open("/etc/passwd").read()',
+    ]
+    scorer = build_scorer({'evaluator': {'type': 'HumanEvalEvaluator', 'timeout': 4}})
     seen: list[tuple[int, int]] = []
     token = report_progress.set(lambda done, total: seen.append((done, total)))
     try:

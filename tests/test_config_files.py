@@ -574,7 +574,9 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(['models_of_mine', 'work_dir', 'C', 'x'])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=150
+)
 @given(st.dictionaries(NAMES, VALUES, min_size=1))
 def test_printing_as_python_loads_to_the_same_config(tmp_path: Path, names: dict[str, object]) -> None:
     file = tmp_path / 'printed.py'
@@ -583,7 +585,9 @@ def test_printing_as_python_loads_to_the_same_config(tmp_path: Path, names: dict
     assert {name: (loaded.helpers | dict(loaded))[name] for name in names} == names
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=60
+)
 @given(st.lists(st.dictionaries(st.text('ab', min_size=1, max_size=3), st.integers(), max_size=30), min_size=1))
 def test_a_located_line_is_the_line_that_says_the_value(tmp_path: Path, entries: list[dict[str, int]]) -> None:
     file = tmp_path / 'printed.py'

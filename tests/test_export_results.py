@@ -87,7 +87,9 @@ def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
     store = Store(tmp_path / 'run')
     rows = [
         Result('d', 'm', 0, 'failed', reason='HTTP 500'),
-        Result('d', 'm', 1, 'ok', replies=('a', 'b'), fingerprints=('x', 'y'), score=0.5, gold=['p', 'q']),
+        Result(
+            'd', 'm', 1, 'ok', replies=('a', 'b'), fingerprints=('x', 'y'), score=0.5, gold=['p', 'q'], cached_tokens=7
+        ),
     ]
     store.record_scores([Scorecard('d', 'm', 'ppl', 3.0, scored=1, total=2)], rows)
     store.close()
@@ -96,6 +98,7 @@ def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
     assert record['evaluation_results'][0]['metric_config']['lower_is_better'] is True
     samples = [json.loads(line) for line in Path(path.replace('.json', '_samples.jsonl')).read_text().splitlines()]
     assert samples[0]['error'] == 'failed: HTTP 500'
+    assert [sample['metadata'].get('cached_tokens') for sample in samples] == [None, '7']
     assert samples[1]['interaction_type'] == 'multi_turn'
     assert [message['content'] for message in samples[1]['messages']] == ['a', 'b']
     assert samples[1]['input']['reference'] == ['p', 'q']
@@ -155,3 +158,14 @@ def test_a_run_without_kept_fields_is_exported_as_before(run, capsys, tmp_path):
         db.execute('DROP TABLE data')
     db.close()
     assert [json.loads(line)['fields'] for line in export(tmp_path / 'old', capsys).splitlines()] == [{}, {}]
+
+
+def test_a_count_that_no_column_holds_is_left_out_of_parquet(tmp_path):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    from rolecall.runs.result_files import _write_parquet
+    from rolecall.runs.store.row_codec import result_as_dict
+
+    rows = [result_as_dict(Result('d', 'm', 0, 'ok', 'a\0b\ud800', input_tokens=10**30, output_tokens=-(2**63)))]
+    assert _write_parquet(iter(rows), tmp_path / 'rows.parquet', prompts=False) == 1
+    [row] = parquet.read_table(tmp_path / 'rows.parquet').to_pylist()
+    assert (row['input_tokens'], row['output_tokens'], row['reason'][:3]) == (None, -(2**63), 'a\0b')

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ PAGES = ('trainers-trl.md', 'trainers-llama-factory.md', 'trainers-axolotl.md')
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the application, with a small model in models/base."""
     shutil.copytree(ROOT / 'examples' / 'tuning', tmp_path, dirs_exist_ok=True)
     shutil.copy(tmp_path / 'rows.jsonl', tmp_path / 'questions.jsonl')
@@ -37,7 +38,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (base / 'chat_template.jinja').write_text(CHATML.source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them wait for each other on busy cores: minutes instead of seconds
+    yield tmp_path
+    torch.set_num_threads(threads)
 
 
 def commands(page: str) -> list[list[str]]:

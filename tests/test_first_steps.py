@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rolecall import load_config, run_config
+from rolecall.assemble.key_texts import KEY_TEXTS
 from rolecall.assemble.schema import config_schema
 from rolecall.cli.main import main
 from rolecall.config.lm_eval import is_task_source
@@ -102,6 +103,21 @@ def test_task_files_rows_and_configs_are_told_apart(folder: Path) -> None:
     assert [is_plain_config(name) for name in names] == [False, True, False, False, False, False]
 
 
+def test_every_key_of_the_schema_says_what_it_means_and_no_text_is_left_over() -> None:
+    described: set[str] = set()
+
+    def walk(schema: Any) -> None:
+        for key, inner in schema.get('properties', {}).items():
+            assert inner['description'] == KEY_TEXTS[key]
+            described.add(key)
+            walk(inner)
+        for inner in (*schema.get('anyOf', ()), *filter(None, [schema.get('items')])):
+            walk(inner)
+
+    walk(config_schema())
+    assert described == set(KEY_TEXTS)
+
+
 def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema = pytest.importorskip('jsonschema')
     assert main(['schema']) == 0
@@ -121,8 +137,8 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
     [
         (
             'question,answer\nWho?,Me\nWhen?,Now\n',
-            "question 'question', answer 'answer', scored by exact",
-            'EMEvaluator',
+            "question 'question', answer 'answer', scored by contains",
+            'TriviaQAEvaluator',
         ),
         ('question,answer\n1+1,2\n2+2,"1,004"\n', "answer 'answer', scored by number", 'Gsm8kEvaluator'),
         (
@@ -136,7 +152,7 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
             r'{question}\nA. {A}\nB. {B}',
         ),
         ('body,summary\n' + 'long text here,x\n', "question 'body', no answer column", 'body'),
-        ('"a\nimport os","answer"\nx,y\n', 'scored by exact', 'import os'),
+        ('"a\nimport os","answer"\nx,y\n', 'scored by contains', 'import os'),
     ],
 )
 def test_init_writes_a_config_that_loads_and_runs(
@@ -204,6 +220,18 @@ def test_runs_are_listed_with_their_scores(folder: Path, capsys: pytest.CaptureF
     assert [one['run'] for one in found] == ['runs/one', 'runs/deep/two', 'runs/broken']
     assert found[0]['scores'][0]['value'] == 50.0
     assert found[2]['error']
+
+
+def test_members_of_large_groups_are_folded_in_the_list_of_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [{**CONFIG['datasets'][0], 'abbr': f'qa-{number}'} for number in range(8)]
+    run_config({**CONFIG, 'datasets': many, 'groups': {'all': [one['abbr'] for one in many]}}, out='runs/one')
+    capsys.readouterr()
+    assert main(['runs']) == 0
+    _, group, folded = capsys.readouterr().out.splitlines()
+    assert group.startswith('  all × two: accuracy 50.00')
+    assert folded == '  8 scores folded into groups: rolecall report runs/one --all'
 
 
 @pytest.fixture

@@ -19,9 +19,11 @@ from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.pairs.sampling import check_repeats, check_sampling
 from rolecall.runs import run_config
+from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import RetryPolicy, build_client
-from rolecall.runs.engine import Engine, Job
+from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.engine import Engine
+from rolecall.runs.job import Job
 from rolecall.runs.store.writer import Store
 from test_runs import config, dataset, questions, rows_of
 
@@ -105,7 +107,7 @@ def test_whatever_a_function_raises_fails_its_own_row_only(tmp_path: Path, funct
         {'abbr': 'mine', 'type': function},
         {**dataset(questions(4)), 'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}}},
     )
-    summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
+    summary = with_timeout(60, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 3, 'failed': 1}
     assert summary.broken == {}
     assert [card.total for card in summary.scorecards] == [4]
@@ -122,7 +124,7 @@ def test_a_judge_that_cancels_itself_leaves_one_row_unjudged(tmp_path: Path) -> 
         {'abbr': 'mine', 'type': lambda request: 'fine'},
         {**dataset(questions(4)), 'eval_cfg': {'evaluator': evaluator}},
     )
-    summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
+    summary = with_timeout(60, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 4}
     assert [card.total for card in summary.scorecards] == [4]
 
@@ -131,13 +133,15 @@ def test_a_judge_that_cancels_itself_leaves_one_row_unjudged(tmp_path: Path) -> 
 def test_ctrl_c_in_a_function_stops_the_run(tmp_path: Path, function: Any) -> None:
     written = config({'abbr': 'mine', 'type': function}, dataset(questions(3)[2:]))
     with pytest.raises(KeyboardInterrupt):
-        with_timeout(20, lambda: run_config(written, out=tmp_path))
+        with_timeout(60, lambda: run_config(written, out=tmp_path))
 
 
 def test_a_call_that_is_cancelled_from_outside_is_cancelled_and_its_coroutine_with_it() -> None:
     ends: list[str] = []
+    begun = asyncio.Event()
 
     async def slow(_request: Any) -> str:
+        begun.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -147,7 +151,7 @@ def test_a_call_that_is_cancelled_from_outside_is_cancelled_and_its_coroutine_wi
 
     async def run() -> None:
         call = asyncio.ensure_future(build({'type': slow}, name='mine').generate(['x'], Sampling()))
-        await asyncio.sleep(0.01)
+        await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -161,13 +165,13 @@ def test_a_function_that_takes_too_long_is_given_up_after_its_time(tmp_path: Pat
         await asyncio.sleep(60 if BAD in asked(request) else 0)
         return 'fine'
 
-    written = config({'abbr': 'mine', 'type': slow, 'timeout': 0.2, 'retry': 0}, dataset(questions(4)))
+    written = config({'abbr': 'mine', 'type': slow, 'timeout': 1.5, 'retry': 0}, dataset(questions(4)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RetryPolicy, 'pause', lambda *_: 0.0)
+        patch.setattr(RetryPolicy, 'pause', lambda *_, **__: 0.0)
         patch.setattr(
             'rolecall.runs.client.client_options.RetryPolicy', lambda **given: RetryPolicy(**given, when_busy=0)
         )
-        summary = with_timeout(20, lambda: run_config(written, out=tmp_path))
+        summary = with_timeout(60, lambda: run_config(written, out=tmp_path))
     assert dict(summary.outcomes) == {'ok': 3, 'failed': 1}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ def test_a_dataset_that_the_new_run_lacks_is_not_measured() -> None:
     assert (result.verdict, result.pairs[1].why) == ('not measured', 'the new run has no rows of it')
 
 
+def test_scores_of_different_metrics_are_not_measured() -> None:
+    new = run_of([0.0] * 400)
+    new.cards[:] = [replace(card, metric='exact') for card in new.cards]
+    [pair] = gate_runs(run_of([1.0] * 400), new, margin=2).pairs
+    assert (pair.verdict, pair.difference, pair.rows) == ('not measured', None, 400)
+    assert pair.why == 'the metrics differ (accuracy → exact)'
+
+
 def test_where_lower_is_better_a_rise_is_worse() -> None:
     options = {'unit': '', 'lower_is_better': True}
     base, new = [2.0 + row % 3 for row in range(300)], [3.0 + row % 3 for row in range(300)]
@@ -144,3 +153,14 @@ def test_the_command_tells_by_its_exit_code(tmp_path: Path, capsys: pytest.Captu
 def test_names_in_markdown_are_harmless() -> None:
     result = GateResult((), 2.0, '<b>|`', 'x')
     assert 'Against &lt;b>\\|\\`, margin 2' in gate_markdown(result)
+
+
+def test_bounds_of_percentages_stay_within_a_hundred_points() -> None:
+    def a_run(right: int) -> MemoryRun:
+        rows = [Result('qa', 'm', row, 'ok', score=float(row < right)) for row in range(4)]
+        card = Scorecard('qa', 'm', 'accuracy', 25.0 * right, details={'unit': '%'})
+        return MemoryRun([card], rows)
+
+    [up] = gate_runs(a_run(0), a_run(4), margin=2).pairs
+    [down] = gate_runs(a_run(4), a_run(0), margin=2).pairs
+    assert (up.high, down.low) == (100.0, -100.0)

@@ -85,7 +85,7 @@ def test_only_regular_files_inside_the_folders_are_read(places: Path, case: str,
         return
     with pytest.raises(ModelError) as raised:
         reader.read(url)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert len(str(raised.value)) < 500
     assert SECRET.decode() not in str(raised.value)
 

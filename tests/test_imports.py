@@ -1,16 +1,20 @@
-"""Logs of other harnesses as runs: real ones of lm-eval 0.4.13 and Inspect 0.3.285, and OpenCompass' documented layout."""
+"""Logs of other harnesses as runs: real ones of lm-eval 0.4.13, Inspect 0.3.285, OpenCompass 0.5.4 and AISBench 3.1."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import rolecall
+from helpers import sums_config
 from rolecall import run_config
 from rolecall.cli.main import main
+from rolecall.report import alignment
 from rolecall.runs.store.run_reader import RunReader
 
 LOGS = Path(__file__).parent / 'data' / 'logs'
@@ -83,6 +87,76 @@ def test_a_working_directory_of_opencompass_or_aisbench(harness: str, suffix: st
         assert run.manifest()['imported']['version'] == 'not recorded'
 
 
+@pytest.mark.parametrize(
+    ('source', 'expected'),
+    [
+        ("datasets=[dict(abbr='sums', infer_cfg=dict(inferencer=dict(type='a.b.Gen', max_out_len=-1)))]",
+         {'inferencer': {'type': 'Gen', 'max_out_len': -1}, 'model': 'not recorded'}),
+        ("datasets=[dict(abbr='sums')]\nmodels=[dict(abbr='internlm', path='p', key='sk-1234567890', temperature=0.5)]",
+         {'model': {'path': 'p', 'temperature': 0.5}}),
+        ("import os\nopen('EVIL', 'w')\ndatasets=[dict(abbr='sums', eval_cfg=dict(evaluator=dict(type=open('EVIL', 'w'))))]",
+         {'evaluator': {'type': "open('EVIL', 'w')"}, 'model': 'not recorded'}),
+        ("datasets=[{'abbr': 'sums', 'infer_cfg': {'retriever': {'type': Fix, 'ids': [1, (2, 3)]}}}]",
+         {'retriever': {'type': 'Fix', 'ids': [1, [2, 3]]}, 'model': 'not recorded'}),
+        ('datasets=[', None),
+        ('datasets=' + '[' * 5000 + ']' * 5000, None),
+        ('datasets=5\nmodels="x"', None),
+        ('\0', None),
+    ],
+)  # fmt: skip
+def test_the_config_of_a_log_is_read_as_data(source: str, expected: Any, tmp_path: Path) -> None:
+    root = write_opencompass(tmp_path / 'outputs')
+    configs = root / '20260101_120000' / 'configs'
+    configs.mkdir()
+    (configs / 'run.py').write_text(source)
+    with open_log('opencompass', root, tmp_path / 'run') as run:
+        settings = run.manifest()['imported']['settings']['internlm']
+    assert settings == ('not recorded' if expected is None else {'sums': expected})
+    assert not list(tmp_path.rglob('EVIL'))
+    assert not Path('EVIL').exists()
+
+
+def test_a_real_log_of_aisbench_keeps_prompts_replies_answers_and_scores(tmp_path: Path) -> None:
+    with open_log('aisbench', LOGS / 'aisbench', tmp_path / 'run') as run:
+        [card] = run.scorecards()
+        assert (card.dataset, card.metric, card.scored, card.details['unit']) == ('gsm8k', 'accuracy', 3, '%')
+        assert card.value == pytest.approx(100 / 3)
+        wrong = run.result('gsm8k', 'loop', 1)
+        assert wrong is not None
+        assert (wrong.replies, wrong.extracted, wrong.correct) == (('I think it is 7.',), '7', False)
+        assert run.request(wrong.fingerprint)[0]['role'] == 'user'
+        settings = run.manifest()['imported']['settings']['loop']['gsm8k']
+    assert settings['inferencer'] == {'type': 'GenInferencer', 'stopping_criteria': ['Question']}
+    assert settings['model']['generation_kwargs'] == {'temperature': 0.01, 'ignore_eos': False}
+
+
+def _answer_as_the_server_did(prompt: Any) -> str:
+    asked = prompt if isinstance(prompt, str) else prompt[-1]['content']
+    return ['The answer is 18', 'I think.\nThe answer is 3', 'So the answer is (A).'][sum(map(ord, asked)) % 3]
+
+
+def test_a_real_log_of_opencompass_and_our_run_of_that_benchmark_by_name_are_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_log('opencompass', LOGS / 'opencompass' / '20261116_024748', tmp_path / 'theirs') as run:
+        [card] = run.scorecards()
+        assert (card.dataset, card.metric, card.scored) == ('gsm8k', 'accuracy', 3)
+        assert card.value == pytest.approx(100 / 3)
+    rows = LOGS.parent.parent.parent / 'examples' / 'data' / 'gsm8k'
+    (tmp_path / 'data' / 'gsm8k').mkdir(parents=True)
+    for split in ('train', 'test'):
+        lines = (rows / f'{split}.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)
+        (tmp_path / 'data' / 'gsm8k' / f'{split}.jsonl').write_text(''.join(lines[:3]), encoding='utf-8')
+    model = {'abbr': 'loop', 'type': 'Function', 'function': _answer_as_the_server_did, 'chat': True}
+    done = rolecall.run('gsm8k', model=model, data=tmp_path / 'data', out=tmp_path / 'ours', quiet=True)
+    assert done.scores.value() == pytest.approx(100 / 3)
+    assert main(['compare', str(tmp_path / 'theirs'), str(tmp_path / 'ours')]) == 0
+    shown = capsys.readouterr().out
+    assert 'prompts: 3 of 3 equal' in shown
+    assert 'equal replies: 3 of 3; scored differently: 0' in shown
+    assert 'settings, left: {"inferencer": {"max_out_len": 512, "type": "GenInferencer"}' in shown
+
+
 def test_report_export_and_compare_open_an_imported_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_log('lm-eval', LOGS / 'lm-eval', tmp_path / 'theirs').close()
     assert main(['report', str(tmp_path / 'theirs')]) == 0
@@ -93,29 +167,60 @@ def test_report_export_and_compare_open_an_imported_run(tmp_path: Path, capsys: 
     assert 'prompts: 4 of 4 equal' in shown
 
 
+def test_a_report_of_a_log_has_its_time_and_compare_only_settings_that_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_log('lm-eval', LOGS / 'lm-eval', tmp_path / 'run').close()
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    assert 'made by lm-eval (version: 0.4.13; time: 2026-11-16T00:' in ' '.join(capsys.readouterr().out.split())
+    assert main(['compare', str(tmp_path / 'run'), str(tmp_path / 'run')]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count('settings: equal') == 3
+    assert 'replies: none; log-probabilities were compared' in shown
+
+
+def test_the_newest_of_several_logs_of_a_task_is_kept_and_the_others_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(LOGS / 'lm-eval', tmp_path / 'logs')
+    for path in list((tmp_path / 'logs').iterdir()):
+        text = path.read_text().replace('"exact_match": 0.0', '"exact_match": 1.0')
+        text = text.replace('"exact_match,strict-match": 0.0', '"exact_match,strict-match": 1.0')
+        if path.name.startswith('results_'):
+            told = json.loads(text)
+            text = json.dumps({**told, 'date': told['date'] + 3600})
+        (tmp_path / 'logs' / path.name.replace('T00-', 'T01-')).write_text(text)
+    with open_log('lm-eval', tmp_path / 'logs', tmp_path / 'run') as run:
+        values = {card.dataset: card.value for card in run.scorecards()}
+        assert (len(values), values['local_gsm8k']) == (3, 100.0)
+    shown = capsys.readouterr().out
+    assert shown.startswith('12 rows of 1 log ')
+    assert 'Left out, since a newer log has them: local_arc_easy × tiny of 2026-11-16T00:' in shown
+
+
+def test_scores_without_rows_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'logs').mkdir()
+    [results] = (LOGS / 'lm-eval').glob('results_*')
+    shutil.copy(results, tmp_path / 'logs')
+    with open_log('lm-eval', tmp_path / 'logs', tmp_path / 'run') as run:
+        assert {card.dataset for card in run.scorecards()} >= {'local_arc_easy', 'local_gsm8k'}
+    assert 'no rows: prompts, replies and answers are not recorded' in capsys.readouterr().out
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    assert 'local_arc_easy' in capsys.readouterr().out
+
+
 def test_compare_aligns_rows_by_content_and_says_what_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = write_opencompass(tmp_path / 'outputs')
     open_log('opencompass', theirs, tmp_path / 'theirs').close()
     rows = [{'q': '2+2=?  ', 'a': '4'}, {'q': 'What is 9-3 then?', 'a': '6'}, {'q': '1+1=?', 'a': '2'}]
-    config: dict[str, Any] = {
-        'models': [{'abbr': 'm', 'type': lambda request: 'five' if '2+2' in str(request) else 'It is 2'}],
-        'datasets': [
-            {
-                'abbr': 'ours',
-                'test': rows,
-                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
-                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': 'Brief.\n{q}'}},
-                'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
-            }
-        ],
-    }
+    config = sums_config(rows, lambda request: 'five' if '2+2' in str(request) else 'It is 2')
     run_config(config, out=tmp_path / 'ours')
     capsys.readouterr()
     assert main(['compare', str(tmp_path / 'theirs'), str(tmp_path / 'ours')]) == 0
     shown = capsys.readouterr().out
-    assert 'left: made by OpenCompass not recorded' in shown
+    assert 'left: made by OpenCompass, version not recorded' in shown
     assert 'ours: 1 row found again by content' in shown
     assert 'scored differently: 1' in shown
     assert "read as '2' (left), 'It is 2' (right)" in shown
@@ -156,3 +261,15 @@ def test_an_import_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixtur
     shutil.copytree(LOGS / 'lm-eval', tmp_path / 'run')
     assert main(['import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(tmp_path / 'run')]) == 2
     assert 'not empty' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('length', [2, 8, 40], ids=['too short', 'short', 'long'])
+def test_rows_are_found_by_the_text_that_only_their_prompt_holds(length: int) -> None:
+    def row(number: int, text: str, prompt: str) -> alignment._Row:
+        return alignment._Row(SimpleNamespace(row=number, model='m'), {'text': text}, prompt)  # type: ignore[arg-type]
+
+    texts = [f'{chr(97 + i)}' * length for i in range(4)]
+    left = [row(i, text, '') for i, text in enumerate(texts)]
+    right = [row(9 - i, f'other {i}', f'Q: {text}\nA:') for i, text in enumerate([*texts, texts[0]])]
+    pairs = [(one.result.row, other.result.row) for one, other in alignment._match_model(left, right)]
+    assert pairs == ([] if length < 8 else [(1, 8), (2, 7), (3, 6)]), 'the first is in two prompts'

@@ -22,6 +22,7 @@ datasets = [
     *[entry(f'lost{n}', type='File', path=f'data/part{n}.jsonl') for n in range(110)],
     entry('good', type='Rows', test=[dict(q='1', a='1'), dict(q='2', a='2')]),
     entry('unscored', type='Rows', test=[dict(q='1', a='1')], eval_cfg=dict(evaluator='AccEvalutor')),
+    entry('columnless', type='Rows', test=[dict(a='1')]),
     entry('wordless', type='Rows', test=[dict(q='1', a='1')]) | dict(infer_cfg=dict()),
 ]
 models = [dict(abbr='m', type='tests.test_keep_going.echo')]
@@ -64,7 +65,8 @@ def test_what_can_run_runs_and_the_rest_is_reported(
     assert "Did you mean 'AccEvaluator'" in told.err
     summary = run_config(config, out=tmp_path / 'run', keep_going=True)
     assert [(card.dataset, card.value) for card in summary.scorecards] == [('good', 100.0)]
-    assert (len(summary.skipped), summary.exit_code) == (3, 1)
+    assert (len(summary.skipped), summary.exit_code) == (4, 1)
+    assert any("no column 'q'" in problem.what for problem in summary.skipped)
 
 
 def test_it_is_an_error_where_nothing_is_left(config: Path, tmp_path: Path) -> None:

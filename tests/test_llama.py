@@ -296,7 +296,7 @@ def test_work_that_nobody_waits_for_stops(small: SmallModel) -> None:
 
     async def impatient() -> int:
         await model.score(['hello'])
-        work = asyncio.ensure_future(model.generate(['hello world'], Sampling(max_out_len=4000)))
+        work = asyncio.ensure_future(model.generate(['hello world'], Sampling(max_out_len=100_000)))
         await asyncio.sleep(0.2)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -305,7 +305,7 @@ def test_work_that_nobody_waits_for_stops(small: SmallModel) -> None:
         return replies[0].usage.output_tokens or 0
 
     assert run(impatient()) == 3
-    assert model.computed < 4000
+    assert model.computed < 100_000
     run(model.close())
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from rolecall import load_config, preview
+from rolecall import load_config, preview, run_config
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError, RolecallError
 from rolecall.pairs.pair import Preview
+from rolecall.render.spans import join_spans, texts_of
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -450,3 +451,95 @@ def test_a_function_named_by_its_path_in_lm_eval_is_found_without_the_package(tm
     text = QA.replace('"Q: {{question}}\\nA:"', '!function lm_eval.tasks.family.utils.ask')
     assert '!function' in text
     assert requests(write(folder / 'nob', text))[0] == 'Say q0'
+
+
+def test_rows_by_a_function_of_the_task(tmp_path: Path) -> None:
+    text = QA + 'custom_dataset: !function utils.make\nmetadata: {count: 2}\ndataset_kwargs: {word: w}\n'
+    (tmp_path / 'utils.py').write_text(
+        'def make(count, word):\n'
+        '    import datasets\n'
+        "    rows = [{'question': f'{word}{i}', 'answer': 'a'} for i in range(count)]\n"
+        "    return {'test': datasets.Dataset.from_list(rows)}\n"
+    )
+    path = write(tmp_path, text)
+    assert [one.request for one in preview(load_config(path))] == ['Q: w0\nA:', 'Q: w1\nA:']
+    assert requests(path)[0] == 'Q: q0\nA:', 'rows that are given come first'
+
+
+@pytest.mark.parametrize('drawn_from', ['random', 'rng'])
+def test_functions_that_shuffle_give_the_same_prompts_every_time(drawn_from: str, tmp_path: Path) -> None:
+    (tmp_path / 'utils.py').write_text(
+        'import random\nrng = random.Random(42)\n\n'
+        'def process(rows):\n'
+        "    return rows.map(lambda row: {'answer': str(DRAW.random()), 'question': row['question']})\n".replace(
+            'DRAW', drawn_from
+        )
+    )
+    one_split = QA.replace('training_split: train', 'training_split: test') + 'process_docs: !function utils.process\n'
+    path = write(tmp_path, one_split.replace('A:"', 'A: {{answer}}"'))
+    for emulate in (None, 'lm-eval'):
+        first = requests(path, {'test': ROWS}, emulate=emulate)
+        assert requests(path, {'test': ROWS}, emulate=emulate) == first
+        with_shots = requests(path, {'test': ROWS}, num_fewshot=1, emulate=emulate)
+        assert [one.rpartition('\n\n')[2] for one in with_shots] == first, 'examples do not change the rows'
+        assert all(one.partition('\n\n')[0].rpartition(' ')[0] in first for one in with_shots), 'made once'
+
+
+IMAGES = QA.replace('"Q:', '"See <image>\\nQ:') + 'doc_to_image: [picture]\n'
+API = [{'abbr': 'api', 'type': 'OpenAISDK', 'path': 'm', 'openai_api_base': 'http://localhost:9/v1', 'key': 'k'}]
+
+
+def test_images_stand_where_the_text_names_them(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], 'picture': 'cat.png'}, {**ROWS[1], 'picture': {'bytes': b'\xff\xd8x', 'path': None}}]
+    path = write(tmp_path, IMAGES)
+    assert requests(path, {'test': rows})[0] == 'See <image>\nQ: q0\nA:', 'a text is that of lm-eval'
+    first, second = shown(path, {'test': rows}, models=API)
+    [message] = first.request  # type: ignore[misc]
+    assert message['content'] == [  # type: ignore[call-overload]
+        {'type': 'text', 'text': 'See '},
+        {'type': 'image_url', 'image_url': {'url': 'file://cat.png'}},
+        {'type': 'text', 'text': '\nQ: q0\nA:'},
+    ]
+    assert join_spans(first.spans) == texts_of(first.request)
+    assert 'data:image/jpeg;base64,/9h4' in str(second.request)
+
+
+def test_a_task_about_images_is_not_run_by_a_model_that_takes_text(tmp_path: Path) -> None:
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text(json.dumps({**ROWS[0], 'picture': 'cat.png'}))
+    entry = {'abbr': 'mine', 'type': lambda prompts: ['x'] * len(prompts)}
+    config = {**load_config(write(tmp_path, IMAGES)), 'models': [entry]}
+    with pytest.raises(ConfigError, match='qa asks about images; model mine takes text alone'):
+        run_config(config, out=tmp_path / 'run', data={'test': str(rows)})
+
+
+def test_a_task_file_in_braces_is_a_task_file(tmp_path: Path) -> None:
+    write(tmp_path, QA, 'base.yaml')
+    path = write(tmp_path, json.dumps({'include': 'base.yaml', 'task': 'other'}))
+    assert requests(path, emulate='lm-eval') == requests(tmp_path / 'base.yaml')
+
+
+def test_a_package_that_needs_more_of_datasets_gets_the_installed_one(tmp_path: Path) -> None:
+    pytest.importorskip('datasets')
+    (tmp_path / 'utils.py').write_text(
+        'from datasets import DownloadConfig\n\ndef word(row):\n    return f\'{DownloadConfig.__name__} {row["question"]}\'\n'
+    )
+    path = write(tmp_path, QA.replace('"Q: {{question}}\\nA:"', '!function utils.word'))
+    assert requests(path) == ['DownloadConfig q0', 'DownloadConfig q1']
+
+
+@pytest.mark.parametrize(
+    ('line', 'expected'),
+    [
+        ('fewshot_config: first_n', 'fewshot_config\n  expected a mapping'),
+        ('repeats: two', 'repeats\n  expected a whole number from 1'),
+        ('generation_kwargs: {until: 5}', 'generation_kwargs.until\n  expected a text or a list of texts'),
+        ('dataset_kwargs: 5', 'dataset_kwargs\n  expected a mapping'),
+        ('target_delimiter: 3', 'target_delimiter\n  expected a text'),
+    ],
+)
+def test_a_value_of_another_kind_is_said_with_its_line(line: str, expected: str, tmp_path: Path) -> None:
+    path = write(tmp_path, QA + line)
+    with pytest.raises(ConfigError) as raised:
+        load_config(path)
+    assert f'task.yaml:8: {expected}' in str(raised.value)

@@ -15,6 +15,10 @@ from rolecall.config.lm_eval.task_file import read_task_file
 from rolecall.config.lm_eval.task_scores import TaskScores
 from rolecall.errors import ConfigError
 from rolecall.models.protocol import Scored
+from rolecall.report.page import report_html
+from rolecall.report.run_source import StoredRun
+from rolecall.report.text_reports import report_markdown
+from rolecall.runs.store.run_reader import RunReader
 
 GENERATE = 'task: t\ntest_split: test\ndoc_to_text: question\ndoc_to_target: answer\n'
 CHOOSE = 'task: t\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: question\ndoc_to_choice: options\ndoc_to_target: right\n'
@@ -128,6 +132,7 @@ def test_aggregates(tmp_path: Path) -> None:
         (metric('{metric: rouge, hf_evaluate: true}'), 'metrics of the package `evaluate` are not supported'),
         (pipeline('{function: regx}'), "unknown filter 'regx'.\n  Did you mean 'regex'?"),
         (pipeline('{function: regex, regex_pattern: "("}'), 'not a regular expression'),
+        ('metric_list: {metric: acc}\n', 'expected a list of entries with metric'),
         ('filter_list: [1]\n', 'expected a list of pipelines'),
     ],
 )
@@ -252,3 +257,21 @@ def test_a_group_averages_its_tasks_by_size_or_plainly_with_lm_evals_standard_er
     assert cards['both', 'acc'].details['further']['acc_stderr'] == pytest.approx(100 * pooled)
     assert cards['both (acc_norm)', 'acc_norm'].value == 100.0
     assert cards['small', 'acc'].details['alias'] == 'few'
+    with RunReader(tmp_path / 'run') as reader:
+        markdown, page = report_markdown(StoredRun(reader)), report_html(StoredRun(reader))
+    for said in (markdown, page):
+        assert '(few)' in said
+        assert 'acc 50.0 ± 50.0 stderr' in said
+
+
+def test_a_task_that_does_not_list_a_metric_is_no_member_for_it(tmp_path: Path) -> None:
+    (tmp_path / 'one.yaml').write_text(CHOOSE.replace('task: t', 'task: one'))
+    (tmp_path / 'two.yaml').write_text(CHOOSE.replace('task: t', 'task: two') + 'metric_list:\n  - {metric: acc}\n')
+    (tmp_path / 'three.yaml').write_text(
+        CHOOSE.replace('task: t', 'task: three') + 'metric_list:\n  - {metric: acc}\n  - {metric: acc_norm}\n'
+    )
+    (tmp_path / 'group.yaml').write_text(
+        'group: all\ntask: [one, two, three]\naggregate_metric_list:\n  - {metric: acc}\n  - {metric: acc_norm}\n'
+    )
+    groups = {group['name']: group['datasets'] for group in load_config(tmp_path / 'group.yaml')['groups']}
+    assert groups == {'all': ['one', 'two', 'three'], 'all (acc_norm)': ['one', 'three']}

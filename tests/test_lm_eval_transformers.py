@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,12 @@ def encode(folder: Path, text: str) -> list[int]:
     return ids
 
 
-def scores(folder: Path, task: str, rows: list[dict[str, Any]], **options: Any) -> dict[str, float]:
+def scores(
+    folder: Path, task: str, rows: list[dict[str, Any]], batch_size: int | None = None, **options: Any
+) -> dict[str, float]:
     path = folder / 'task.yaml'
     path.write_text(task)
-    entry = {'abbr': 'm', 'type': 'HuggingFaceCausalLM', 'path': str(folder), 'device': 'cpu'}
+    entry = {'abbr': 'm', 'type': 'HuggingFaceCausalLM', 'path': str(folder), 'device': 'cpu', 'batch_size': batch_size}
     config = {**load_config(path, **options), 'models': [entry]}
     rows_file = folder / 'rows.jsonl'
     rows_file.write_text('\n'.join(map(json.dumps, rows)))
@@ -82,3 +85,18 @@ def test_a_continuation_is_greedy_where_each_token_is_the_likeliest(tmp_path: Pa
     assert rows
     found = scores(tmp_path, FOLLOWS, [row for row, _ in rows])
     assert found['acc'] == pytest.approx(sum(right for _, right in rows) / len(rows))
+
+
+def test_with_emulate_and_one_prompt_at_a_time_perplexity_is_pytorchs_to_the_last_digit(tmp_path: Path) -> None:
+    import torch
+
+    make_model(tmp_path, 'llama', spread=0.1)
+    rows = [{'text': text, 'next': ' over the lazy dog and away'} for text in TEXTS]
+    logs = []
+    for row in rows:
+        context, whole = ([0, *encode(tmp_path, text)] for text in (row['text'], row['text'] + row['next']))
+        table = logits_after(tmp_path, whole[:-1])
+        picked = [table[i - 1, whole[i]] for i in range(len(context), len(whole))]
+        logs.append(float(torch.stack(picked).sum()))
+    found = scores(tmp_path, FOLLOWS, rows, emulate='lm-eval', batch_size=1)
+    assert found['perplexity'] == math.exp(-sum(logs) / len(logs))

@@ -12,9 +12,10 @@ import pytest
 from rolecall import ConfigError, run_config
 from rolecall.cli.main import main
 from rolecall.errors import RunError
-from rolecall.runs.prepare import Share
+from rolecall.runs.prepared import Share
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.merge import merge_runs
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
 
 CONFIG = """
 def add(prompt):
@@ -59,7 +60,9 @@ def test_ranks_share_the_rows_and_their_merge_scores_as_one_run(folder: Path, ca
         assert rows_of(folder / f'big/rank-{rank}-of-3') == list(range(rank, ROWS, 3))
     assert 'rolecall merge big big/rank-*' in capsys.readouterr().err
     assert main(['merge', 'big', *(f'big/rank-{rank}-of-3' for rank in range(3))]) == 0
-    assert f'{ROWS} rows, 10 requests' in capsys.readouterr().out
+    assert f'{ROWS} rows and 10 requests added to big; ' in capsys.readouterr().out
+    assert main(['merge', 'big', 'big/rank-0-of-3']) == 0
+    assert '0 rows and 0 requests added to big; 10 requests known already\n' in capsys.readouterr().out
     assert rows_of(folder / 'big') == list(range(ROWS))
     summary = run_config(folder / 'config.py', out=folder / 'big')
     assert summary.scorecards == whole.scorecards

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import pytest
+from aiohttp import web
 
 from rolecall import ConfigError, OnlineChatModule, TrainableModule
 from rolecall.chat import BadAnswerError, Event, ModuleError, ToolCallsError
@@ -42,6 +46,8 @@ def module_of(server: Server, **options: Any) -> OnlineChatModule:
         ({'temperature': 'hot'}, "temperature must be a number, got 'hot'"),
         ({'max_tokens': -1}, 'max_tokens must be a whole number of tokens of at least 1, got -1'),
         ({'top_p': -0.5}, 'top_p must not be negative'),
+        ({'top_p': 3}, 'top_p must be at most 1, got 3'),
+        ({'presence_penalty': 'high'}, "presence_penalty must be a number, got 'high'"),
         ({'timeout': 0}, 'timeout must be a number of seconds above 0'),
         ({'retries': -1}, 'retries must be a whole number of at least 0'),
         ({'headers': ['a']}, 'headers must be a mapping'),
@@ -72,7 +78,22 @@ def test_a_timeout_bounds_the_whole_call(fault: str) -> None:
         began = time.monotonic()
         with pytest.raises(ModelError, match=r'no answer within 0\.7 s \(timeout\), retries included'):
             module_of(server)('Hi', timeout=0.7)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(('options', 'longest'), [({}, '60'), ({'timeout': 30}, '30')], ids=['default', 'timeout'])
+def test_a_server_that_asks_for_an_hour_gets_an_error_at_once(options: Any, longest: str) -> None:
+    seen: list[Event] = []
+    with serve(faults=lambda *_: 'rate_limit', retry_after='3600') as server:
+        began = time.monotonic()
+        with pytest.raises(
+            ModelError, match=f'asks for a pause of 3,600 s, and the call waits {longest} s at most'
+        ) as caught:
+            module_of(server).watch(seen.append)('Hi', **options)
+    assert time.monotonic() - began < 60
+    assert (caught.value.status, caught.value.retry_after) == (429, 3600)
+    assert len(server.calls) == 1
+    assert [event.kind for event in seen] == ['request']
 
 
 def test_retries_of_one_call() -> None:
@@ -95,6 +116,17 @@ class City:
     twins: list[str]
 
 
+@dataclass
+class Trip:
+    day: date
+    price: Decimal
+    seats: dict[int, str]
+
+    def __post_init__(self) -> None:
+        if self.price < 0:
+            raise ValueError('a price is not negative')
+
+
 POINT = {'type': 'object', 'properties': {'x': {'type': 'integer'}, 'y': {'type': 'integer'}}, 'required': ['x', 'y']}
 
 
@@ -107,14 +139,86 @@ POINT = {'type': 'object', 'properties': {'x': {'type': 'integer'}, 'y': {'type'
         (bool, 'true', True),
         (POINT, '{"x": 1, "y": 2, "z": 3}', {'x': 1, 'y': 2, 'z': 3}),
         (Point, 'Here it is:\n```json\n{"x": 1, "y": 2}\n```', {'x': 1, 'y': 2}),
+        (list[int], '{"answer": [1, 2]}', [1, 2]),
+        (
+            Trip,
+            '{"day": "2026-03-01", "price": 9.5, "seats": {"1": "a"}}',
+            Trip(date(2026, 3, 1), Decimal('9.5'), {1: 'a'}),
+        ),
+        (list[datetime], '["2026-03-01T09:00:00Z"]', [datetime(2026, 3, 1, 9, tzinfo=timezone.utc)]),
+        (
+            {'type': 'array', 'items': {'$ref': '#/$defs/N'}, '$defs': {'N': {'type': 'integer'}}},
+            '{"answer": [4]}',
+            [4],
+        ),
     ],
-    ids=['TypedDict', 'dataclass', 'list', 'bool', 'schema', 'fenced'],
+    ids=['TypedDict', 'dataclass', 'list', 'bool', 'schema', 'fenced', 'wrapped', 'dates', 'times', 'wrapped schema'],
 )
 def test_an_answer_is_a_value_of_the_type_asked_for(returns: Any, said: str, value: Any) -> None:
     with serve(said) as server:
         assert module_of(server)('Where?', returns=returns) == value
     sent = server.bodies[0]['response_format']
     assert (sent['type'], sent['json_schema']['name']) == ('json_schema', 'answer')
+    assert sent['json_schema']['schema']['type'] == 'object'  # OpenAI takes nothing else
+
+
+@pytest.mark.parametrize(
+    ('returns', 'said', 'why'),
+    [
+        (Trip, '{"day": "soon", "price": 1, "seats": {}}', "the answer.day must be a date as a string, got 'soon'"),
+        (Trip, '{"day": "2026-03-01", "price": -1, "seats": {}}', 'the answer: a price is not negative'),
+        ({'type': 'integer', 'minimum': 5}, '3', 'the answer must be at least 5, got 3'),
+        ({'type': 'string', 'pattern': '^a', 'maxLength': 2}, '"b"', "the answer must match '^a', got 'b'"),
+        ({'type': 'array', 'minItems': 2}, '[1]', 'the answer must have at least this many items: 2'),
+        ({'allOf': [{'type': 'integer'}]}, '"b"', 'the answer must be integer'),
+        ({'enum': [1]}, 'true', 'the answer must be one of 1; got True'),
+    ],
+    ids=['date', 'own check', 'minimum', 'pattern', 'items', 'allOf', 'enum'],
+)
+def test_an_answer_beyond_its_limits_does_not_fit(returns: Any, said: str, why: str) -> None:
+    with serve(said) as server, pytest.raises(BadAnswerError, match=re.escape(why)):
+        module_of(server)('Where?', returns=returns)
+
+
+@pytest.mark.parametrize('returns', [list[bytes], dict[str, object | Server], {'type': {1}}], ids=str)
+def test_a_type_that_no_answer_can_have_is_refused(returns: Any) -> None:
+    with pytest.raises(ModuleError, match='returns: '):
+        OnlineChatModule('http://localhost:9', 'toy')('Where?', returns=returns)
+
+
+def test_a_call_with_returns_that_ends_in_a_tool_call_says_so() -> None:
+    call = {'id': 'c', 'type': 'function', 'function': {'name': 'today', 'arguments': '{}'}}
+    answer = {'message': {'role': 'assistant', 'content': None, 'tool_calls': [call]}, 'finish_reason': 'tool_calls'}
+    with serve(answer) as server:
+        with pytest.raises(ToolCallsError, match='today'):
+            module_of(server)('When?', tools=[{'type': 'function', 'function': {'name': 'today'}}], returns=Point)
+        assert len(server.calls) == 1
+
+
+def test_a_timeout_bounds_fallbacks_too(server: Server) -> None:
+    with serve(faults=lambda *_: 'hang') as first, serve(faults=lambda *_: 'hang') as second:
+        module = module_of(first).with_fallbacks(module_of(second), module_of(server))
+        assert module_of(server)('Hi') == 'Answer to Hi'  # whatever a first call imports is there now
+        with pytest.raises(ModelError, match='no answer within 1.5 s'):
+            module('Hi', timeout=1.5)
+        assert (len(first.calls), len(second.calls)) == (1, 0)
+
+
+def test_a_call_is_refused_that_could_not_be_honoured(server: Server) -> None:
+    module = module_of(server)
+    with pytest.raises(ModuleError, match='Streams give text'):
+        module.stream('Hi', returns=Point)
+    with pytest.raises(ModuleError, match="extra_body must not have 'messages'"):
+        module('Hi', extra_body={'messages': []})
+    with pytest.raises(ModuleError, match='inputs must be a list'):
+        module.batch('abc')
+    with pytest.raises(ModuleError, match='unknown option'):
+        module.batch(['a'], return_errors=True, temprature=1)
+    with pytest.raises(ModuleError, match='on_event must be a function'):
+        module.watch(3)  # type: ignore[arg-type]
+    with pytest.raises(ModuleError, match='without any history, and the budget is 3'):
+        module.with_token_budget(3, count=len)('far too long')
+    assert server.calls == []
 
 
 def test_a_pydantic_model_is_validated() -> None:
@@ -154,6 +258,12 @@ def test_an_answer_that_never_fits_is_an_error_with_the_reply() -> None:
     assert raised.value.reply.text == '{"x": "left"}'
 
 
+def test_an_answer_that_was_cut_is_called_so() -> None:
+    cut = {'message': {'role': 'assistant', 'content': '{"x": 1, "y'}, 'finish_reason': 'length'}
+    with serve(cut) as server, pytest.raises(BadAnswerError, match=r'not JSON: .*cut at its length limit, max_tokens'):
+        module_of(server)('Where?', returns=Point)
+
+
 def test_claude_answers_through_a_tool() -> None:
     used = {'type': 'tool_use', 'id': 't', 'name': 'give_answer', 'input': {'x': 1, 'y': 2}}
     with serve({'content': [used], 'stop_reason': 'tool_use'}) as server:
@@ -162,6 +272,14 @@ def test_claude_answers_through_a_tool() -> None:
     sent = server.bodies[0]
     assert sent['tool_choice'] == {'type': 'tool', 'name': 'give_answer'}
     assert [tool['name'] for tool in sent['tools']] == ['give_answer']
+
+
+def test_claude_gives_an_object_with_a_field_called_answer() -> None:
+    schema = {'type': 'object', 'properties': {'answer': {'type': 'string'}}, 'required': ['answer']}
+    used = {'type': 'tool_use', 'id': 't', 'name': 'give_answer', 'input': {'answer': 'yes'}}
+    with serve({'content': [used], 'stop_reason': 'tool_use'}) as server:
+        module = OnlineChatModule('claude', base_url=server.url, model='toy', api_key='k')
+        assert module('Is it?', returns=schema) == {'answer': 'yes'}
 
 
 def test_claude_wraps_a_value_that_is_no_object() -> None:
@@ -220,7 +338,7 @@ def test_a_fallback_answers_for_a_module_that_cannot(server: Server) -> None:
 def test_events_tell_what_happened_and_cannot_break_a_call(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Event] = []
     module_of(server).watch(seen.append)('Hi')
-    assert [event.kind for event in seen] == ['request', 'reply']
+    assert [event.kind for event in seen] == ['request', 'reply', 'usage']
     assert seen[1].data.usage.output_tokens
 
     def broken(_: Event) -> None:
@@ -240,6 +358,8 @@ def test_events_tell_what_happened_and_cannot_break_a_call(server: Server, caplo
         ({'type': 'object', 'additionalProperties': False}, 'root ::= "{" space "}"'),
         ({'anyOf': [{'type': 'string'}, {'type': 'null'}]}, 'root ::= string | null'),
         ({'const': 'a"b'}, 'root ::= "\\"a\\\\\\"b\\""'),
+        ({'type': 'string', 'format': 'date'}, 'root ::= date\n'),
+        ({'type': 'string', 'format': 'email'}, 'root ::= string\n'),
     ],
 )
 def test_a_schema_becomes_a_grammar(schema: Any, rule: str) -> None:
@@ -285,3 +405,49 @@ def test_the_embedded_model_can_only_answer_with_the_type_asked_for() -> None:
     with TrainableModule('smollm2', max_seq_len=512, max_tokens=60) as module:
         drawn = module.batch(['Describe Paris.', 'Say hello.', 'Count to 3.'], returns=Facts, temperature=1.5, seed=3)
     assert all(isinstance(facts, Facts) and facts.size in ('small', 'large') for facts in drawn)
+
+
+@pytest.mark.parametrize(
+    ('body', 'field'),
+    [
+        ({'choices': []}, '`choices` is empty'),
+        ({}, '`choices` is missing'),
+        ({'choices': 'x'}, '`choices` is a str, not a list'),
+        ({'choices': [{}]}, '`choices[0].message` is missing'),
+        ({'choices': [{'message': None}]}, '`choices[0].message` is missing'),
+        ([], 'it is a list, not an object'),
+    ],
+    ids=['empty', 'missing', 'text', 'choice', 'null', 'list'],
+)
+def test_a_reply_without_an_answer_is_an_error_that_names_the_field(body: Any, field: str) -> None:
+    with serve(lambda _: web.json_response(body)) as server:
+        module = module_of(server, retries=0)
+        for ask in (module, lambda text: list(module.stream(text))):
+            with pytest.raises(ModelError, match=re.escape(f"model 'toy': the reply cannot be read ({field})")):
+                ask('Hi')
+
+
+PICTURE = [
+    {
+        'role': 'user',
+        'content': [{'type': 'text', 'text': 'Who?'}, {'type': 'image_url', 'image_url': {'url': 'data:,'}}],
+    }
+]
+
+
+def test_a_picture_for_a_text_model_is_an_error_that_names_its_place(server: Server) -> None:
+    place = re.escape('input[0].content[1] has type image_url')
+    with pytest.raises(ModuleError, match=f'{place}: this model takes text only'):
+        module_of(server, media=False)(PICTURE)
+    assert server.calls == []
+    with serve(faults=lambda *_: '400') as refusing, pytest.raises(ModelError, match=f'This is a 400 .{place}: does'):
+        module_of(refusing, retries=0)(PICTURE)
+
+
+def test_a_derived_module_that_is_dropped_is_warned_about(server: Server) -> None:
+    module = module_of(server)
+    for method, argument in (('prompt', 'x'), ('with_token_budget', 5), ('watch', print), ('with_fallbacks', module)):
+        scope = {'module': module, 'argument': argument}
+        with pytest.warns(UserWarning, match=rf'{method}\(\) returns a new module, which is dropped here'):
+            exec(f'module.{method}(argument)', scope)
+        exec(f'kept = module.{method}(argument)', scope)

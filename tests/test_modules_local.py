@@ -276,7 +276,7 @@ def test_calls_in_texts_are_made_and_their_results_told(template: str, first: st
             ModuleCall('1+2', tools=toolbox.schemas),
             CallOptions(),
             toolbox=toolbox,
-            tell=told.append,
+            on_piece=lambda piece: told.append(piece.text),
         )
     )
     assert reply.text == 'Three.'

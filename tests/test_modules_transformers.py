@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter, ChatTemplate, TrainableModule
-from rolecall.chat.local import _engine_for
 from rolecall.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.render.chat_renderer import ChatRenderer
 
 TEMPLATE = '<s>{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>'
 
 
-def test_the_engine_is_chosen_by_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found, engine in ((object(), 'vllm'), (None, 'transformers')):
-        monkeypatch.setattr('importlib.util.find_spec', lambda _name, found=found: found)
-        assert _engine_for('Qwen/Qwen2.5-0.5B-Instruct') == engine
-        assert _engine_for('smollm2') == 'llama'
+def test_the_engine_is_chosen_by_the_model_and_vllm_only_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('importlib.util.find_spec', lambda _name: object())  # as if everything were installed
+    assert [TrainableModule(model).engine for model in ('Qwen/Qwen2.5-0.5B-Instruct', 'smollm2')] == [
+        'transformers',
+        'llama',
+    ]
+    assert TrainableModule('Qwen/Qwen2.5-0.5B-Instruct', engine='vllm').engine == 'vllm'
 
 
 @pytest.mark.heavy

@@ -9,8 +9,9 @@ import pandas
 import pytest
 
 import rolecall
-from rolecall import ConfigError, RunReader
+from rolecall import ConfigError, RunReader, run_config
 from rolecall.notebook.notebook_progress import NotebookProgress, choose_progress
+from rolecall.runs.listener import NullListener
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.run_progress import PlainProgress
@@ -133,3 +134,46 @@ def test_progress_in_a_notebook_is_redrawn_in_one_place() -> None:
 
 def test_outside_a_notebook_progress_is_that_of_the_command_line() -> None:
     assert isinstance(choose_progress(quiet=False), PlainProgress)
+
+
+def test_a_model_that_joins_the_run_of_another_is_told_of(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Listener(NullListener):
+        def on_message(self, message: str) -> None:
+            said.append(message)
+
+    dataset = {
+        'abbr': 'rows', 'type': 'Rows', 'test': [{'q': '1+1', 'a': '2'}],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
+    }  # fmt: skip
+    for names in ('a', 'a', 'b', 'ab', 'a'):
+        models = [{'abbr': name, 'type': lambda request: '2'} for name in names]
+        run_config({'models': models, 'datasets': [dataset]}, out=tmp_path / 'run', progress=Listener())
+    [told] = [line for line in said if '--out' in line]
+    assert told == 'This directory has results of a, too; they stay beside the new ones. --out DIR keeps runs apart.'
+    with RunReader(tmp_path / 'run') as run:
+        assert {card.model for card in run.scorecards()} <= {'a', 'b'}
+        assert {row.model for row in run.results()} == {'a', 'b'}
+
+
+def test_a_run_says_that_another_file_takes_the_place_of_its_rows(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Listener(NullListener):
+        def on_message(self, message: str) -> None:
+            said.append(message)
+
+    for name in ('a/rows.csv', 'b/rows.csv'):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text('question,answer\n1+1,2\n')
+    reader = {'input_columns': ['question'], 'output_column': 'answer'}
+    prompt = {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}}
+    for folder in ('a', 'a', 'b'):
+        path = str(tmp_path / folder / 'rows.csv')
+        dataset = {'abbr': 'rows', 'type': 'File', 'path': path, 'reader_cfg': reader, 'infer_cfg': prompt}
+        config = {'models': [{'abbr': 'm', 'type': lambda request: '2'}], 'datasets': [dataset]}
+        run_config(config, out=tmp_path / 'run', progress=Listener())
+    [told] = [line for line in said if 'this run began' in line]
+    assert told.startswith(f'rows: this run began with the rows of {tmp_path / "a" / "rows.csv"}')

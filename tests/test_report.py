@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -23,11 +25,12 @@ from rolecall.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.report.counts import count_results
+from rolecall.report.counts import count_results, every_card
 from rolecall.report.packing import pack
 from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
-from rolecall.report.plots import round_ticks
-from rolecall.report.score_text import left_out
+from rolecall.report.plots import fold_endings, round_ticks
+from rolecall.report.score_text import grid_of, left_out
+from rolecall.report.standing import find_headline, find_standing
 from rolecall.report.usage import usage_lines
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -96,6 +99,13 @@ def test_the_terminal_shows_models_across_if_they_fit_and_down_otherwise(width, 
     shown = on_terminal(run, width)
     assert ('dataset × model' in shown) is down
     assert shown.count('50.0') == shown.count('[40.0, 60.0]') == shown.count('8/8 scored') == 2
+
+
+def test_a_remark_on_two_extractors_of_many_models_is_made_once():
+    given = {'value': 50.0, 'low': 40.0, 'high': 60.0, 'scored': 8, 'total': 10, 'outcomes': {'ok': 8, 'failed': 2}}
+    cards = [Scorecard('d', model, f'accuracy ({name})', **given) for name in 'xy' for model in 'abcde']
+    shown = on_terminal(MemoryRun(cards), width=80)
+    assert [shown.count(f'* d × {model}: 2 failed') for model in 'abcde'] == [1] * 5
 
 
 def test_reasons_are_gathered_over_pairs():
@@ -233,6 +243,21 @@ def test_rows_beyond_the_room_are_counted_and_said():
     assert len(html) < 500_000
 
 
+def test_a_large_run_shows_rows_from_all_over_it_and_more_of_those_that_are_wrong():
+    run = MemoryRun([card()])
+    run.rows = [Result('gsm8k', 'base', n, 'ok', correct=n % 50 != 7, seconds=1.0) for n in range(3000)]
+    html = report_html(run, most_rows=200)
+    page = Page(html)
+    shown = [row[1] for row in page.data['packed']]
+    wrong = [n for n in shown if n % 50 == 7]
+    assert shown == sorted(shown)
+    assert len(wrong) == 60
+    assert 75 <= len(shown) - len(wrong) <= 100
+    assert all(any(start <= n < start + 100 for n in shown) for start in range(0, 3000, 100))
+    assert f'{3000 - len(shown):,} rows left out' in html
+    assert '2,940 correct, 60 wrong' in html  # the bar counts them all
+
+
 def test_one_large_pair_leaves_room_for_the_others():
     names = ('large', 'small', 'late')
     run = MemoryRun([Scorecard(name, 'm', 'acc', 1.0) for name in names])
@@ -325,6 +350,15 @@ def test_the_members_of_a_group_are_folded_under_it():
     assert report_csv(run).count('\n') == 23
 
 
+def test_a_bar_of_a_group_counts_all_its_rows_also_those_that_a_smaller_group_has():
+    cards = [Scorecard(name, 'm', 'accuracy', 50.0) for name in 'abc']
+    groups = {'all': ['a', 'b', 'c'], 'some': ['a', 'b']}
+    cards += [Scorecard(name, 'm', 'accuracy', 50.0, details={'members': of}) for name, of in groups.items()]
+    folded, members = fold_endings({(name, 'm'): Counter(correct=2) for name in 'abc'}, grid_of(cards))
+    assert {pair[0]: counts.total() for pair, counts in folded.items()} == {'all': 6, 'some': 4}
+    assert [pair[0] for pair in members] == ['c', 'a', 'b']
+
+
 def test_cut_and_empty_replies_stand_beside_every_score():
     details = {'cut': {'rows': 12, 'of': 100, 'finished': 46.8}, 'empty': {'rows': 6, 'of': 100}}
     run = MemoryRun([card(value=41.2, scored=100, total=100, outcomes={'ok': 100}, details=details)])
@@ -359,9 +393,9 @@ def run_of(right, rows=200):
 @pytest.mark.parametrize(
     ('right', 'headline'),
     [
-        ({'a': 100, 'b': 160}, 'b beats a by 30.0 ±'),
-        ({'a': 100, 'b': 101}, 'b and a cannot be told apart on 200 rows (difference 0.5 ±'),
-        ({'a': 100, 'b': 160, 'c': 101}, 'b is best on 200 rows, ahead of c by 29.5 ±'),
+        ({'a': 100, 'b': 160}, 'b beats a by 30.0 points ('),
+        ({'a': 100, 'b': 101}, 'b and a cannot be told apart on 200 rows: they differ by 0.5 points ('),
+        ({'a': 100, 'b': 160, 'c': 101}, 'b is best on 200 rows, ahead of c by 29.5 points ('),
         ({'a': 160, 'b': 160, 'c': 101}, 'a and b share first place: they cannot be told apart on 200 rows.'),
     ],
 )
@@ -386,7 +420,7 @@ def test_tokens_and_money_are_shown_by_model_and_dataset():
     for shown in (out.getvalue(), report_markdown(run, prices=prices), report_html(run, prices=prices)):
         assert '200,000' in shown
         assert '0.56' in shown  # 200,000 tokens at 2 dollars, 20,000 at 8
-    assert re.search(r'b +d +200 +200,000 +– +20,000 +– +0\.50 +–', out.getvalue())
+    assert re.search(r'b, d +200 +200,000 +20,000 +0\.50 +–', out.getvalue())
 
 
 def test_a_token_count_with_a_gap_is_not_known():
@@ -408,7 +442,8 @@ def test_a_token_count_with_a_gap_is_not_known():
 def test_a_price_comes_from_the_entry_the_users_file_or_the_table(tmp_path, entry, expected):
     file = tmp_path / 'prices.json'
     file.write_text('{"mine*": {"input": 1, "output": 2}}')
-    assert find_price(entry, read_prices(file)) == expected
+    found = find_price(entry, read_prices(file))
+    assert (found and replace(found, seen='')) == expected
 
 
 @pytest.mark.parametrize('text', ['[]', '{', '{"a": 1}', '{"a": {"input": "x"}}', '{"a": {"input": -1}}'])
@@ -417,3 +452,150 @@ def test_a_file_of_prices_that_is_none_is_refused(tmp_path, text):
     file.write_text(text)
     with pytest.raises(RolecallError, match='prices.json'):
         read_prices(file)
+
+
+@pytest.mark.parametrize(
+    ('results', 'said'),
+    [
+        ([], ''),
+        ([Result('quiz', 'm', 0, 'failed')], ''),
+        ([Result('quiz', 'm', 0, 'ok', score=1.0, correct=True)], 'm scores 100.0 [20.7, 100.0] on 1 row of quiz.'),
+        (
+            [Result(dataset, 'm', row, 'ok', score=float(row < 3)) for dataset in 'ab' for row in range(4)],
+            'm scores 75.0 [40.9, 92.9] on 8 rows of 2 datasets.',
+        ),
+        (
+            [Result('quiz', 'm', row, 'unparsed', score=0.0, correct=False) for row in range(4)],
+            'm scores 0.0 [0.0, 49.0] on 4 rows of quiz.',
+        ),
+    ],
+)
+def test_a_run_of_one_model_has_a_headline_once_rows_are_scored(results, said):
+    assert find_headline(count_results(results), []) == said
+
+
+def test_the_headline_of_an_unfinished_run_says_so():
+    counts = count_results([Result('quiz', 'm', row, 'ok', score=1.0, correct=True) for row in range(4)])
+    said = find_headline(counts, every_card([], counts))
+    assert said == 'm scores 100.0 [51.0, 100.0] on 4 rows of quiz. The run is not finished.'
+
+
+@pytest.mark.parametrize('scale', [{'unit': ''}, {'unit': '%', 'lower_is_better': True}])
+def test_a_headline_leaves_out_scores_that_are_not_points(scale):
+    rows = [
+        Result(dataset, model, row, 'ok', score=float((model == 'a') == (dataset == 'quiz')))
+        for dataset in ('quiz', 'errors')
+        for model in 'ab'
+        for row in range(20)
+    ]
+    details = {'quiz': {'unit': '%'}, 'errors': scale}
+    cards = [
+        Scorecard(dataset, model, 'm', 100.0 * ((model == 'a') == (dataset == 'quiz')), details=details[dataset])
+        for dataset in details
+        for model in 'ab'
+    ]
+    assert find_headline(count_results(rows), cards).startswith('a beats b by 100.0 points (')
+    assert find_headline(count_results(rows[40:]), cards) == ''
+
+
+def test_a_headline_says_what_the_table_says():
+    rows = [Result('quiz', 'm', row, 'ok', score=score) for row, score in enumerate([0.2, 0.4, 0.6, 1.0])]
+    card = Scorecard('quiz', 'm', 'rouge1', 55.0, 30.0, 70.0, 4, 4, details={'unit': '%'})
+    assert find_headline(count_results(rows), [card]) == 'm scores 55.0 [30.0, 70.0] on 4 rows of quiz.'
+    more = [*rows, Result('other', 'm', 0, 'ok', score=1.0)]
+    assert find_headline(count_results(more), [card]) == 'm scores 64.0 [13.6, 100.0] on 5 rows of 2 datasets.'
+    corpus = replace(card, metric='bleu', value=17.0)
+    assert find_headline(count_results(rows), [corpus]) == ''
+
+
+def test_rows_that_count_as_one_are_ranked_as_one():
+    wrong = {'a': {1}, 'b': {1, 4, 8}}
+    rows = [
+        Result('quiz', model, row, 'ok', score=float(row not in wrong[model])) for model in 'ab' for row in range(12)
+    ]
+    details = {'unit': '%', 'groups': [list(range(first, first + 4)) for first in (0, 4, 8)]}
+    values = {'a': 200 / 3, 'b': 0.0}
+    cards = [Scorecard('quiz', model, 'perf_circular', value, details=details) for model, value in values.items()]
+    ranking = find_standing(count_results(rows), cards).ranking
+    assert ranking.rows == 3
+    assert [100 * place.value for place in ranking.places] == pytest.approx(list(values.values()))
+
+
+def test_clusters_of_two_datasets_are_not_one():
+    rows = [Result(dataset, 'm', row, 'ok', score=1.0, cluster=str(row)) for dataset in 'ab' for row in range(3)]
+    assert len({row.cluster for row in count_results(rows).scores['m'].values()}) == 6
+
+
+def page_rows(run):
+    page = Page(report_html(run))
+    return page.data['about'], page.data['packed']
+
+
+def row_with(**given):
+    return MemoryRun([card()], [Result('gsm8k', 'base', 0, 'ok', score=1.0, **given)])
+
+
+def test_rows_of_the_page_carry_losses_turns_and_endings_as_tables_not_as_json():
+    label = {'whole': 1.5, 'sum': 3.0, 'per_token': 1.0, 'per_character': 0.5, 'tokens': 9}
+    labels = [{'label': 'A', **label}, {'label': 'B', **label, 'whole': 1.25}]
+    weighed = {'details': {'decide_by': 'whole', 'labels': labels, 'note': 1}}
+    talk = {'replies': ('Paris', 'Rome'), 'gold': ['Paris', 'Rome'], 'details': {'ended': ['stop', 'length']}}
+    [[*_, more]] = page_rows(row_with(**weighed))[1]
+    heads, *lines = more['losses']
+    assert heads == ['label', 'per token', 'sum', 'per answer token', 'per character', 'tokens']
+    assert lines == [['A', 1.5, 3.0, 1.0, 0.5, 9], ['B', 1.25, 3.0, 1.0, 0.5, 9]]
+    assert json.loads(more['details']) == {'note': 1}
+    [[*_, more]] = page_rows(row_with(**talk))[1]
+    assert (more['golds'], more['ended']) == (['Paris', 'Rome'], ['stop', 'length'])
+    assert 'details' not in more
+
+
+@pytest.mark.parametrize('labels', [[], ['A'], [{'label': 'A'}], [{'label': 'A', 'whole': None}], 'AB', {'A': 1}])
+def test_details_that_are_no_losses_stay_as_they_are(labels):
+    [[*_, more]] = page_rows(row_with(details={'labels': labels}))[1]
+    assert 'losses' not in more
+    assert json.loads(more['details']) == {'labels': labels}
+
+
+def several_datasets(datasets, models, rows=3):
+    results = [
+        Result(dataset, model, row, 'ok', score=1.0, correct=True, input_tokens=10, output_tokens=5, seconds=0.1)
+        for dataset in sorted(datasets)
+        for model in sorted(models)
+        for row in range(rows)
+    ]
+    cards = [
+        Scorecard(dataset, model, 'accuracy', 72.25, 60.5, 81.0, rows, rows, {'ok': rows})
+        for model in models
+        for dataset in datasets
+    ]
+    return MemoryRun(cards, results)
+
+
+def test_datasets_and_models_stand_in_the_order_of_the_scores_everywhere():
+    run = several_datasets(['zebra', 'ape'], ['small', 'large'])
+    about, _ = page_rows(run)
+    assert about['pairs'] == [['zebra', 'small'], ['zebra', 'large'], ['ape', 'small'], ['ape', 'large']]
+    for said in (report_html(run), report_markdown(run), on_terminal(run, width=80)):
+        tokens = said[said.lower().index('tokens') :]
+        assert tokens.index('zebra') < tokens.index('ape')
+        assert tokens.index('small') < tokens.index('large')
+
+
+@pytest.mark.parametrize(('datasets', 'models'), [(3, 2), (57, 6), (57, 1), (2, 12)])
+@pytest.mark.parametrize('width', [80, 160])
+def test_a_report_of_many_subjects_and_models_fits_the_terminal(datasets, models, width):
+    names = [f'lukaemon_mmlu_college_subject_{number}' for number in range(datasets)]
+    run = several_datasets(names, [f'some-model-{number}b-instruct' for number in range(models)])
+    said = on_terminal(run, width=width)
+    assert max(map(len, said.splitlines())) <= width
+    assert said.count('72.2') == datasets * models
+    if datasets == 57:
+        assert '--all shows the tokens of each dataset.' in said or models == 1
+
+
+def test_lengths_are_drawn_for_each_dataset():
+    html = report_html(several_datasets(['zebra', 'ape'], ['small', 'large']))
+    lengths = html[html.index('id="lengths"') : html.index('id="rows"')]
+    assert 'zebra × small median 10, 10 to 10' in lengths
+    assert lengths.index('>zebra<') < lengths.index('>ape<')

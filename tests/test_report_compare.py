@@ -8,6 +8,7 @@ from report_runs import HOSTILE, MemoryRun
 from rolecall.report.comparison import Comparison, Difference, Flip, compare_runs, comparison_as_json
 from rolecall.report.comparison_view import print_comparison
 from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.terminal import make_console
 
 GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0004, 200)
@@ -113,3 +114,23 @@ def test_a_comparison_fits_80_columns():
     assert '[-0.4, +5.4]' in text
     assert '0.092' in text
     assert '1,200' in text
+
+
+def test_differences_stand_in_the_order_of_the_scores_and_what_holds_for_all_is_said_once():
+    def run(answers, fingerprint):
+        rows = [
+            Result(dataset, 'm', row, 'ok', score=float(row < answers), correct=row < answers, fingerprint=fingerprint)
+            for dataset in ('ape', 'zebra')
+            for row in range(4)
+        ]
+        cards = [Scorecard(name, 'm', 'accuracy', 25.0 * answers, details={'unit': '%'}) for name in ('zebra', 'ape')]
+        return MemoryRun(cards, rows)
+
+    left, right = run(0, 'old'), run(1, 'new')
+    comparison = compare_runs(left, right)
+    assert [one.dataset for one in comparison.differences] == ['zebra', 'ape']
+    out = io.StringIO()
+    print_comparison(comparison, make_console(out, width=80), left=left, right=right, flips=1)
+    assert out.getvalue().count('sent differently') == 1
+    assert 'every row was sent differently (prompt, sampling or model)' in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 80

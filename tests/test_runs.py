@@ -27,14 +27,18 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.pairs.pair import Pair
 from rolecall.runs import plan_run, run_config
+from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import RetryPolicy, build_client
-from rolecall.runs.engine import Engine, Job
+from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.engine import Engine
+from rolecall.runs.job import Job
 from rolecall.runs.listener import NullListener
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run import ask_rows_again
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.schema import open_for_writing
 from rolecall.runs.store.writer import Store
 from servers import Server, by_share, in_order, serve
 
@@ -278,8 +282,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(tmp_pat
         for _ in range(KILLS):
             known = _finished(out)
             process = start(written, out)
-            _wait_for(lambda before=seen: len(server.calls) > before, process)
-            time.sleep(draw.uniform(0.0, 0.4))
+            enough = seen + draw.randrange(40)
+            _wait_for(lambda more=enough: len(server.calls) > more, process)
             process.send_signal(signal.SIGKILL)
             process.wait()
             assert not known & set(prompts(server, seen))
@@ -301,7 +305,7 @@ def _finished(out: Path) -> set[str]:
 
 
 def _wait_for(happened: Any, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(3000):
+    for _ in range(12_000):
         if happened() or process.poll() is not None:
             return
         time.sleep(0.01)
@@ -317,7 +321,7 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
         )
         _wait_for(lambda: len(server.calls) > 8, process)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=120)
         assert said.split() == ['True', '130']
         assert 0 < len(rows_of(tmp_path / 'run')) < 60
         summary = run_config(json.loads(written.read_text()), out=tmp_path / 'run')
@@ -335,17 +339,15 @@ def test_a_store_that_breaks_stops_the_run(tmp_path: Path, monkeypatch: pytest.M
     finished: list[Result] = []
 
     class Counting(NullListener):
-        def on_row(self, result: Result, *, asked: bool, concurrency: int) -> None:
+        def on_row(self, result: Result, *, asked: bool) -> None:
             finished.append(result)
 
-    opens = Store._open
-
-    def nearly_full(self: Store) -> Any:
-        db = opens(self)
+    def nearly_full(file: Path) -> Any:
+        db = open_for_writing(file)
         db.execute('PRAGMA max_page_count=14')
         return db
 
-    monkeypatch.setattr(Store, '_open', nearly_full)
+    monkeypatch.setattr('rolecall.runs.store.transactions.open_for_writing', nearly_full)
     with serve() as server, pytest.raises(RunError, match='disk is full'):
         run_config(config(api(server.url), dataset(questions(500))), out=tmp_path, progress=Counting())
     monkeypatch.undo()

@@ -20,9 +20,10 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply
 from rolecall.runs import run_config
 from rolecall.runs.result_files import result_lines
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.doctor import repair_run
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Failure, Store
 from rolecall.scoring.scorecard import Scorecard
 from test_runs import config, dataset, questions

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from rolecall.models.http.rate_limits import RateLimit, read_rate_limits
-from rolecall.models.protocol import ModelError, Reply, Sampling
+from rolecall.models.protocol import ModelError, Reply, Sampling, Usage
 from rolecall.runs.client.client_options import read_limits
+from rolecall.runs.client.concurrent_client import ConcurrentClient, Timeout
 from rolecall.runs.client.limiter import Limiter, Limits
-from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy, Timeout
+from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
+from rolecall.runs.client.retry import Retrier
 from virtual_time import run_in_virtual_time
 
 # -- servers in virtual time -------------------------------------------------------------------------------------------
@@ -133,7 +135,9 @@ def test_a_server_that_takes_any_load_gets_all_calls_that_are_allowed(limits: Li
     assert share_of(Toy(), limits, limits.most / 0.2, seconds=20) > 0.9
 
 
-@pytest.mark.parametrize(('limits', 'peak'), [(Limits(64, 64), 32), (Limits(8, 64), 48), (Limits(512, 512), 48)])
+@pytest.mark.parametrize(
+    ('limits', 'peak'), [(Limits(64, 64), 32), (Limits(8, 64), 48), (Limits(512, 512), 48), (Limits(512, 512), 40)]
+)
 def test_a_server_that_slows_down_is_held_near_its_best(limits: Limits, peak: int) -> None:
     in_flight = min(peak, limits.most)
     best = in_flight / (0.2 * (1 + (in_flight / peak) ** 2))
@@ -191,6 +195,45 @@ def test_a_limit_of_tokens_is_kept_for_requests_of_all_sizes(limits: Limits) -> 
     share = share_of(server, limits, 100_000 / 60 / mean, cost=lambda: draw.uniform(50, 150), tokens=True)
     assert share > 0.95
     assert server.ends['refused'] / server.ends.total() < 0.05
+
+
+class TokenServer:
+    """A model behind a limit of tokens per minute. What a request costs is known only from its answer."""
+
+    name, batch, identity, max_seq_len = 'toy', 1, {'server': 'toy'}, None
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._level, self._filled, self._draw = clock, 1000.0, 0.0, random.Random(1)
+        self.answers: list[float] = []
+        self.refused = 0
+
+    async def generate(self, requests: list[str], sampling: Sampling) -> list[Reply]:
+        now, cost = self._clock(), self._draw.randint(50, 150)
+        self._level, self._filled = min(1000.0, self._level + (now - self._filled) * 100_000 / 60), now
+        if self._level < cost:
+            self.refused += 1
+            await asyncio.sleep(0.003)
+            raise ModelError('Rate limit reached: tokens per minute', transient=True, status=429)
+        self._level -= cost
+        await asyncio.sleep(0.1)
+        self.answers.append(self._clock())
+        return [Reply('42', usage=Usage(input_tokens=cost - 1, output_tokens=1))]
+
+
+@pytest.mark.parametrize('at_once', [64, 512])
+def test_a_limit_of_tokens_is_learnt_with_what_requests_cost(at_once: int) -> None:
+    async def run() -> TokenServer:
+        loop = asyncio.get_running_loop()
+        server, limits = TokenServer(loop.time), Limits(at_once, at_once)
+        client = ConcurrentClient(server, limits, RetryPolicy())  # type: ignore[arg-type]
+        client._limiter = Limiter(limits, clock=loop.time)
+        calls = (client.send(ModelCall('generate', f'What is {i} plus {i}?', Sampling())) for i in range(1000))
+        await asyncio.gather(*calls)
+        return server
+
+    server = run_in_virtual_time(run())
+    assert 100 * 1000 / server.answers[-1] > 0.95 * 100_000 / 60
+    assert server.refused < 0.05 * (1000 + server.refused)
 
 
 @pytest.mark.parametrize('later', [0, 20])
@@ -274,7 +317,7 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
         await limiter.acquire()
         return limiter.active
 
-    assert asyncio.run(asyncio.wait_for(run(), 1)) == 1
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == 1
 
 
 @pytest.mark.parametrize(
@@ -375,6 +418,39 @@ def test_what_passes_is_tried_again_and_what_does_not_is_not() -> None:
     assert final.asked == 1
 
 
+def test_scattered_failures_are_retried_sooner_than_those_of_a_server_in_trouble() -> None:
+    limiter, policy = Limiter(Limits(64, 64)), RetryPolicy()
+
+    async def note(outcome: Any, times: int) -> bool:
+        for _ in range(times):
+            limiter.release(await limiter.acquire(), outcome)
+        return limiter.answers_most
+
+    assert [asyncio.run(note(*one)) for one in (('answered', 8), ('answered', 8), ('trouble', 4), ('trouble', 4))] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert max(policy.pause(2, calm=True) for _ in range(50)) < min(policy.pause(2) for _ in range(50))
+
+
+def test_an_answer_after_an_outage_ends_the_pauses_of_calls_that_failed_in_it() -> None:
+    async def run(retry_after: float | None) -> bool:
+        retrier = Retrier('toy', RetryPolicy())
+        waiting = asyncio.ensure_future(retrier.wait(60, told=retry_after is not None))
+        await asyncio.sleep(0)
+        retrier.succeed()
+        await asyncio.sleep(0)
+        ended = waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return ended
+
+    assert asyncio.run(run(None))
+    assert not asyncio.run(run(60.0))  # the server said how long
+
+
 def test_no_retries_means_one_attempt() -> None:
     server = Server(None, passing(500))
     with pytest.raises(ModelError, match='for the moment'):
@@ -429,10 +505,10 @@ def test_calls_that_are_under_way_are_heard_before_a_model_is_given_up(answers: 
     async def run() -> list[Any]:
         client = ConcurrentClient(server, Limits(8, 8), RetryPolicy())  # type: ignore[arg-type]
         sent = [client.send(ModelCall('generate', word, Sampling())) for word in ['long', *'abcdefgh']]
-        return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), 5)
+        return await asyncio.gather(*sent, return_exceptions=True)
 
     server = Slow()
-    first, *others = asyncio.run(run())
+    first, *others = run_in_virtual_time(run())
     assert isinstance(first, Reply if answers else ModelUnavailableError)
     kinds = {type(one) for one in others[3:]}
     assert kinds == ({ModelError} if answers else {ModelUnavailableError})
@@ -480,4 +556,21 @@ def test_a_long_wait_for_an_announced_limit_is_shown() -> None:
         await asyncio.gather(*calls, return_exceptions=True)
         return waiting
 
-    assert 'the rate limit that the server announced' in asyncio.run(run())
+    assert 'the rate limit that the server announced' in run_in_virtual_time(run())
+
+
+def test_a_long_wait_of_the_last_calls_for_their_next_attempt_is_shown() -> None:
+    async def run() -> list[str]:
+        busy = ModelError('toy: HTTP 429: later', transient=True, status=429, retry_after=100.0)
+        client = ConcurrentClient(Server(None, busy), Limits(4, 4), RetryPolicy())  # type: ignore[arg-type]
+        await client.send(ModelCall('generate', 'q', Sampling()))
+        call = asyncio.ensure_future(client.send(ModelCall('generate', 'a', Sampling())))
+        await asyncio.sleep(0.05)
+        waiting = client.activity.waiting
+        await call
+        return [waiting, client.activity.waiting]
+
+    before, after = run_in_virtual_time(run())
+    assert before.startswith('waiting until ')
+    assert before.endswith(': toy: HTTP 429: later')
+    assert after == ''

@@ -16,7 +16,7 @@ from rolecall import ConfigError
 from rolecall.cli.run import run_command
 from rolecall.lint.finding import Finding
 from rolecall.models.backends import MODELS, build_model
-from rolecall.runs.plan import PlannedPair, RunPlan
+from rolecall.runs.run_plan import PlannedPair, RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line

@@ -14,8 +14,10 @@ import pytest
 
 from rolecall import run_config
 from rolecall.runs.listener import NullListener
+from rolecall.runs.store.codec import encode_key
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
 
 ROWS = 400
 CALLS: list[str] = []
@@ -34,12 +36,14 @@ class Watching(NullListener):
     def __init__(self) -> None:
         self.known: Counter[str] = Counter()
         self.rows: list[int] = []
+        self.asked: list[int] = []
 
     def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None:
         self.known.update(outcomes)
 
     def on_row(self, result: Result, *, asked: bool) -> None:
         self.rows.append(result.row)
+        self.asked += [result.row] * asked
 
 
 def write_rows(path: Path, rows: int = ROWS, wrong: int = -1) -> None:
@@ -79,11 +83,10 @@ def data(tmp_path: Path) -> Path:
 
 def forget(out: Path, first: int) -> None:
     """Take rows out of a run, as if it had been killed before them."""
+    with RunReader(out) as reader:
+        keys = [encode_key(result.fingerprint) for result in reader.results() if result.row >= first]
     with sqlite3.connect(out / FILE) as db:
-        rows = [
-            json.loads(text)['call'][0] for (text,) in db.execute('SELECT result FROM rows WHERE row >= ?', (first,))
-        ]
-        db.executemany('DELETE FROM requests WHERE fingerprint = ?', [(one,) for one in rows])
+        db.executemany('DELETE FROM requests WHERE fingerprint = ?', [(key,) for key in keys])
         db.execute('DELETE FROM rows WHERE row >= ?', (first,))
         db.execute('DELETE FROM scores')
     db.close()
@@ -181,6 +184,62 @@ def test_a_store_of_the_format_before_is_resumed(tmp_path: Path, data: Path) -> 
     assert summary.scorecards[0].value == 100.0
 
 
+OLDER_CONFIG = """def answer(prompt):
+    number = int(prompt.split()[-1])
+    return f'The answer is {2 * number}.'
+
+models = [dict(abbr='doubler', type=answer)]
+datasets = [dict(
+    abbr='doubles', type='File', path='rows.jsonl',
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Double {q}')),
+    eval_cfg=dict(evaluator='AccEvaluator', pred_postprocessor=dict(type='gsm8k_postprocess')),
+)]
+"""
+
+
+def open_older_run(folder: Path) -> Path:
+    """A run of six rows in format 3 of the store, beside its config, which has eight."""
+    (folder / 'config.py').write_text(OLDER_CONFIG)
+    (folder / 'rows.jsonl').write_text(''.join(f'{{"q": "{i}", "a": "{2 * i}"}}\n' for i in range(8)))
+    (folder / 'out').mkdir()
+    with sqlite3.connect(folder / 'out' / FILE) as db:
+        db.executescript((Path(__file__).parent / 'data' / 'run_format_3.sql').read_text())
+    db.close()
+    return folder / 'out'
+
+
+def test_a_store_of_format_3_is_read_and_resumed(tmp_path: Path) -> None:
+    out = open_older_run(tmp_path)
+    with RunReader(out) as reader:
+        before = list(reader.results())
+        assert [row.extracted for row in before] == ['0', '2', '4', '6', '8', '10']
+        assert [row.row for row in reader.light_results()] == [0, 1, 2, 3, 4, 5]
+        assert reader.request(before[3].fingerprint) == 'Double 3'
+        assert not reader.damage
+    watching = Watching()
+    summary = run_config(tmp_path / 'config.py', out=out, progress=watching, lint=False)
+    assert sorted(watching.asked) == [6, 7]
+    assert (summary.scorecards[0].value, summary.scorecards[0].scored) == (100.0, 8)
+    with RunReader(out) as reader:
+        assert list(reader.results())[:6] == before
+        assert reader.reply(before[3].fingerprint).text == 'The answer is 6.'
+        assert len(reader.fingerprints()) == 8
+        assert not reader.damage
+
+
+@pytest.mark.parametrize('change', ["outcome = 'failed'", 'score = 1.0', 'correct = 1', "result = '[]'"])
+def test_a_damaged_row_of_format_3_is_noticed(tmp_path: Path, change: str) -> None:
+    out = open_older_run(tmp_path)
+    with sqlite3.connect(out / FILE) as db:
+        db.execute('UPDATE rows SET score = 0.0, correct = 0 WHERE row = 2')
+        db.execute(f'UPDATE rows SET {change} WHERE row = 2')
+    db.close()
+    with RunReader(out) as reader:
+        assert [row.row for row in reader.light_results()] == [0, 1, 3, 4, 5]
+        assert reader.damage.counts == {'row': 1}
+
+
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +284,7 @@ def test_equal_requests_in_a_group_are_sent_once(tmp_path: Path, data: Path) -> 
 def test_a_large_index_of_examples_says_how_far_it_is(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('rolecall.runs.run._INDEXING_SECONDS', -1.0)
+    monkeypatch.setattr('rolecall.runs.listener._INDEXING_SECONDS', -1.0)
     config = make_config(data, template='</E>{q} = ?')
     infer = config['datasets'][0]['infer_cfg']
     infer['prompt_template'] |= {'ice_token': '</E>'}

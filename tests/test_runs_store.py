@@ -9,8 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +23,12 @@ from hypothesis import strategies as st
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.runs.result_files import export_results, result_lines
-from rolecall.runs.store.codec import (
-    as_stored,
-    decode_result,
-    encode_result,
-    pack_scored,
-    read_reply,
-    unpack_scored,
-    write_reply,
-)
+from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, unpack_scored, write_reply
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.manifest import hide_secrets
-from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.results import Result, SettledMarks
+from rolecall.runs.store.row_codec import decode_result, encode_result
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Failure, Store
 
 ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), replies=('4',), shots=(1, 2))
@@ -95,6 +91,147 @@ def test_a_row_is_told_of_when_another_process_could_read_it(tmp_path: Path) -> 
     assert seen == [True] * 20
 
 
+def test_a_group_that_was_taken_and_not_written_is_written_in_the_end(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    async def interrupt() -> None:
+        store.add_result(ROW, then=lambda: None)
+        store._take_group()  # as Ctrl-C may leave it: taken, and the thread never started on it
+
+    asyncio.run(interrupt())
+    store.close()
+    with RunReader(tmp_path) as archive:
+        assert [result.row for result in archive.results()] == [ROW.row]
+
+
+@pytest.mark.parametrize(
+    ('fault', 'told'),
+    [
+        (RuntimeError('no such thing'), 'cannot be used: no such thing'),
+        (MemoryError(), 'cannot be used: MemoryError'),
+        (sqlite3.OperationalError('disk I/O error'), 'cannot be used: disk I/O error'),
+    ],
+    ids=['bug', 'memory', 'disk'],
+)
+def test_whatever_ends_the_thread_that_writes_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, told: str
+) -> None:
+    store = Store(tmp_path)
+    stopped: list[bool] = []
+    store.when_broken = lambda: stopped.append(True)
+    finish(store, ROW)
+
+    def fail(put: str, entries: object) -> list[str]:
+        raise fault
+
+    async def write() -> None:
+        store.add_result(replace(ROW, row=1), then=lambda: None)
+        while not stopped:
+            await asyncio.sleep(0)
+        monkeypatch.undo()
+        store.add_result(replace(ROW, row=2), then=lambda: None)
+        await store.wait_until_saved()
+
+    monkeypatch.setattr(store._transactions, '_put_all', fail)
+    with pytest.raises(RunError, match=told):
+        asyncio.run(write())
+    store.close()
+    with RunReader(tmp_path) as archive:
+        assert [result.row for result in archive.results()] == [0]
+
+
+def test_a_callback_that_raises_ends_the_run_and_what_was_gathered_is_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stopped: list[bool] = []
+    store.when_broken = lambda: stopped.append(True)
+
+    async def write() -> None:
+        store.add_result(ROW, then=lambda: [][0])
+        while not stopped:
+            await asyncio.sleep(0)
+        store.add_result(replace(ROW, row=1), then=lambda: stopped.append(False))
+        await store.wait_until_saved()
+
+    with pytest.raises(IndexError):
+        asyncio.run(write())
+    store.close()
+    with RunReader(tmp_path) as archive:
+        assert [result.row for result in archive.results()] == [0, 1]
+    assert stopped == [True]
+
+
+@pytest.mark.parametrize(
+    ('rows', 'length', 'waits'), [(5001, 1, True), (70, 1 << 20, True), (100, 1, False)], ids=['many', 'large', 'few']
+)
+def test_rows_to_come_wait_while_many_or_large_ones_wait_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, length: int, waits: bool
+) -> None:
+    store, disk = Store(tmp_path), threading.Event()
+    write_group = store._transactions.write_group
+    monkeypatch.setattr(store._transactions, 'write_group', lambda group: disk.wait() and write_group(group))
+
+    async def write() -> None:
+        store.add_result(ROW, then=lambda: None)
+        await asyncio.sleep(0)  # its group is taken
+        reply = Reply(os.urandom(length).hex())
+        for row in range(rows):
+            store.add_reply(f'{row:032x}', 'request', reply, then=lambda: None)
+            store.add_result(replace(ROW, row=row), then=lambda: None)
+        waiting = asyncio.ensure_future(store.wait_for_room())
+        await asyncio.sleep(0)
+        assert waiting.done() != waits
+        disk.set()
+        await waiting
+        await store.wait_until_saved()
+
+    asyncio.run(write())
+    store.close()
+
+
+def test_what_is_recorded_at_once_waits_for_the_group_that_is_being_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    safe: list[int] = []
+
+    async def write() -> None:
+        for row in range(50):
+            store.add_result(replace(ROW, row=row), then=lambda row=row: safe.append(row))
+            await asyncio.sleep(0)
+            store.record_recipe('d', f'm{row}', asking='a', scoring='s')
+        await store.wait_until_saved()
+
+    asyncio.run(write())
+    assert safe == list(range(50))
+    assert all(store.recipe('d', f'm{row}') == ('a', 's') for row in range(50))
+    store.close()
+    with RunReader(tmp_path) as archive:
+        assert len(list(archive.results())) == 50
+
+
+@pytest.mark.parametrize('model', ['m', 'nul\0inside'])
+@pytest.mark.parametrize('trusted', [True, False])
+def test_settled_rows_are_marked_by_their_columns_whatever_sqlite_makes_of_them(
+    tmp_path: Path, model: str, trusted: bool
+) -> None:
+    scores = [1 / 3, 1.0, 0.1, 0.0, *[2 / 7] * 40]
+    rows = [Result('d', model, row, 'ok', score=score, settled=True) for row, score in enumerate(scores)]
+    store = Store(tmp_path)
+    finish(store, *rows[:3], replace(rows[3], settled=False), *rows[4:])
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute('UPDATE rows SET score = 0.7 WHERE row = 1')
+    db.close()
+    finished = [number for numbers, _ in store.finished_rows('d', model, ['ok']) for number in numbers]
+    assert finished == [0, *range(2, 44)]
+    if trusted:
+        store.update_rows([rows[1]])
+        store.trust_rows('d', model)
+    found = list(store.marks('d', model))
+    store.close()
+    own = [one.row for one in found if isinstance(one, Result)]
+    marked = [score for one in found if isinstance(one, SettledMarks) for score in one.scores]
+    assert own == [3]
+    assert marked == [*scores[: 2 if trusted else 1], scores[2], *scores[4:]]
+
+
 def test_falsy_gold_answers_are_stored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     finish(store, *(Result('d', 'm', i, 'ok', gold=gold) for i, gold in enumerate([0, '', False, None])))
@@ -143,8 +280,8 @@ def test_a_read_only_directory_is_an_error() -> None:
 def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     finish(store, ROW)
-    pages = store._write.execute('PRAGMA page_count').fetchone()[0]
-    store._write.execute(f'PRAGMA max_page_count={pages}')
+    pages = store._transactions.connection.execute('PRAGMA page_count').fetchone()[0]
+    store._transactions.connection.execute(f'PRAGMA max_page_count={pages}')
     told: list[str] = []
     store.when_broken = lambda: told.append('broken')
     safe: list[int] = []

@@ -22,7 +22,8 @@ from rolecall.models.protocol import Reply
 from rolecall.report import StoredRun, report_csv, report_html, report_markdown
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.result_files import export_results, result_lines
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from servers import prompt_of, serve
 from test_runs import api, config, dataset, questions, rows_of, scored
@@ -31,11 +32,11 @@ from test_runs_store import nobody
 # -- rows that a server will not have ----------------------------------------------------------------------------------
 
 
-def refusing(status: int, *words: str) -> Any:
+def refusing(status: int, *words: str, says: str = 'fine') -> Any:
     def answer(body: Any) -> Any:
         if any(word in prompt_of(body) for word in words):
             return web.json_response({'error': {'message': 'not this one'}}, status=status)
-        return 'fine'
+        return says
 
     return answer
 
@@ -99,6 +100,20 @@ def test_a_judge_that_cannot_be_reached_is_told(tmp_path: Path, capsys: pytest.C
         assert 'is unreachable' in report_html(StoredRun(archive))
 
 
+def test_replies_of_a_judge_without_a_verdict_are_reported_and_the_run_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    court = {'abbr': 'court', 'type': lambda prompt: 'A' if 'Judge 2+2' in prompt else 'A lovely day.'}
+    written = config({'abbr': 'f', 'type': echo}, scored(judged_by(court)))
+    summary = run_config(written, out=tmp_path)
+    (card,) = summary.scorecards
+    assert (card.value, card.scored, card.total) == (100.0, 1, 4)
+    assert (summary.unjudged, summary.without_verdict, summary.exit_code) == (0, 3, 1)
+    assert list(card.details['not_judged']['reasons'].values()) == [3]
+    assert main(['report', str(tmp_path)]) == 0
+    assert 'no verdict' in capsys.readouterr().out
+
+
 def test_a_judge_that_failed_is_asked_again_where_that_is_wished(tmp_path: Path) -> None:
     heard: list[str] = []
 
@@ -106,7 +121,7 @@ def test_a_judge_that_failed_is_asked_again_where_that_is_wished(tmp_path: Path)
         def __getattr__(self, name: str) -> Any:
             return heard.append if name == 'on_message' else lambda *_, **__: None
 
-    with serve(refusing(400, 'Judge 2+2')) as server:
+    with serve(refusing(400, 'Judge 2+2', says='A')) as server:
         judge = {**api(server.url), 'abbr': 'court'}
         written = config({'abbr': 'f', 'type': echo}, scored(judged_by(judge)))
         summary = run_config(written, out=tmp_path, progress=Ear())

@@ -45,6 +45,12 @@ RIGHT_OR_WRONG = [
     ('EMEvaluator', 'cat', ['dog', 'a cat'], True),
     ('EMEvaluator', 'cat', 'Cat', False),
     ({'type': 'EMEvaluator', 'ignore_case': True}, 'cat', 'Cat', True),
+    ('WholeMatchEvaluator', 'Yes, within 30 days.', 'Yes, within ten days.', False),
+    ('WholeMatchEvaluator', 'yes within ten days', 'Yes, within ten days.', True),
+    ('WholeMatchEvaluator', 'Yes, within 30 days.', 'Yes', True),
+    ('WholeMatchEvaluator', 'Yes.', 'Yes, within ten days.', False),
+    ('WholeMatchEvaluator', '-3.5', '3.5', False),
+    ({'type': 'WholeMatchEvaluator', 'ignore_case': False}, 'cat', 'Cat', False),
     ('Gsm8kEvaluator', '42.0', '42', True),
     ('Gsm8kEvaluator', '$1,000', '1000', True),
     ('Gsm8kEvaluator', '41', '42', False),
@@ -300,9 +306,9 @@ def test_rows_of_one_cluster_widen_the_interval() -> None:
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
-def test_numbers_get_a_bootstrap_interval() -> None:
+def test_numbers_get_a_score_interval() -> None:
     run = scored('AveragePPLEvaluator', *[(float(n), None) for n in range(50)])
-    assert run.details['interval'] == 'bootstrap'
+    assert run.details['interval'] == 'score'
     assert run.low < run.value < run.high
     assert run.details['lower_is_better']
     assert scored('AveragePPLEvaluator', (3.0, None)).low is None
@@ -435,12 +441,13 @@ def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
 def test_a_long_verdict_is_read_in_time_that_grows_with_its_length(piece: str) -> None:
     def seconds(size: int) -> float:
         text = (piece * size)[:size]
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(3):
             READINGS['generic_llmjudge_postprocess'].read(text, Answer(''))
-        return time.perf_counter() - began
+        return time.process_time() - began
 
-    assert seconds(32_000) < 40 * max(seconds(4_000), 0.002)
+    short, long = (min(seconds(size) for _ in range(2)) for size in (4_000, 32_000))
+    assert long / max(short, 4e-3) < 32
 
 
 def test_a_judge_s_words_that_the_user_s_function_cannot_read_leave_the_row_unmarked() -> None:

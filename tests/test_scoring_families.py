@@ -170,6 +170,13 @@ SHORT_ANSWERS = [
     ('GPQAEvaluator', 'B', 'B', 1.0),
     ('GPQAEvaluator', 'b', 'B', 0.0),
     ('CharmReasonEvaluator', ' A', 'A', 1.0),
+    ('CharmMemoryEvaluator', '是《霸王别姬》。', '霸王别姬', 1.0),
+    ('CharmMemoryEvaluator', '是《霸王别姬》。', ['活着', '霸王别姬'], 1.0),
+    ('CharmMemoryEvaluator', '是《活着》。', '霸王别姬', 0.0),
+    ('CharmMemoryEvaluator', '我不确定，也许是霸王别姬', '霸王别姬', 0.0),
+    ('CharmMemoryEvaluator', '是《活着》。', '[not]霸王别姬', 1.0),
+    ('CharmMemoryEvaluator', '是《霸王别姬》。', '[not]霸王别姬', 0.0),
+    ('CharmMemoryEvaluator', '不知道', '[not]霸王别姬', 0.0),
     ('DropOpenAIEvaluator', 'We count.\nAnswer: 12 yards', '12|twelve', 1.0),
     ('DropOpenAIEvaluator', 'Answer: the Bears', 'Chicago Bears', 1.0),
     ('DropOpenAIEvaluator', 'Answer: 13', '12|twelve', 0.0),
@@ -191,6 +198,10 @@ SHORT_ANSWERS = [
     ('ELBenchChoiceEvaluator', 'The answer is CA.', 'AC', 1.0),
     ('ELBenchChoiceEvaluator', 'A, B', 'A', 0.0),
     ('ELBenchChoiceEvaluator', 'I think B', 'B', 1.0),
+    ('ELBenchChoiceEvaluator', 'Answer: B. C is wrong.', 'B', 1.0),
+    ('ELBenchChoiceEvaluator', 'B. C', 'BC', 1.0),
+    ('ELBenchChoiceEvaluator', '(b)', 'B', 1.0),
+    ('ELBenchChoiceEvaluator', 'The answer is B.\n\nQuestion: What is next?\nThe answer is C.', 'B', 1.0),
     ('SuperGPQAEvaluator', 'So the answer is (H).', 'H', 1.0),
     ('SuperGPQAEvaluator', 'unclear', 'H', 0.0),
     ('AccContaminationEvaluator', 'A', 'A', 1.0),
@@ -238,6 +249,7 @@ MEASUREMENTS = [
     ('NCElementMatchEvaluator', 'CH4O2', 'CH4O', 0.0),
     ('NCElementMatchEvaluator', '?', '?', 0.0),
     ('NCElementMatchEvaluator', 'Ca(OH)2', 'CaO2H2', 1.0),
+    ('NCElementMatchEvaluator', 'CH3(CH2)CH3', 'C3H8', 1.0),
     ('NCElementMatchEvaluator', 'Ca(OH)2', 'Ca(HCO3)2', 0.0),
     ('NCElementMatchEvaluator', '<MOLFORMULA> C2H6 </MOLFORMULA>', '<MOLFORMULA> C2H6O </MOLFORMULA>', 0.0),
     ('MeteorEvaluator', 'the cat sat on the mat', 'the cat sat on the mat', 1 - 0.5 / 6**3),
@@ -267,6 +279,8 @@ PICTURES = [
     ('VocalSoundEvaluator', 'C.', 'cough', 1.0),
     ('VocalSoundEvaluator', '', 'cough', 0.0),
     ('TEXTEvaluator', 'the Red!', [{'answer': 'red'}] * 4 + [{'answer': 'blue'}] * 6, 1.0),
+    ('TEXTEvaluator', '', [{'answer': 'A'}] * 10, 0.0),
+    ('TEXTEvaluator', 'a', [{'answer': 'A'}] * 10, 1.0),
     ('TEXTEvaluator', 'red', [{'answer': 'red'}] + [{'answer': 'blue'}] * 9, 0.3),
     ('EDAccEvaluator', 'a blak cat', {'candidates': ['a white dog', ['black cat', 'a black cat']], 'label': 1}, 1.0),
     ('EDAccEvaluator', 'a dog', {'candidates': ['a white dog', 'a black cat'], 'label': 1}, 0.0),
@@ -317,7 +331,8 @@ def test_the_table_has_cases_of_every_evaluator() -> None:
     named = {case[0] if isinstance(case[0], str) else case[0]['type'] for case in CASES}
     ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('subjective', 'correction')}
     over_all_rows = {'AUCROCEvaluator', 'AccDropEvaluator', 'MAEEvaluator', 'RMSEEvaluator'}
-    assert named == set(FAMILY_METRICS) - ungraded - over_all_rows
+    by_a_package = {'ReasoningGymEvaluator'}  # in tests/test_benchmark_names.py
+    assert named == set(FAMILY_METRICS) - ungraded - over_all_rows - by_a_package
 
 
 OPTION_TEXTS = ['Paris', 'Rome', '', 'Rome and Paris']
@@ -434,6 +449,7 @@ def test_the_error_of_numbers_is_their_root_mean_square_or_mean() -> None:
         'mae',
         pytest.approx(7 / 3),
     )
+    assert [scored(f'{kind}Evaluator', ('-1', '2'), ('5', '5')).value for kind in ('RMSE', 'MAE')] == [4.5**0.5, 1.5]
     assert squares.details['lower_is_better']
     assert means.details['lower_is_better']
 
@@ -442,6 +458,9 @@ def test_the_area_under_the_curve_is_that_of_the_second_choice() -> None:
     run = scored('AUCROCEvaluator', ([0.9, 0.1], 0), ([0.6, 0.4], 1), ([0.5, 0.5], 0), ([0.2, 0.8], '1'))
     assert (run.value, run.details['further']['accuracy']) == (75.0, 75.0)
     assert scored('AUCROCEvaluator', ([0.5, 0.5], 0), ([0.5, 0.5], 1)).value == 50.0
+    for label in (0, 1):
+        with pytest.raises(ScoringError, match='rows of both labels'):
+            scored('AUCROCEvaluator', ([0.5, 0.5], label))
 
 
 def test_the_drop_of_accuracy_is_that_of_attacked_rows() -> None:
@@ -580,7 +599,8 @@ def test_loosely_a_first_line_a_last_line_and_asterisks_do_not_count(reply: str,
 
 
 def test_a_prompt_without_instructions_is_followed() -> None:
-    assert scored('IFEvaluator', ('hi', {'instruction_id_list': [], 'kwargs': []})).value == 100.0
+    run = scored('IFEvaluator', ('hi', {'instruction_id_list': [], 'kwargs': []}))
+    assert (run.value, run.verdicts[0].correct) == (100.0, True)
 
 
 INSTRUCTION_EDGES = [  # kind, arguments, reply, followed
@@ -666,6 +686,9 @@ READ = [
     ('gsm100_postprocess', 'The answer is 1,000 dollars', '1000'),
     ('TheoremQA_postprocess', 'the answer is 3.5, or', '3.5'),
     ('TheoremQA_postprocess_v3', 'The answer is no.', 'False'),
+    ('TheoremQA_postprocess_v3', 'We add 2 and 3.\n\nThe answer is 5 apples', '5'),
+    ('dapo_math_postprocess_v2', r'\boxed{7}' + '.' * 91, '7'),
+    ('dapo_math_postprocess_v2', r'\boxed{7}' + '.' * 92, ''),
     ('TheoremQA_postprocess_v3', 'The answer is 1.5e3', '1.5e3'),
     ('TheoremQA_postprocess_v3', r'The answer is $2\pi$.', r'2\pi'),
     ('TheoremQA_postprocess_v3', 'The answer is 5 meters.', '5'),
@@ -721,6 +744,10 @@ def test_the_table_has_cases_of_every_postprocessor() -> None:
         ('<think>5?</think>答案是3', '0', 3.0),
         ('<NUMBER> 4 </NUMBER> is the answer: 9', '0', 4.0),
         ('no idea', '2', 2.0),
+        ('<NUMBER>1/2</NUMBER>', '0.5', 0.0),
+        ('<NUMBER> -3.2e-5 </NUMBER>', '<NUMBER>-3.2e-5</NUMBER>', 0.0),
+        (r'Of 7 samples: \boxed{5 \text{ mg}}', '5', 0.0),
+        ('I looked at 3. The answer is 5 million.', '5000000', 0.0),
     ],
 )
 def test_a_predicted_number_is_the_one_stated_as_the_answer(reply: str, gold: str, error: float) -> None:

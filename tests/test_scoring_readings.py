@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from rolecall.errors import ConfigError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.postprocessors import read_postprocessor
 
 FEW_SHOT = (
@@ -15,6 +17,7 @@ FEW_SHOT = (
     'Problem:\nWhat is 2+2?\n\nSolution: The sum is \\boxed{4}. Final Answer: The final answer is $4$.'
 )
 READ = [  # postprocessor, reply, what it says
+    ('extract_non_reasoning_content', '<think>a<think>b</think>c</think>d', 'd'),
     ('math_postprocess', '1/2', '1/2'),
     ('math_postprocess_v2', '1/2', '1/2'),
     ('math_postprocess', r'2\sqrt{5}', r'2\sqrt{5}'),
@@ -27,7 +30,7 @@ READ = [  # postprocessor, reply, what it says
     ('math_postprocess', 'We have x^2+1', 'x^2+1'),
     ('math_postprocess', 'They pay 1,200 dollars', '1200'),
     ('math_postprocess', '$1,200', '1200'),
-    ('math_postprocess', 'It is 12%', '12'),
+    ('math_postprocess', 'It is 12%', '12%'),
     ('math_postprocess', 'It is 3.5m', '3.5'),
     ('math_postprocess', 'The area is 12 m^2', '12'),
     ('math_postprocess', 'a ratio of 3:4', '3:4'),
@@ -214,3 +217,15 @@ def test_an_unknown_option_of_a_judge_s_reading_is_refused_before_the_run() -> N
     entry = {'type': 'generic_llmjudge_postprocess', 'metric_nam': 'x'}
     with pytest.raises(ConfigError, match="has no option 'metric_nam'"):
         build_scorer({'evaluator': {'type': 'GenericLLMEvaluator', 'dict_postprocessor': entry}}, judge=str)
+
+
+def test_the_work_on_an_expression_is_limited_but_not_the_time_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(symbolic, '_SECONDS', 0.02)
+    finished = []
+    with symbolic._limit_work():
+        time.sleep(0.1)
+        finished.append('waiting')
+    with symbolic._limit_work():
+        while True:
+            pass
+    assert finished == ['waiting']

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.cli.main import main
-from rolecall.report import StoredRun, report_html, report_markdown
+from rolecall.report import StoredRun, report_html, report_markdown, report_terminal
 from rolecall.runs import RunSummary, run_config
 from rolecall.runs.result_files import result_objects
 from rolecall.runs.store.results import Result
@@ -454,6 +456,32 @@ def test_several_extractors_of_a_run_are_score_columns_of_their_own(tmp_path: Pa
         ('accuracy (flexible)', 100.0),
     ]
     assert [result.outcome for result in results] == ['ok', 'unparsed']
+
+
+def test_each_extractor_has_its_group_row_and_the_report_says_what_extraction_does(tmp_path: Path) -> None:
+    extractors = {'strict': {'type': 'match_answer_pattern', 'answer_pattern': 'Answer: (.+)'}, 'flexible': 'gsm8k'}
+    several = dataset(SUMS, {'evaluator': 'Gsm8kEvaluator', 'pred_postprocessor': extractors}, abbr='several')
+    single = dataset(SUMS, {'evaluator': 'Gsm8kEvaluator', 'pred_postprocessor': 'gsm8k'}, abbr='single')
+    groups = {'all': {'datasets': ['several', 'single'], 'metric': 'accuracy'}, 'lacking': ['several', 'nowhere']}
+    summary = run_config({'models': [ECHO], 'datasets': [several, single], 'groups': groups}, out=tmp_path)
+    made = {(card.dataset, card.metric): (card.value, card.outcomes.get('unparsed', 0)) for card in summary.scorecards}
+    assert made == {
+        ('several', 'accuracy (strict)'): (50.0, 1),
+        ('several', 'accuracy (flexible)'): (100.0, 0),
+        ('single', 'accuracy'): (100.0, 0),
+        ('all', 'accuracy (strict)'): (75.0, 1),
+        ('all', 'accuracy (flexible)'): (100.0, 0),
+        ('lacking', 'accuracy (strict)'): (None, 1),
+        ('lacking', 'accuracy (flexible)'): (None, 0),
+    }
+    with RunReader(tmp_path) as archive:
+        run = StoredRun(archive)
+        report_terminal(run, Console(file=(shown := StringIO()), width=120))
+        pages = shown.getvalue(), report_markdown(run), report_html(run)
+    model = summary.scorecards[0].model
+    for page in pages:
+        assert f'several × {model}: 50.0 between flexible (100.0) and strict (50.0, 1 of 2 unparsed).' in page
+        assert 'no score of nowhere' in page
 
 
 def test_a_row_that_cannot_be_marked_is_failed_and_the_others_are_scored(tmp_path: Path) -> None:

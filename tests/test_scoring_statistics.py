@@ -16,12 +16,12 @@ from rolecall.scoring.statistics import (
     bootstrap,
     cluster_sums,
     clustered_wilson,
+    compare_paired,
     g_pass_at_k,
     mcnemar,
     mean_interval,
     paired_difference,
     pass_at_k,
-    sign_flip,
     wilson,
 )
 
@@ -41,34 +41,111 @@ def test_wilson_agrees_with_scipy() -> None:
         assert wilson(right, rows, confidence=0.9) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_mcnemar_agrees_with_the_binomial_test() -> None:
+def test_mcnemar_lies_between_the_plain_and_the_exact_test() -> None:
     stats = pytest.importorskip('scipy.stats')
-    for gained, lost in [(0, 0), (1, 0), (5, 5), (2, 11), (30, 55), (700, 800)]:
-        expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-        assert mcnemar(gained, lost) == pytest.approx(expected)
+    assert mcnemar(0, 0) == mcnemar(5, 5) == 1.0
+    for gained, lost in [(1, 0), (2, 11), (30, 55), (700, 800)]:
+        plain = stats.chi2.sf((gained - lost) ** 2 / (gained + lost), 1)
+        assert plain < mcnemar(gained, lost) == mcnemar(lost, gained) < stats.binomtest(gained, gained + lost).pvalue
 
 
-def test_the_permutation_test_agrees_with_scipy() -> None:
-    np, stats = pytest.importorskip('numpy'), pytest.importorskip('scipy.stats')
-    few = [0.3, -0.1, 0.5, 0.2, 0.4, -0.2, 0.1]
-    many = [random.Random(number).gauss(0.3, 1) for number in range(60)]
-    for differences, tolerance in ((few, 1e-12), (many, 0.02)):
-        theirs = stats.permutation_test(
-            (np.array(differences), np.zeros(len(differences))),
-            lambda a, b: np.mean(a - b),
-            permutation_type='samples',
-            n_resamples=20_000,
-            rng=1,
-        )
-        assert sign_flip(differences) == pytest.approx(theirs.pvalue, abs=tolerance)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_an_interval_excludes_0_where_the_test_of_right_and_wrong_rejects(
+    gained: int, lost: int, unchanged: int, confidence: float
+) -> None:
+    pairs = gained + lost + unchanged or 1
+    low, high = paired_difference(gained, lost, pairs, confidence=confidence)
+    assert (not low <= 0 <= high) == (mcnemar(gained, lost) < 1 - confidence)
 
 
-def test_the_bootstrap_agrees_with_scipy() -> None:
-    np, stats = pytest.importorskip('numpy'), pytest.importorskip('scipy.stats')
-    values = [random.Random(number).expovariate(1) for number in range(200)]
-    theirs = stats.bootstrap((np.array(values),), np.mean, method='percentile', rng=1).confidence_interval
-    ours = mean_interval([(value, 1) for value in values])
-    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02)
+_SCORES = st.floats(0, 1).map(lambda one: round(one, 2))
+
+
+@given(st.lists(st.tuples(_SCORES, _SCORES, st.integers(0, 9)), min_size=1, max_size=40), st.booleans())
+def test_an_interval_excludes_0_where_the_test_of_numbers_rejects(
+    rows: list[tuple[float, float, int]], clustered: bool
+) -> None:
+    before, after, clusters = ([row[place] for row in rows] for place in range(3))
+    found = compare_paired(before, after, clusters if clustered else [None] * len(rows))
+    mirrored = compare_paired(after, before, clusters if clustered else [None] * len(rows))
+    assert found.p is not None
+    assert found.p == pytest.approx(mirrored.p)
+    assert found.interval is not None
+    low, high = found.interval
+    assert mirrored.interval == pytest.approx((-high, -low))
+    difference = (sum(after) - sum(before)) / len(rows)
+    assert -1 <= low <= difference + 1e-9
+    assert difference - 1e-9 <= high <= 1
+    if abs(found.p - 0.05) > 1e-6:
+        assert (not low <= 0 <= high) == (found.p < 0.05)
+
+
+@pytest.mark.parametrize(('gained', 'lost', 'pairs'), [(14, 0, 50), (3, 9, 40), (29, 29, 60), (12, 2, 14)])
+def test_bounds_of_a_paired_difference_are_where_the_likeliest_shares_are_just_rejected(
+    gained: int, lost: int, pairs: int
+) -> None:
+    def likelihood(difference: float, down: float) -> float:
+        cells = ((gained, down + difference), (lost, down), (pairs - gained - lost, 1 - 2 * down - difference))
+        return sum(count * math.log(max(share, 1e-300)) for count, share in cells if count)
+
+    for difference in paired_difference(gained, lost, pairs):
+        first, last = max(0.0, -difference), (1 - difference) / 2
+        for _ in range(200):
+            third = (last - first) / 3
+            worse = likelihood(difference, first + third) < likelihood(difference, last - third)
+            first, last = (first + third, last) if worse else (first, last - third)
+        variance = pairs * (2 * first + difference - difference**2)
+        off = abs(gained - lost - pairs * difference) - 0.5
+        assert off / math.sqrt(variance) == pytest.approx(1.959964, abs=1e-4)
+
+
+@pytest.mark.parametrize(('share', 'correlation'), [(0.9, 0.0), (0.9, 0.6), (0.5, 0.3), (0.05, 0.0)])
+@pytest.mark.parametrize('pairs', [20, 50])
+def test_equal_models_are_told_apart_in_at_most_5_of_100_runs(pairs: int, share: float, correlation: float) -> None:
+    flipped = share * (1 - share) * (1 - correlation)
+    told_apart = sum(
+        math.comb(pairs, up) * math.comb(pairs - up, down) * flipped ** (up + down) * (1 - 2 * flipped) ** (pairs - up - down)
+        for up in range(pairs + 1)
+        for down in range(pairs - up + 1)
+        if mcnemar(up, down) < 0.05
+    )  # fmt: skip
+    assert told_apart < 0.05
+
+
+def test_a_mean_of_many_rows_has_the_usual_interval() -> None:
+    values = [random.Random(number).expovariate(1) for number in range(2000)]
+    mean = sum(values) / 2000
+    error = math.sqrt(sum((value - mean) ** 2 for value in values) / 1999 / 2000)
+    assert mean_interval([(value, 1) for value in values]) == pytest.approx(
+        (mean - 1.96 * error, mean + 1.96 * error), abs=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ('sums', 'scale', 'expected'),
+    [
+        ([], None, None),
+        ([(1.0, 1)], (0.0, 1.0), (0.0, 1.0)),
+        ([(3.0, 1), (5.0, 1)], None, None),
+        ([(3.0, 1)] * 4, None, (3.0, 3.0)),
+        ([(1.0, 1)] * 4, (0.0, 1.0), (0.3537, 1.0)),
+        ([(2.0, 2), (1.0, 2), (0.0, 2)] * 4, (0.0, 1.0), (0.2306, 0.7694)),
+    ],
+)
+def test_the_interval_of_a_mean(
+    sums: list[tuple[float, int]], scale: tuple[float, float] | None, expected: tuple[float, float] | None
+) -> None:
+    assert mean_interval(sums, scale=scale) == (expected and pytest.approx(expected, abs=5e-5))
+
+
+def test_one_large_cluster_leaves_the_interval_open_on_one_side() -> None:
+    clusters = ['large'] * 100 + [str(number) for number in range(30)]
+    found = compare_paired([0.0] * 130, [0.0] * 100 + [1.0] * 30, clusters)
+    assert found.p is not None
+    assert found.p < 0.05
+    assert found.interval is not None
+    assert 0 < found.interval.low < 30 / 130
+    assert found.interval.high == 1
 
 
 def test_the_bootstrap_draws_the_same_every_time() -> None:
@@ -106,18 +183,11 @@ def test_clustered_intervals_hold_the_truth_as_often_as_they_say(clusters: int, 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
 def test_the_paired_interval_turns_with_the_sides(gained: int, lost: int, unchanged: int) -> None:
-    pairs = gained + lost + unchanged
+    pairs = gained + lost + unchanged or 1
     low, high = paired_difference(gained, lost, pairs)
     mirrored = paired_difference(lost, gained, pairs)
     assert (low, high) == pytest.approx((-mirrored.high, -mirrored.low))
-    assert low <= (gained - lost) / (pairs + 2) <= high
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
-def test_a_permutation_p_is_a_probability_that_ignores_the_sides(differences: list[float]) -> None:
-    p = sign_flip(differences)
-    assert 0 < p <= 1
-    assert p == sign_flip([-one for one in differences])
+    assert low <= (gained - lost) / pairs <= high
 
 
 def test_pass_at_k_is_the_share_of_draws_with_a_right_sample() -> None:
@@ -166,12 +236,12 @@ def test_rows_with_different_gold_answers_are_different_questions() -> None:
     assert (pair.n, pair.different_gold, pair.p, pair.difference) == (0, 2, None, None)
 
 
-def test_numbers_are_compared_by_permutation_and_bootstrap() -> None:
+def test_numbers_are_compared_by_their_mean() -> None:
     drawn = random.Random(2)
     before = [drawn.random() for _ in range(80)]
     after = [score + 0.05 + 0.02 * drawn.random() for score in before]
     [pair] = pair_results(results(before), results(after)).pairs
-    assert (pair.test, pair.p < 0.001) == ('permutation', True)
+    assert (pair.test, pair.p < 0.001) == ('paired mean', True)
     assert 0.05 < pair.low < pair.difference < pair.high < 0.07
 
 
@@ -179,7 +249,8 @@ def test_rows_that_belong_together_are_flipped_together() -> None:
     before = [Result('d', 'm', row, 'ok', score=0.0, cluster=str(row // 10)) for row in range(50)]
     after = [Result('d', 'm', row, 'ok', score=1.0, cluster=str(row // 10)) for row in range(50)]
     [pair] = pair_results(before, after).pairs
-    assert (pair.clusters, pair.p) == (5, 2 / 2**5)
+    assert pair.clusters == 5
+    assert pair.p == pytest.approx(math.erfc(5 / math.sqrt(5 + 1) / math.sqrt(2)))
 
 
 def test_models_are_paired_by_name_or_because_only_they_are_left() -> None:
@@ -195,20 +266,6 @@ def test_models_are_paired_by_name_or_because_only_they_are_left() -> None:
 @pytest.mark.parametrize(('share', 'value'), [(0.0, 0.0), (0.025, 0.25), (0.5, 5.0), (0.975, 9.75), (1.0, 10.0)])
 def test_a_quantile_lies_between_its_neighbours(share: float, value: float) -> None:
     assert _quantile([float(n) for n in range(11)], share) == pytest.approx(value)
-
-
-def test_clusters_of_very_many_rows_have_a_normal_interval_too() -> None:
-    sums = [(2.0, 2), (0.0, 2)] * 10_001
-    low, high = mean_interval(sums)
-    assert (low + high) / 2 == pytest.approx(0.5)
-    assert (high - low) / 2 == pytest.approx(1.96 * 0.5 / 20_002**0.5, rel=0.001)
-    assert mean_interval([(2.0, 2), (0.0, 2)] * 10_000) != (low, high)
-
-
-def test_the_interval_of_paired_proportions_is_agresti_and_min_s() -> None:
-    reach = 1.959964 * (41 - 20**2 / 102) ** 0.5 / 102
-    assert paired_difference(30, 10, 100) == pytest.approx((20 / 102 - reach, 20 / 102 + reach))
-    assert paired_difference(0, 1, 1) == pytest.approx((-1.0, -1 / 3 + 1.959964 * (2 - 1 / 3) ** 0.5 / 3))
 
 
 def test_clusters_that_agree_are_worth_fewer_rows() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from typing import Any
 
@@ -11,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
-from rolecall.report.score_text import warnings_of
+from rolecall.scoring.accumulate import ClusterSums
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
-from rolecall.scoring.groups import _student_t, read_groups, summarise_groups
+from rolecall.scoring.group_intervals import student_t
+from rolecall.scoring.group_scores import summarise_groups
+from rolecall.scoring.groups import read_groups
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.model_ranking import PairedRow, rank_models
+from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.statistics import mcnemar, wilson
+from rolecall.scoring.statistics import bootstrap, mcnemar, wilson
 
 CUT = {'ended': ['length']}
 
@@ -110,6 +114,50 @@ def test_every_extractor_gets_a_score_and_the_first_makes_the_verdicts() -> None
     assert columns[1].low == pytest.approx(100 * wilson(3, 4).low)
 
 
+def test_each_extractor_counts_its_unparsed_rows_and_scores_the_finished_replies_itself() -> None:
+    rows = [
+        Scorable(0, 'ok', 'Answer: A', 'A'),
+        Scorable(1, 'ok', 'I think B', 'B'),
+        Scorable(2, 'ok', 'First,', 'B', details=CUT),
+        Scorable(3, 'failed', None, 'B'),
+    ]
+    strict, flexible, _ = accuracy(rows, pred_postprocessor=EXTRACTORS).scorecard('d', 'm').columns
+    assert strict.describe_replies() == '33 % cut; 33.3 of all, 50.0 of finished'
+    assert flexible.describe_replies() == '33 % cut; 66.7 of all, 100.0 of finished'
+    assert dict(strict.outcomes) == {'ok': 1, 'unparsed': 2, 'failed': 1}
+    assert dict(flexible.outcomes) == {'ok': 2, 'unparsed': 1, 'failed': 1}
+
+
+def test_a_group_counts_replies_and_rows_of_members_without_a_value_too() -> None:
+    counted = {'ok': 6, 'unparsed': 2, 'failed': 2}
+    cards = [
+        Scorecard('a', 'm', 'accuracy', 50.0, scored=8, total=10, outcomes=counted),
+        Scorecard('b', 'm', 'accuracy', 50.0, scored=4, total=5, details={'cut': {'rows': 2, 'of': 4}}),
+        Scorecard('c', 'm', 'accuracy', None, total=7, outcomes={'failed': 7}),
+    ]
+    both, lacking = summarise_groups(read_groups({'groups': {'both': ['a', 'b'], 'lacking': ['a', 'c']}}), cards)
+    assert both.details['cut'] == {'rows': 2, 'of': 12}
+    assert 'empty' not in both.details
+    assert (lacking.value, lacking.scored, lacking.total) == (None, 8, 17)
+    assert dict(lacking.outcomes) == {'ok': 6, 'unparsed': 2, 'failed': 9}
+
+
+def test_a_group_has_a_row_for_each_extractor_that_its_members_share() -> None:
+    def card(name: str, extractor: str, value: float) -> Scorecard:
+        return Scorecard(name, 'm', f'accuracy ({extractor})', value, scored=1, details={'extractor': extractor})
+
+    cards = [
+        card('a', 'x', 10.0),
+        card('a', 'y', 20.0),
+        card('b', 'y', 40.0),
+        card('b', 'z', 60.0),
+        card('c', 'z', 0.0),
+    ]
+    groups = read_groups({'groups': {'ab': ['a', 'b'], 'ac': ['a', 'c'], 'nested': ['ab', 'a']}})
+    made = [(one.dataset, one.metric, one.value) for one in summarise_groups(groups, cards)]
+    assert made == [('ab', 'accuracy (y)', 30.0), ('ac', 'accuracy', 5.0), ('nested', 'accuracy (y)', 25.0)]
+
+
 def test_one_extractor_is_one_column() -> None:
     card = accuracy([Scorable(0, 'ok', 'A', 'A')], pred_postprocessor='first-capital').scorecard('d', 'm')
     assert card.columns == (card,)
@@ -153,10 +201,14 @@ def test_a_gold_answer_that_cannot_be_read_fails_its_row_only() -> None:
     assert 'the gold answer of row 1' in run.verdicts[1].reason
 
 
-def test_an_evaluator_that_fails_on_every_row_is_an_error() -> None:
-    rows = [Scorable(n, 'ok', 'm', 'm') for n in range(3)]
-    with pytest.raises(ScoringError, match=r"raised KeyError: 'unit'\. The same holds for all 3 rows\."):
-        build_scorer({'evaluator': Metric('units', needs_column)}).score(rows)
+@pytest.mark.parametrize(
+    ('rows', 'more'), [(1, ''), (2, r' The same holds for all 2 rows\.'), (3, r' The same holds for all 3 rows\.')]
+)
+def test_an_evaluator_that_fails_on_every_row_is_an_error(rows: int, more: str) -> None:
+    with pytest.raises(ScoringError, match=rf"raised KeyError: 'unit'\.{more}$"):
+        build_scorer({'evaluator': Metric('units', needs_column)}).score(
+            [Scorable(n, 'ok', 'm', 'm') for n in range(rows)]
+        )
 
 
 # Rows as they come
@@ -337,13 +389,13 @@ def test_a_group_of_one_keeps_its_interval_and_shares_stay_within_their_scale() 
 def test_a_metric_among_a_member_s_further_numbers_can_be_averaged() -> None:
     cards = [card('a', 50.0, further={'f1': 10.0}), card('b', 50.0, further={'f1': 30.0})]
     [one] = summarise_groups(read_groups({'groups': {'all': {'datasets': ['a', 'b'], 'metric': 'f1'}}}), cards)
-    assert (one.metric, one.value) == ('f1', 20.0)
+    assert (one.metric, one.value, one.details['unit']) == ('f1', 20.0, '%')
 
 
 def test_cut_replies_of_members_are_added_up() -> None:
     cards = [card('a', 50.0, 9, cut={'rows': 5, 'of': 10}), card('b', 50.0, 9)]
     [one] = summarise_groups(read_groups({'groups': {'all': ['a', 'b']}}), cards)
-    assert one.describe_replies() == '25 % cut'
+    assert one.describe_replies() == '26 % cut'  # 5 of 19 replies: a row of b has none
 
 
 @pytest.mark.parametrize(
@@ -384,7 +436,12 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
     ]
     assert ranked.rows == 200
     [pair] = [pair for pair in ranked.pairs if {pair.better, pair.worse} == {'a', 'c'}]
-    assert (pair.test, pair.difference, pair.p, pair.told_apart) == ('mcnemar', pytest.approx(0.005), 1.0, False)
+    assert (pair.test, pair.difference, pair.p, pair.told_apart) == (
+        'mcnemar',
+        pytest.approx(0.005),
+        mcnemar(1, 0),
+        False,
+    )
 
 
 def test_p_values_are_corrected_for_the_number_of_pairs() -> None:
@@ -405,13 +462,14 @@ def test_lower_is_better_where_the_metric_says_so() -> None:
     scores = {name: {row: PairedRow(value + row % 3) for row in range(50)} for name, value in (('a', 9.0), ('b', 3.0))}
     ranked = rank_models(scores, lower_is_better=True)
     assert [place.model for place in ranked.places] == ['b', 'a']
-    assert (ranked.pairs[0].test, ranked.pairs[0].difference, ranked.pairs[0].told_apart) == ('permutation', -6.0, True)
+    assert (ranked.pairs[0].test, ranked.pairs[0].difference, ranked.pairs[0].told_apart) == ('paired mean', -6.0, True)
 
 
 def test_clustered_rows_are_compared_by_cluster() -> None:
     apart = rank_models({'a': answered(100), 'b': answered(80)}).pairs[0]
     together = rank_models({'a': answered(100, cluster=20), 'b': answered(80, cluster=20)}).pairs[0]
-    assert (together.test, together.p) == ('permutation', 1.0)
+    assert together.test == 'paired mean'
+    assert together.p > 0.4  # one cluster of ten
     assert apart.p < 0.001
 
 
@@ -429,7 +487,7 @@ def test_without_shared_rows_nothing_is_ranked_above_another() -> None:
     ('freedom', 'point'), [(2, 4.271), (3, 3.179), (4, 2.776), (5, 2.570), (10, 2.2281), (20, 2.0860), (56, 2.0032)]
 )
 def test_student_s_t_is_that_of_the_tables_but_for_very_few_members(freedom: int, point: float) -> None:
-    assert _student_t(freedom) == pytest.approx(point, abs=0.0006)
+    assert student_t(freedom) == pytest.approx(point, abs=0.0006)
 
 
 def test_a_weighted_group_s_interval_weighs_its_members() -> None:
@@ -437,7 +495,7 @@ def test_a_weighted_group_s_interval_weighs_its_members() -> None:
     config = {'groups': {'all': {'datasets': ['a', 'b', 'c'], 'weights': {'a': 2, 'b': 1, 'c': 1}}}}
     [one] = summarise_groups(read_groups(config), cards)
     spread = (0.5 * -7.5) ** 2 + (0.25 * 12.5) ** 2 + (0.25 * 2.5) ** 2
-    reach = _student_t(2) * (spread * 3 / 2) ** 0.5
+    reach = student_t(2) * (spread * 3 / 2) ** 0.5
     assert (one.value, one.low, one.high) == (47.5, pytest.approx(47.5 - reach), pytest.approx(47.5 + reach))
     within = ((0.5 * 4) ** 2 + 2 * (0.25 * 4) ** 2) ** 0.5
     assert one.details['within'] == pytest.approx([47.5 - within, 47.5 + within])
@@ -453,7 +511,7 @@ def test_a_member_without_an_interval_leaves_the_group_without_one_of_the_rows()
 
 
 def test_members_that_weigh_nothing_weigh_the_same() -> None:
-    config = {'groups': {'all': {'datasets': ['physics', 'chemistry'], 'weights': {'law': 1}}}}
+    config = {'summary_groups': [{'name': 'all', 'subsets': ['physics', 'chemistry'], 'weights': {'law': 1}}]}
     assert summarise_groups(read_groups(config), CARDS)[0].value == 50.0
 
 
@@ -488,6 +546,13 @@ def test_pass_at_k_of_samples() -> None:
 def test_one_row_has_no_interval_of_pass_at_k_and_one_sample_no_g_pass() -> None:
     assert 'further_intervals' not in samples(['A', 'B']).details
     assert list(samples('A', 'B').details['further']) == ['pass@1']
+
+
+def test_rows_that_lack_samples_for_pass_at_k_are_told() -> None:
+    warn = [
+        samples(*rows).scorecard('d', 'm').warnings() for rows in ((['A', 'B'], 'A', 'B'), 'AB', ([*'AB'], [*'BB']))
+    ]
+    assert warn == [('d × m: no pass@2; too few samples in 2 rows.',), (), ()]
 
 
 def test_a_row_that_counts_without_an_answer_is_wrong_in_every_sample() -> None:
@@ -563,12 +628,14 @@ def test_rows_counted_by_an_evaluator_of_all_rows_add_up() -> None:
 def test_the_interval_of_a_ranking_s_pair_is_that_of_the_difference() -> None:
     scores = {name: {row: PairedRow(shift + row % 2) for row in range(40)} for name, shift in (('a', 1.0), ('b', 0.0))}
     [pair] = rank_models(scores).pairs
-    assert (pair.difference, pair.low, pair.high, pair.rows) == (1.0, 1.0, 1.0, 40)
+    assert (pair.difference, pair.rows) == (1.0, 40)
+    assert (pair.low, pair.high) == pytest.approx((0.905, 1.046), abs=5e-4)  # forty equal differences are not certainty
     clustered = {
         name: {row: PairedRow(one.score, None, 'one') for row, one in rows.items()} for name, rows in scores.items()
     }
     [pair] = rank_models(clustered).pairs
-    assert (pair.low, pair.high, pair.p) == (1.0, 1.0, 1.0)
+    assert (pair.low, pair.high) == (None, None)  # one cluster says nothing about how clusters vary
+    assert pair.p > 0.4
 
 
 def test_rows_that_are_samples_of_one_problem_count_together() -> None:
@@ -589,3 +656,116 @@ def test_whole_grades_are_right_or_wrong_for_pass_at_k() -> None:
         [Scorable(0, 'ok', ['A', 'B'], 'A')]
     )
     assert run.details['further']['pass@1'] == 0.5
+
+
+def test_a_run_warns_of_the_first_datasets_at_once_and_of_the_others_together() -> None:
+    def card(number: int, cut: int, model: str = 'm') -> Scorecard:
+        return Scorecard(f'd{number}', model, 'accuracy', 50.0, details={'cut': {'rows': cut, 'of': 10}})
+
+    shown = WarningFilter()
+    assert [len(shown.add(card(number, number % 7))) for number in range(10)] == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert [len(shown.add(card(number, 3, 'few'))) for number in range(3)] == [1, 1, 1]
+    assert shown.finish() == [
+        '8 datasets × m: 30 % of the replies were cut off by max_out_len (24 of 80; most in d6 60 %, d5 50 %, d4 40 %). '
+        'Raise max_out_len.'
+    ]
+
+
+def test_a_missing_answer_is_never_right_and_a_corpus_metric_counts_its_gold_answer() -> None:
+    rows = [Scorable(0, 'ok', 'the cat sat on', 'the cat sat on'), Scorable(1, 'failed', None, 'a dog')]
+    run = build_scorer({'evaluator': 'BleuEvaluator', 'failures': 'wrong'}).score(rows)
+    assert run.value == pytest.approx(100 * math.exp(1 - 6 / 4))  # only brevity is amiss
+    for evaluator in ('AccEvaluator', 'SquadEvaluator'):
+        silent = build_scorer({'evaluator': evaluator, 'failures': 'wrong'}).score([Scorable(0, 'failed', None, '')])
+        assert (silent.value, silent.verdicts[0].correct is True) == (0.0, False)
+
+    class Answered:
+        def score(self, predictions: list[Any], references: list[Any]) -> dict[str, Any]:
+            return {'accuracy': 50.0, 'details': [{'correct': one != ''} for one in predictions]}
+
+    whole = build_scorer({'evaluator': Answered, 'failures': 'wrong'}).score(rows)
+    assert [verdict.correct for verdict in whole.verdicts] == [True, False]
+
+
+def test_a_harmonic_mean_of_small_shares_keeps_them() -> None:
+    cards = [card('a', 0.5), card('b', 50.0)]
+    summary = {'summary_groups': [{'name': 'both', 'subsets': ['a', 'b'], 'metric': 'harmonic_mean'}]}
+    assert [one.value for one in summarise_groups(read_groups(summary), cards)] == [pytest.approx(2 / (2 + 1 / 50))]
+
+
+def test_rows_added_at_once_are_counted_one_by_one() -> None:
+    sums = ClusterSums()
+    sums.add_alone([1.0, 0.0, 1.0])
+    assert (len(sums), sums.totals) == (3, (2.0,))
+
+
+def test_a_bootstrap_interval_lies_between_the_quantiles_of_its_confidence() -> None:
+    low, high = bootstrap([0.0, 1.0] * 50, lambda drawn: sum(drawn) / len(drawn), confidence=0.5)
+    assert (low, high) == pytest.approx((0.466, 0.534), abs=0.008)  # 0.674 standard errors of 0.05
+
+
+def test_a_group_of_groups_has_the_interval_of_its_datasets() -> None:
+    values = [40.0, 52.0, 61.0, 47.0, 55.0, 58.0]
+    cards = [
+        Scorecard(f'd{n}', 'm', 'accuracy', value, value - 6, value + 6, scored=100) for n, value in enumerate(values)
+    ]
+    halves = {'one': ['d0', 'd1', 'd2'], 'two': ['d3', 'd4', 'd5']}
+    made = summarise_groups(
+        read_groups({'groups': {**halves, 'nested': ['one', 'two'], 'flat': [card.dataset for card in cards]}}), cards
+    )
+    nested, flat = (next(card for card in made if card.dataset == name) for name in ('nested', 'flat'))
+    assert (nested.value, nested.low, nested.high) == pytest.approx((flat.value, flat.low, flat.high))
+    assert nested.details['within'] == pytest.approx(flat.details['within'])
+    assert nested.details['clusters'] == 6
+
+
+def test_a_dataset_in_two_groups_counts_once_as_a_cluster() -> None:
+    cards = [
+        Scorecard(name, 'm', 'accuracy', value, value - 6, value + 6) for name, value in (('a', 40.0), ('b', 60.0))
+    ]
+    groups = {'one': ['a', 'b'], 'two': ['b'], 'all': ['one', 'two']}
+    [both] = [one for one in summarise_groups(read_groups({'groups': groups}), cards) if one.dataset == 'all']
+    assert (both.value, both.details['clusters']) == (55.0, 2)  # a quarter of a, three quarters of b
+    assert both.details['within'] == pytest.approx([55 - 6 * (10 / 16) ** 0.5, 55 + 6 * (10 / 16) ** 0.5])
+
+
+@pytest.mark.parametrize(
+    ('weights', 'said'),
+    [
+        ({'a': 0, 'b': 0}, 'all weights are 0.'),
+        ({'a': 1, 'bb': 2}, "'bb' is not a member of the group. Did you mean 'b'?"),
+        ({'a': math.inf}, "expected a dict of numbers or 'rows'"),
+        ({'a': -1}, "expected a dict of numbers or 'rows'"),
+    ],
+)
+def test_weights_that_cannot_be_meant_are_refused(weights: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_groups({'groups': {'g': {'datasets': ['a', 'b'], 'weights': weights}}})
+    assert said in ' '.join(str(caught.value).split())
+
+
+def test_a_group_has_the_mean_of_its_members_finished_replies() -> None:
+    cut = Scorecard('a', 'm', 'accuracy', 40.0, details={'cut': {'rows': 2, 'of': 10, 'finished': 50.0}})
+    [group] = summarise_groups(
+        read_groups({'groups': {'g': {'datasets': ['a', 'b'], 'weights': {'a': 3, 'b': 1}}}}),
+        [cut, Scorecard('b', 'm', 'accuracy', 80.0, total=10)],
+    )
+    assert group.describe_replies() == '10 % cut; 50.0 of all, 57.5 of finished'
+
+
+def test_a_group_of_an_opencompass_config_finds_the_number_it_calls_score() -> None:
+    card = Scorecard('trivia', 'm', 'contains_answer', 40.0)
+    config = {'summary_groups': [{'name': 'g', 'subsets': [['trivia', 'score']]}]}
+    assert [one.value for one in summarise_groups(read_groups(config), [card])] == [40.0]
+
+
+@pytest.mark.parametrize('details', [{'unit': ''}, {'unit': '%', 'lower_is_better': True}])
+def test_a_mean_of_different_scales_or_directions_is_warned_about(details: dict[str, Any]) -> None:
+    cards = [
+        Scorecard('a', 'm', 'accuracy', 50.0, details={'unit': '%'}),
+        Scorecard('b', 'm', 'rating', 7.0, details=details),
+    ]
+    [group] = summarise_groups(read_groups({'groups': {'g': ['a', 'b']}}), cards)
+    assert group.warnings() == (
+        'g × m is a mean of different scales or directions (accuracy, rating): it says little.',
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from aiohttp import web
 from tests.servers import running, serve
 
 from rolecall.cli.main import main
-from rolecall.models.prices import PRICES, Price
+from rolecall.models.prices import PRICES, Price, find_price
+from rolecall.models.protocol import Reply, Usage
 from rolecall.report import StoredRun, report_csv, report_html, report_markdown
+from rolecall.report.counts import sum_judging
 from rolecall.runs import plan_run, run_config
-from rolecall.runs.plan import Costs
+from rolecall.runs.run_plan import Costs
 from rolecall.runs.store.run_reader import RunReader
 
 
@@ -99,7 +102,7 @@ def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
     ]
     plan = plan_run(config(*models), costs=Costs({'mine-*': Price(1.0, 2.0)}))
     prices = {pair.model: pair.price for pair in plan.pairs}
-    known, tokens = PRICES['gpt-4o*'], plan.pairs[0].input_tokens
+    known, tokens = PRICES['gpt-4o'], plan.pairs[0].input_tokens
     assert tokens == 4 * (len('user' + 'What is 0 + 1 ?') + 3 + 3)
     assert prices['known'] == pytest.approx(known.cost(tokens, 40))
     assert prices['mine'] == pytest.approx((tokens + 40 * 2) / 1e6)
@@ -109,6 +112,29 @@ def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
     assert lines[3].endswith('input tokens not known, price not known')
     assert 'not known' not in lines[4]
     assert lines[5].endswith('for those whose price is known')
+
+
+@pytest.mark.parametrize(
+    ('model', 'output'),
+    [
+        ('gpt-5-2025-08-07', 10.0),
+        ('gpt-5-mini', 2.0),
+        ('gpt-5-pro', 120.0),
+        ('gpt-5.5', 30.0),
+        ('gpt-5.99', None),
+        ('gpt-4o-audio-preview', None),
+        ('claude-opus-4-1-20250805', 75.0),
+        ('claude-opus-4-20250514', 75.0),
+        ('claude-opus-4-5-20251101', 25.0),
+        ('claude-opus-5', 25.0),
+        ('claude-opus-5-5', None),
+        ('claude-sonnet-4-6', 15.0),
+    ],
+)
+def test_a_version_has_its_own_price_or_none(model: str, output: float | None) -> None:
+    price = find_price({'model': model})
+    assert (price.output if price else None) == output
+    assert price is None or re.fullmatch(r'20\d\d(-\d\d)?', price.seen)
 
 
 def test_the_vendors_endpoint_counts_when_asked() -> None:
@@ -152,3 +178,64 @@ def test_prices_of_a_file_are_used_by_run(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / 'config.py').write_text('models = []\ndatasets = []\n')
     assert main(['run', str(tmp_path / 'config.py'), '--prices', str(tmp_path / 'prices.json')]) == 2
     assert 'expected dollars for a million tokens' in capsys.readouterr().err
+
+
+def test_tokens_written_to_a_cache_are_stored_and_charged(tmp_path: Path) -> None:
+    usage = {
+        'input_tokens': 10,
+        'cache_creation_input_tokens': 1000,
+        'cache_read_input_tokens': 500,
+        'output_tokens': 4,
+    }
+    whole = {'content': [{'type': 'text', 'text': '1'}], 'stop_reason': 'end_turn', 'usage': usage}
+    with serve(lambda body: whole) as server:
+        entry = {'type': 'Claude', 'abbr': 'c', 'path': 'toy', 'base_url': server.url, 'key': 'k'}
+        entry |= {'price': {'input': 1.0, 'output': 5.0, 'cached': 0.1}}
+        run_config(config(entry, {**entry, 'abbr': 'hour', 'prompt_cache': '1h'}), out=tmp_path)
+    with RunReader(tmp_path) as reader:
+        row = next(reader.results())
+        assert (row.input_tokens, row.cached_tokens, row.cache_written_tokens) == (1510, 500, 1000)
+        run = StoredRun(reader)
+        lines = list(csv.DictReader(io.StringIO(report_csv(run, prices=run.prices()))))
+        assert 'cache writes' in report_markdown(run, prices=run.prices())
+    costs = [float(line['cost']) * 1e6 / 4 for line in lines]
+    assert costs == pytest.approx([10 * 1.0 + 500 * 0.10 + written * 1000 + 4 * 5.0 for written in (1.25, 2.0)])
+    assert {line['cache_written_tokens'] for line in lines} == {'4000'}
+
+
+def test_what_a_judge_used_has_its_own_lines(tmp_path: Path) -> None:
+    judge = {
+        'type': 'FunctionModel',
+        'function': lambda _: Reply('A', usage=Usage(100, 1, reasoning_tokens=7)),
+        'abbr': 'strict',
+        'price': {'input': 1000, 'output': 2000},
+    }
+    template = {
+        'type': 'PromptTemplate',
+        'template': {'round': [{'role': 'HUMAN', 'prompt': '{question} {prediction}? A or B'}]},
+    }
+    written = config({'type': 'FunctionModel', 'function': lambda _: '1', 'abbr': 'm'})
+    evaluator = {'type': 'GenericLLMEvaluator', 'prompt_template': template, 'judge_cfg': judge}
+    written['datasets'][0]['eval_cfg'] = {'evaluator': evaluator}
+    for _ in range(2):  # resumed, the stored replies of the judge count as well
+        run_config(written, out=tmp_path)
+        with RunReader(tmp_path) as reader:
+            [card] = reader.scorecards()
+            assert card.details['judging'].items() >= {'model': 'strict', 'rows': 4, 'input_tokens': 400}.items()
+            run = StoredRun(reader)
+            prices = run.prices({'strict': Price(1.0, 1.0)})
+            assert '| strict (judge) | sums | 4 | 400 | 4 | 28 |' in report_markdown(run, prices=prices)
+            assert '0.41' in report_markdown(run, prices=prices)  # the entry's own price wins
+            assert 'strict (judge)' in report_html(run, prices=prices)
+
+
+def test_a_question_about_two_models_is_counted_once(tmp_path: Path) -> None:
+    judge = {'type': 'FunctionModel', 'function': lambda _: Reply('[[A]]', usage=Usage(100, 1)), 'abbr': 'strict'}
+    models = [{'type': 'FunctionModel', 'function': lambda _, name=name: name, 'abbr': name} for name in 'ab']
+    written = config(*models)
+    written['datasets'][0]['eval_cfg'] = {'evaluator': {'type': 'PairwiseEvaluator', 'judge_cfg': judge}}
+    for _ in range(2):
+        run_config(written, out=tmp_path)
+        with RunReader(tmp_path) as reader:
+            [used] = sum_judging(reader.scorecards()).values()
+            assert (used.rows, used.input_tokens) == (8, 800)

@@ -116,7 +116,7 @@ def test_a_tokenizer_with_settings_of_its_own_is_run_by_transformers(folder: Pat
 
 
 @given(st.text() | st.lists(st.sampled_from(['the ', '\n\n', 'é', '你', '😀', *SPECIAL])).map(''.join))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_both_tokenizers_agree(folder: Path, theirs: TransformersTokenizer, text: str) -> None:
     ours = load_tokenizer(folder)
     assert theirs.encode(text) == ours.encode(text)

@@ -13,8 +13,8 @@ pytest.importorskip('aiohttp')
 from browser import fetch_axe, needs_browser, open_browser, serious_findings, type_into
 from report_runs import HOSTILE, made_up_run, run_with
 from rolecall.cli.main import main
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from test_web_browser import HARMLESS, OWN_WORDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,8 +19,15 @@ import pytest
 from rolecall import run_config
 from rolecall.cli.main import main
 from rolecall.errors import RunError
+from rolecall.models.backends import build_model
+from rolecall.models.protocol import Reply, Sampling
+from rolecall.runs.listener import NullListener
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.workers.model_worker import WorkerReply
+from rolecall.runs.workers.pool_client import SpreadModel
+from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
 from rolecall.runs.workers.settings import Workers
+from rolecall.runs.workers.worker_pool import WorkerLoadError
 
 CONFIG = """
 import os, time
@@ -33,6 +41,8 @@ def add(prompt):
         calls.write(f'{os.getpid()} {left}\\n')
     if POISON == int(left):
         os._exit(7)
+    while TOGETHER and len({line.split()[0] for line in open(HERE / 'calls.txt')}) < 2:
+        time.sleep(0.01)
     time.sleep(SECONDS)
     return f'It is {int(left) + int(right)}'
 
@@ -47,11 +57,12 @@ datasets = [dict(
 ROWS = 300
 
 
-def write(folder: Path, *, rows: int = ROWS, poison: int = -1, seconds: float = 0.0) -> Path:
+def write(folder: Path, *, rows: int = ROWS, poison: int = -1, seconds: float = 0.0, together: bool = False) -> Path:
+    """A config whose function takes so many seconds, and answers nothing before two processes were asked."""
     lines = [{'q': f'{n}+1', 'a': str(n + 1)} for n in range(rows)]
     (folder / 'rows.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
     config = CONFIG.replace('FOLDER', repr(str(folder))).replace('POISON', str(poison))
-    (folder / 'config.py').write_text(config.replace('SECONDS', str(seconds)))
+    (folder / 'config.py').write_text(config.replace('SECONDS', str(seconds)).replace('TOGETHER', str(together)))
     return folder / 'config.py'
 
 
@@ -87,7 +98,7 @@ PROCESSES = Workers('processes', 2)
 
 
 def test_processes_share_the_rows_of_a_local_model(tmp_path: Path) -> None:
-    summary = run_config(write(tmp_path, seconds=0.005), out=tmp_path / 'run', workers=PROCESSES)
+    summary = run_config(write(tmp_path, together=True), out=tmp_path / 'run', workers=PROCESSES)
     assert summary.scorecards[0].value == 100.0
     asked = calls_of(tmp_path)
     assert sorted(number for _, number in asked) == list(range(ROWS))
@@ -128,7 +139,81 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, capsys: Any
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('option', ['--processes', '--workers'])
+def test_no_process_at_all_is_refused(tmp_path: Path, capsys: Any, option: str) -> None:
+    with pytest.raises(SystemExit):
+        main(['run', str(write(tmp_path)), option, '0'])
+    assert "expected a whole number of at least 1, got '0'" in capsys.readouterr().err
+
+
+class SlowPool:
+    """Workers that are ready when a test says so. `answered` says which of them were given requests."""
+
+    size, loading = 2, 0
+
+    def __init__(self) -> None:
+        self.ready = [asyncio.Event(), asyncio.Event()]
+        self.answered: list[int] = []
+        self.broken = ''
+
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...
+
+    async def wait_until_ready(self, worker: int) -> None:
+        await self.ready[worker].wait()
+        if self.broken:
+            raise WorkerLoadError(f'node {worker}: {self.broken}')
+
+    async def answer(self, worker: int, kind: Any, requests: Any, sampling: Any) -> WorkerReply:
+        self.answered.append(worker)
+        await asyncio.sleep(0.01)
+        return WorkerReply([Reply('yes') for _ in requests], f'node {worker}', 0.0)
+
+
+def test_a_server_is_called_from_nodes_that_have_started_and_from_the_idlest() -> None:
+    async def ask() -> list[int]:
+        pool = SlowPool()
+        model = SpreadModel(build_model({'type': 'OpenAI', 'path': 'toy', 'key': 'k'}, name='m'), pool, tell=print)
+        pool.ready[1].set()
+        await asyncio.gather(*(model.generate(['a'], Sampling()) for _ in range(3)))
+        first = list(pool.answered)
+        pool.ready[0].set()
+        await asyncio.sleep(0.01)
+        await asyncio.gather(*(model.generate(['a'], Sampling()) for _ in range(4)))
+        await model.close()
+        return [*first, *sorted(pool.answered[3:])]
+
+    assert asyncio.run(ask()) == [1, 1, 1, 0, 0, 1, 1]
+
+
+def test_a_server_that_no_node_can_call_ends_with_every_reason() -> None:
+    async def ask() -> list[str]:
+        pool, heard = SlowPool(), []
+        pool.broken = 'no module named acme'
+        model = SpreadModel(
+            build_model({'type': 'OpenAI', 'path': 'toy', 'key': 'k'}, name='m'), pool, tell=heard.append
+        )
+        for ready in pool.ready:
+            ready.set()
+        with pytest.raises(RunError, match=r'no worker can load the model.\nnode 0: no module.*\nnode 1: no module'):
+            await model.generate(['a'], Sampling())
+        await model.close()
+        return heard
+
+    assert asyncio.run(ask()) == [f'm: a worker is left out: node {n}: no module named acme' for n in (0, 1)]
+
+
 # -- a Ray cluster of two nodes ----------------------------------------------------------------------------------------
+
+
+class Heard(NullListener):
+    """Keeps the messages of a run."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_message(self, message: str) -> None:
+        self.messages.append(message)
 
 
 class TwoNodes:
@@ -142,6 +227,13 @@ class TwoNodes:
         self._cluster.wait_for_nodes()
         self.workers = Workers('ray', address=self._cluster.address)
 
+    def find_nodes(self) -> list[str]:
+        """The beginnings of the nodes' ids."""
+        import ray
+
+        with RayCluster(self.workers.address):
+            return [node['NodeID'][:6] for node in ray.nodes() if node['Alive']]
+
     def kill_second(self) -> None:
         self._cluster.remove_node(self._second, allow_graceful=False)
 
@@ -151,6 +243,21 @@ class TwoNodes:
 
     def shutdown(self) -> None:
         self._cluster.shutdown()
+
+
+@pytest.mark.parametrize(
+    ('address', 'said'),
+    [
+        ('127.0.0.1:1', 'no Ray cluster could be reached at 127.0.0.1:1: Connection refused'),
+        ('no.such.host.invalid:6379', 'no Ray cluster could be reached at no.such.host.invalid:6379'),
+        (':6379', 'expected HOST:PORT'),
+        ('head:x', 'expected HOST:PORT'),
+        ('head:99999', 'expected HOST:PORT'),
+    ],
+)
+def test_an_address_without_a_cluster_is_refused_at_once(address: str, said: str) -> None:
+    with pytest.raises(RunError, match=said):
+        check_reachable(address)
 
 
 @pytest.fixture(scope='session')
@@ -165,17 +272,22 @@ def cluster() -> Iterator[TwoNodes]:
 def test_the_nodes_of_a_cluster_share_the_rows_and_the_report_says_where_time_went(
     tmp_path: Path, cluster: TwoNodes, capsys: Any
 ) -> None:
-    summary = run_config(write(tmp_path, seconds=0.01), out=tmp_path / 'run', workers=cluster.workers)
+    summary = run_config(write(tmp_path, together=True), out=tmp_path / 'run', workers=cluster.workers)
     assert summary.scorecards[0].value == 100.0
     asked = calls_of(tmp_path)
     assert sorted(number for _, number in asked) == list(range(ROWS))
     with RunReader(tmp_path / 'run') as reader:
         times = reader.times()
-    assert len(times) == 2
-    assert sum(line.rows for line in times) == ROWS
-    assert all(line.computing > 0 for line in times)
+    *nodes, own = times
+    assert len(nodes) == 2
+    assert sum(line.rows for line in nodes) == ROWS
+    assert all(line.computing and line.computing > 0 for line in nodes)
+    assert (own.model, own.rows) == ('', ROWS)
+    assert own.wording is not None
+    assert own.writing is not None
+    assert min(own.wording, own.writing) > 0
     main(['report', str(tmp_path / 'run')])
-    assert 'where rows were computed' in capsys.readouterr().out
+    assert 'where time went' in capsys.readouterr().out
     again = run_config(tmp_path / 'config.py', out=tmp_path / 'run')  # the same run goes on without the cluster
     assert (again.scorecards, len(calls_of(tmp_path))) == (summary.scorecards, ROWS)
 
@@ -246,6 +358,43 @@ def test_a_node_that_dies_costs_only_rows_in_flight(tmp_path: Path, cluster: Two
         cluster.add_second()
     assert summary.outcomes == {'ok': ROWS}
     assert summary.scorecards[0].value == 100.0
+
+
+FRAGILE = """
+class Weights:
+    def __reduce__(self):
+        return read_weights, ()
+
+def read_weights():
+    import sys
+    if 'ray' in sys.modules and sys.modules['ray'].get_runtime_context().get_node_id()[:6] in (HERE / 'bad').read_text():
+        (HERE / 'failed').touch()
+        raise FileNotFoundError('no /models/weights.safetensors')
+    return Weights()
+
+WEIGHTS = Weights()
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize('share', ['one', 'all'])
+def test_a_node_that_cannot_load_the_model_is_named(tmp_path: Path, cluster: TwoNodes, share: str) -> None:
+    path = write(tmp_path, seconds=0.02)
+    wait = "    while WEIGHTS and not (HERE / 'failed').exists():\n        time.sleep(0.1)"
+    text = path.read_text().replace('def add(prompt):', f'{FRAGILE}def add(prompt):\n{wait}')
+    path.write_text(text)
+    nodes = cluster.find_nodes()
+    bad = nodes[:1] if share == 'one' else nodes
+    (tmp_path / 'bad').write_text(' '.join(bad))
+    heard = Heard()
+    summary = run_config(path, out=tmp_path / 'run', workers=cluster.workers, progress=heard)
+    reason = 'the model cannot be loaded: FileNotFoundError: no /models/weights.safetensors'
+    assert all(any(node in one and reason in one for one in heard.messages) for node in bad)
+    if share == 'one':
+        assert (summary.broken, summary.outcomes) == ({}, {'ok': ROWS})
+    else:
+        assert 'no worker can load the model' in summary.broken['adder']
+        assert all(node in summary.broken['adder'] for node in nodes)
 
 
 @pytest.mark.heavy

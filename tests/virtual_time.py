@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -35,8 +36,10 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
     """Run the work; `asyncio.sleep` takes no time, and `loop.time()` says how much it would have taken."""
-    loop = _VirtualLoop()
+    loop, chance = _VirtualLoop(), random.getstate()
+    random.seed(0)  # retries wait for random times
     try:
         return loop.run_until_complete(work)
     finally:
+        random.setstate(chance)
         loop.close()

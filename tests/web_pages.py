@@ -51,11 +51,11 @@ def serve_page(*paths):
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(start(), loop).result(60)
     try:
         yield listening.getsockname()[1], rules
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(20)
         loop.close()

@@ -12,12 +12,21 @@ from rolecall._version import __version__
 
 if TYPE_CHECKING:
     from rolecall.chat.chat_reply import ChatReply
+    from rolecall.chat.events import Event, Retry, Spent, ToolFailure
     from rolecall.chat.local import TrainableModule
+    from rolecall.chat.mcp_tools import McpTools
     from rolecall.chat.module import ChatModule
-    from rolecall.chat.module_errors import ModuleError, NoAnswerError, NotStartedError, ToolRoundsError
+    from rolecall.chat.module_errors import (
+        BadAnswerError,
+        ModuleError,
+        NoAnswerError,
+        NotStartedError,
+        ToolCallsError,
+        ToolRoundsError,
+    )
     from rolecall.chat.online import OnlineChatModule
-    from rolecall.chat.streaming import AsyncStream, Stream
-    from rolecall.chat.tools import tool_schema
+    from rolecall.chat.streaming import AsyncStream, Stream, StreamPiece
+    from rolecall.chat.tools import Tool, tool_schema
     from rolecall.config.files import Config, load_config, read_base
     from rolecall.config.printing import format_config
     from rolecall.errors import (
@@ -86,18 +95,28 @@ if TYPE_CHECKING:
 
 _HOMES = {
     'rolecall.chat.chat_reply': ('ChatReply',),
+    'rolecall.chat.events': (
+        'Event',
+        'Retry',
+        'Spent',
+        'ToolFailure',
+    ),
+    'rolecall.chat.mcp_tools': ('McpTools',),
     'rolecall.chat.module': ('ChatModule',),
     'rolecall.chat.module_errors': (
+        'BadAnswerError',
         'ModuleError',
         'NoAnswerError',
         'NotStartedError',
+        'ToolCallsError',
         'ToolRoundsError',
     ),
     'rolecall.chat.streaming': (
         'AsyncStream',
         'Stream',
+        'StreamPiece',
     ),
-    'rolecall.chat.tools': ('tool_schema',),
+    'rolecall.chat.tools': ('Tool', 'tool_schema'),
     'rolecall.models.protocol': (
         'Capabilities',
         'Model',
@@ -191,6 +210,7 @@ __all__ = [
     'ApiRenderer',
     'AsyncStream',
     'BM25Retriever',
+    'BadAnswerError',
     'CLPInferencer',
     'Capabilities',
     'ChatModule',
@@ -204,6 +224,7 @@ __all__ = [
     'DataError',
     'DialogueProgram',
     'EmptyPrompter',
+    'Event',
     'Finding',
     'FinishedRun',
     'FixKRetriever',
@@ -211,6 +232,7 @@ __all__ = [
     'LLInferencer',
     'MDLRetriever',
     'MMPromptTemplate',
+    'McpTools',
     'MetaTemplate',
     'MissingExtraError',
     'Model',
@@ -235,6 +257,7 @@ __all__ = [
     'RenderError',
     'Reply',
     'Result',
+    'Retry',
     'RolecallError',
     'RunError',
     'RunReader',
@@ -246,9 +269,14 @@ __all__ = [
     'Scored',
     'SlidingWindowRetriever',
     'Span',
+    'Spent',
     'Stream',
+    'StreamPiece',
     'TemplateError',
     'TextRenderer',
+    'Tool',
+    'ToolCallsError',
+    'ToolFailure',
     'ToolRoundsError',
     'TopkRetriever',
     'Trace',

@@ -15,9 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from html import escape
 from typing import Any
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 
-__all__ = ['MASK', 'Redactor', 'StreamRedactor', 'environment_secrets', 'find_secrets', 'is_secret_name', 'mask_config']
+__all__ = [
+    'MASK',
+    'Redactor',
+    'StreamRedactor',
+    'drop_url_secrets',
+    'environment_secrets',
+    'find_secrets',
+    'is_secret_name',
+    'mask_config',
+]
 
 MASK = '[key]'
 _HIDDEN = '***'
@@ -116,6 +125,22 @@ def _in_urls(text: str) -> Iterator[str]:
                 yield value
 
 
+def drop_url_secrets(url: str) -> str:
+    """The URL without user, password and secret parameters.
+
+    >>> drop_url_secrets('https://me:pa55word@host:8000/v1?api_key=sk-1&version=2')
+    'https://host:8000/v1?version=2'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    secrets = set(_in_urls(url))
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if value not in secrets])
+    host = parts.netloc.rpartition('@')[2]
+    return urlunsplit(parts._replace(netloc=host, query=query)) if secrets or host != parts.netloc else url
+
+
 def _looks_secret(value: str) -> bool:
     """Whether a value without a telling name may be a secret: it is not made of words, dates and versions.
 
@@ -163,6 +188,10 @@ class Redactor:
         """The text with every secret replaced by `[key]`."""
         pattern = self._find_hits(text)
         return pattern.sub(MASK, text) if pattern is not None else text
+
+    def is_clean(self, text: str) -> bool:
+        """Whether no secret is in the text."""
+        return self._find_hits(text) is None
 
     def safe_length(self, text: str) -> int:
         """How much of a text that goes on can be shown: the rest may turn out to be the beginning of a secret.

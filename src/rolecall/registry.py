@@ -36,6 +36,7 @@ __all__ = [
     'Plugin',
     'Registry',
     'bare_name',
+    'find_registered',
     'import_dotted',
     'is_reference_class',
     'offer_package',
@@ -281,6 +282,13 @@ def bare_name(given: object) -> str | None:
 def is_reference_class(kind: object) -> TypeGuard[type[Any]]:
     """Whether this is a class of an installed reference system, or derived from one."""
     return inspect.isclass(kind) and any(one.__module__.partition('.')[0] in REFERENCE_SYSTEMS for one in kind.__mro__)
+
+
+def find_registered(name: str, group: str, system: str) -> object | None:
+    """The class that a loaded reference system has registered under a bare name; None if there is none."""
+    module = {'opencompass': 'opencompass.registry', 'ais_bench': 'ais_bench.benchmark.registry'}.get(system, '')
+    registry = getattr(sys.modules.get(module), group, None)
+    return None if registry is None else registry.get(name)
 
 
 def import_dotted(

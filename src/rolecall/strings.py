@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import IO
 
-__all__ = ['count_noun', 'mask_details', 'printable']
+__all__ = ['count_noun', 'mask_details', 'printable', 'wrap_for']
 
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
 _DETAIL = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
-_PLURALS = {'reply': 'replies', 'entry': 'entries', 'category': 'categories', 'match': 'matches'}
+_PLURALS = {'reply': 'replies', 'entry': 'entries', 'category': 'categories', 'match': 'matches', 'batch': 'batches'}
 
 
 def count_noun(count: int, noun: str) -> str:
@@ -46,3 +48,33 @@ def _name_character(character: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return '␡' if code == 0x7F else f'\\u{code:04x}'
+
+
+def wrap_for(stream: IO[str], text: str, *, hang: int = 2) -> str:
+    """The text with lines broken between words where `stream` is a terminal that they do not fit.
+
+    Lines with a command to copy stay whole. `hang` is the indent of what follows a break.
+    """
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError, AttributeError):
+        columns = 0
+    if not columns or all(len(line) <= columns for line in text.split('\n')):
+        return text
+    import textwrap
+
+    if max(map(len, text.split())) + hang + 2 > columns:
+        hang = 2
+    return '\n'.join(
+        line
+        if len(line) <= columns or ' rolecall run ' in line
+        else textwrap.fill(
+            line,
+            max(columns, hang + 20),
+            subsequent_indent=' ' * (len(line) - len(line.lstrip()) + hang),
+            drop_whitespace=True,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split('\n')
+    )

@@ -43,8 +43,9 @@ from rolecall.models.openai.logprobs import read_echo, read_prompt_logprobs
 from rolecall.models.protocol import Reply
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, write_reply
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.tokenizers.gguf import chat_settings, read_metadata

@@ -74,7 +74,7 @@ def guess_answers(rows: Iterable[Mapping[str, Any]], guess: Guess) -> Guess:
     if golds and all(_is_number(gold) for gold in golds):
         return Guess(guess.columns, guess.question, guess.answer, (), 'number')
     long = sum(len(gold.split()) > _SHORT for gold in golds) * 2 > len(golds)
-    return Guess(guess.columns, guess.question, guess.answer, (), 'rouge' if long else 'exact')
+    return Guess(guess.columns, guess.question, guess.answer, (), 'rouge' if long else 'contains')
 
 
 def _are_words(answers: Sequence[str]) -> bool:

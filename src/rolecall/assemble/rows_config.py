@@ -20,10 +20,10 @@ from rolecall.strings import count_noun
 __all__ = ['METRIC_NAMES', 'RowsOptions', 'columns_of', 'dataset_for_rows', 'find_question', 'read_choices']
 
 METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
-    'exact': ('EMEvaluator', None),
+    'exact': ('WholeMatchEvaluator', None),
     'accuracy': ('AccEvaluator', None),
     'contains': ('TriviaQAEvaluator', None),
-    'number': ('Gsm8kEvaluator', 'gsm8k_postprocess'),
+    'number': ('Gsm8kEvaluator', 'stated_number_postprocess'),
     'math': ('MATHVerifyEvaluator', 'math_postprocess_v2'),
     'f1': ('SquadEvaluator', None),
     'rouge': ('RougeEvaluator', None),
@@ -115,7 +115,7 @@ def dataset_for_rows(
     >>> rows = [{'question': '1+1=?', 'answer': '2'}]
     >>> entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False)
     >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']
-    ('{question}\\n{answer}', {'evaluator': {'type': 'EMEvaluator'}})
+    ('{question}\\n{answer}', {'evaluator': {'type': 'WholeMatchEvaluator'}})
     """
     known = list(islice(open_file(rows) if isinstance(rows, Path) else rows, _LOOKED_AT))
     columns = columns_of(known)

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rolecall.assemble.key_texts import KEY_TEXTS
 from rolecall.datasets.dataset import DATASETS
 from rolecall.models.backends import MODELS
 from rolecall.models.entry_keys import ANTHROPIC_KEYS, FUNCTION_KEYS, LLAMA_KEYS, OPENAI_KEYS, TRANSFORMERS_KEYS
 from rolecall.models.model_names import FORMS
 from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, INFERENCERS
 from rolecall.pairs.sampling import SAMPLING_OPTIONS
+from rolecall.pairs.unknown_keys import DATASET_KEYS
 from rolecall.prompts.template import TEMPLATES
 from rolecall.render.families import META_TEMPLATES
 from rolecall.retrievers.build import RETRIEVERS
+from rolecall.scoring.evaluate import EVAL_KEYS
 from rolecall.scoring.evaluators import METRICS
 from rolecall.scoring.postprocessors import POSTPROCESSORS
 
-__all__ = ['config_schema']
+__all__ = ['MODEL_KINDS', 'config_schema']
 
 Schema = dict[str, Any]
 
@@ -41,75 +44,89 @@ _TYPES: dict[str, Schema] = {
         for key in ('stop', 'stop_words', 'stopping_criteria')
     },
     'labels': {'type': 'array'},
-    'price': {'type': 'object', 'properties': {'input': _NUMBER, 'output': _NUMBER}},
     'chat_template': {'type': ['boolean', 'string']},
 }
 
 
+MODEL_KINDS: dict[str, tuple[str, ...]] = {
+    'OpenAI and servers': OPENAI_KEYS,
+    'Anthropic': ANTHROPIC_KEYS,
+    'embedded': LLAMA_KEYS,
+    'Transformers, vLLM': TRANSFORMERS_KEYS,
+    'functions': FUNCTION_KEYS,
+}
+"""Each kind of model with the keys that its entries have besides those of sampling."""
+
+
 def config_schema() -> Schema:
-    """The schema of YAML and JSON configs.
+    """The schema of YAML and JSON configs; every key says what it means.
 
     >>> sorted(config_schema()['properties'])
-    ['datasets', 'groups', 'lint', 'media_folders', 'models', 'work_dir']
+    ['datasets', 'groups', 'judge_models', 'lint', 'media_folders', 'models', 'work_dir']
     """
+    model = {'anyOf': [{'type': 'string', 'description': FORMS}, _model()]}
     return {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
         'title': 'rolecall config',
         'type': 'object',
-        'properties': {
-            'models': {'type': 'array', 'items': {'anyOf': [{'type': 'string', 'description': FORMS}, _model()]}},
-            'datasets': {'type': 'array', 'items': _dataset(), 'minItems': 1},
-            'groups': {'type': 'object', 'description': 'datasets that are averaged, by name'},
-            'lint': {'type': 'object', 'properties': {'silence': _texts(), 'rules': _texts()}},
-            'media_folders': {'anyOf': [_TEXT, _texts()]},
-            'work_dir': _TEXT,
-        },
+        'properties': _describe(
+            {
+                'models': {'type': 'array', 'items': model},
+                'judge_models': {'type': 'array', 'items': model, 'maxItems': 1},
+                'datasets': {'type': 'array', 'items': _dataset(), 'minItems': 1},
+                'groups': {'type': 'object'},
+                'lint': {'type': 'object', 'properties': _describe({'silence': _texts(), 'rules': _texts()})},
+                'media_folders': {'anyOf': [_TEXT, _texts()]},
+                'work_dir': _TEXT,
+            }
+        ),
         'patternProperties': {'_datasets$': {'type': 'array', 'items': _dataset()}},
         'required': ['datasets'],
     }
 
 
 def _model() -> Schema:
-    keys = {*OPENAI_KEYS, *ANTHROPIC_KEYS, *LLAMA_KEYS, *TRANSFORMERS_KEYS, *FUNCTION_KEYS, *SAMPLING_OPTIONS}
-    schema = _entry(keys, MODELS)
-    schema['properties']['meta_template'] = {'anyOf': [{'enum': sorted(META_TEMPLATES)}, {'type': 'object'}, _TEXT]}
-    schema['required'] = ['type']
-    return schema
+    keys = {*SAMPLING_OPTIONS, *(key for keys in MODEL_KINDS.values() for key in keys)}
+    families = {'anyOf': [{'enum': sorted(META_TEMPLATES)}, {'type': 'object'}, _TEXT]}
+    price = {'type': 'object', 'properties': _describe({'input': _NUMBER, 'output': _NUMBER})}
+    return {**_entry(keys, MODELS, meta_template=families, price=price), 'required': ['type']}
 
 
 def _dataset() -> Schema:
-    keys = ('abbr', 'path', 'name', 'n', 'k', 'data_files', 'train', 'test', 'format', 'encoding', 'on_error', 'lint')
-    schema = _entry(keys, DATASETS)
-    schema['properties'] |= {
-        'reader_cfg': {
-            'type': 'object',
-            'properties': {
-                'input_columns': {'anyOf': [_TEXT, _texts()]},
-                'output_column': {'type': ['string', 'null']},
-                **dict.fromkeys(('train_split', 'test_split'), _TEXT),
-                **{key: {'type': ['string', 'integer', 'null']} for key in ('train_range', 'test_range')},
-            },
-            'additionalProperties': False,
-        },
-        'infer_cfg': {
-            'type': 'object',
-            'properties': {
-                **dict.fromkeys(('prompt_template', 'ice_template'), _part(('template', 'ice_token'), TEMPLATES)),
-                'retriever': _part(('ice_num', 'fix_id_list', 'ice_separator', 'seed', 'k'), RETRIEVERS),
-                'inferencer': _part(INFERENCER_OPTIONS, INFERENCERS),
-            },
-        },
-        'eval_cfg': {
-            'type': 'object',
-            'properties': {
-                'evaluator': _part(('pred_postprocessor', 'judge_cfg', 'prompt_template'), METRICS),
-                **dict.fromkeys(('pred_postprocessor', 'dataset_postprocessor'), _part((), POSTPROCESSORS)),
-                'cluster': _TEXT,
-            },
-        },
+    template = _part(('template', 'ice_token'), TEMPLATES)
+    postprocessor = _part((), POSTPROCESSORS)
+    reader: dict[str, Schema] = {
+        'input_columns': {'anyOf': [_TEXT, _texts()]},
+        'output_column': {'type': ['string', 'null']},
+        **dict.fromkeys(('train_split', 'test_split', 'input_template', 'output_template'), _TEXT),
+        **{key: {'type': ['string', 'number', 'null']} for key in ('train_range', 'test_range')},
     }
-    schema['required'] = ['infer_cfg']
-    return schema
+    asking = {
+        'prompt_template': template,
+        'ice_template': template,
+        'retriever': _part(('ice_num', 'fix_id_list', 'ice_separator', 'ice_eos_token', 'seed', 'k'), RETRIEVERS),
+        'inferencer': _part(INFERENCER_OPTIONS, INFERENCERS),
+    }
+    judging = (
+        *('pred_postprocessor', 'judge_cfg', 'prompt_template', 'dict_postprocessor', 'dataset_cfg'),
+        *('against', 'order', 'pack_all_predictions'),
+    )
+    scoring: dict[str, Schema] = {
+        **{key: _TYPES.get(key, {}) for key in (*EVAL_KEYS, 'cluster')},
+        'evaluator': _part(judging, METRICS),
+        'pred_postprocessor': postprocessor,
+        'dataset_postprocessor': postprocessor,
+        **{key: {'enum': ['exclude', 'wrong']} for key in ('failures', 'unparsed')},
+        'cluster': _TEXT,
+    }
+    made = _entry(
+        DATASET_KEYS,
+        DATASETS,
+        reader_cfg={'type': 'object', 'properties': _describe(reader), 'additionalProperties': False},
+        infer_cfg={'type': 'object', 'properties': _describe(asking)},
+        eval_cfg={'type': 'object', 'properties': _describe(scoring)},
+    )
+    return {**made, 'required': ['infer_cfg']}
 
 
 def _part(keys: Iterable[str], names: Iterable[str]) -> Schema:
@@ -118,9 +135,15 @@ def _part(keys: Iterable[str], names: Iterable[str]) -> Schema:
     return {'anyOf': [schema['properties']['type'], schema]}
 
 
-def _entry(keys: Iterable[str], names: Iterable[str]) -> Schema:
+def _entry(keys: Iterable[str], names: Iterable[str], **known: Schema) -> Schema:
+    """An entry with a type and the given keys, the type first."""
+    kinds = {'anyOf': [{'enum': sorted(names)}, _TEXT]}
     properties = {key: _TYPES.get(key, {}) for key in sorted(keys)}
-    return {'type': 'object', 'properties': {**properties, 'type': {'anyOf': [{'enum': sorted(names)}, _TEXT]}}}
+    return {'type': 'object', 'properties': _describe({'type': kinds, **(properties | known | {'type': kinds})})}
+
+
+def _describe(properties: dict[str, Schema]) -> dict[str, Schema]:
+    return {key: {'description': KEY_TEXTS[key], **schema} for key, schema in properties.items()}
 
 
 def _texts() -> Schema:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rolecall.assemble.overrides import Overrides
 from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
 from rolecall.checking import Problems
+from rolecall.config.benchmarks import is_benchmark_name
+from rolecall.config.benchmarks.catalogues import CATALOGUES
 from rolecall.config.files import Config, load_config
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.plain_configs import is_plain_config
@@ -45,6 +47,8 @@ class SourceOptions:
     overrides: Overrides = field(default_factory=Overrides)
     data: Mapping[str, str] = field(default_factory=dict)
     """Files of rows by split."""
+    data_folder: str | Path | None = None
+    """The folder with the rows of benchmarks that are given by name."""
     task: Mapping[str, Any] = field(default_factory=dict)
     """Options of `load_config` for task files of lm-evaluation-harness."""
     models_file: str | None = None
@@ -145,30 +149,60 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
         remedy = ''
         if Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
             remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
+            if not Path(shown).exists() and not is_benchmark_name(shown):
+                near = [one.name for one in Path(shown).parent.glob('*') if one.suffix in FORMATS]
+                what, remedy = 'no such file.', f'{did_you_mean(Path(shown).name, near)} {remedy}'.strip()
         raise ConfigError(Problem(shown, what, remedy))
     overrides, notes = options.overrides, list[str]()
-    if not isinstance(source, Mapping) and is_task_source(source):
+    named = not isinstance(source, Mapping) and is_benchmark_name(source)
+    if options.data_folder is not None and (not named or str(source).startswith(tuple(CATALOGUES))):
+        what = f'expected SPLIT=FILE, got the folder {str(options.data_folder)!r}.'
+        raise ConfigError(
+            Problem(
+                '--data',
+                what,
+                'A folder of datasets goes with the name of a benchmark; other sources look in $ROLECALL_DATA.',
+            )
+        )
+    if not isinstance(source, Mapping) and _is_asked_as_task(source, options):
         task = {**options.task, 'num_fewshot': overrides.shots, 'system_instruction': overrides.system}
-        loaded: Mapping[str, Any] = load_config(source, **task)
+        loaded: Mapping[str, Any] = load_config(source, **task, data_folder=options.data_folder)
         overrides = replace(overrides, shots=None, system=None)
         notes += _describe_differences(loaded['datasets'])
+    elif named and not str(source).startswith(tuple(CATALOGUES)):
+        loaded = load_config(str(source), **options.task, data_folder=options.data_folder)
     else:
         if given := _task_options_given(options):
             what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
             raise ConfigError(Problem(shown, what))
         loaded = source if isinstance(source, Mapping) else load_config(source)
+    if named:
+        notes += _describe_rows(loaded)
+        if not options.data:
+            _require_rows(loaded)
     own = _own_models(loaded, options.models_file)
     added = _resolve(options, own, notes)
     selected = _select(options, own, added)
     names: Mapping[str, Any] = loaded
-    named = any(isinstance(one, str) for one in loaded.get('models') or ())
-    if added or named or options.shown or options.models_file is not None:
+    has_names = any(isinstance(one, str) for one in loaded.get('models') or ())
+    if added or has_names or options.shown or options.models_file is not None:
         names = {**loaded, 'models': [*own, *added, *options.shown]}
     changed = overrides.apply(names) if overrides.given else names
     if isinstance(loaded, Config) and changed is not loaded:
         changed = replace(loaded, names=changed)
     base = loaded.path.parent if isinstance(loaded, Config) else None
     return Assembled(changed, base, selected, dict(options.data) or None, options.overrides.as_dict(), tuple(notes))
+
+
+def _is_asked_as_task(source: str | Path, options: SourceOptions) -> bool:
+    """Whether the options of lm-eval's tasks apply: to task files, and to benchmarks in lm-eval's wording."""
+    if is_task_source(source):
+        return True
+    if not is_benchmark_name(source) or ':' in str(source):
+        return False
+    from rolecall.config.benchmarks.load import is_asked_as_task
+
+    return is_asked_as_task(str(source), options.task.get('emulate'))
 
 
 def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -182,6 +216,23 @@ def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
         "This differs from lm-eval; '--as lm-eval' asks exactly as it does."
         for note, names in differing.items()
     ]
+
+
+def _require_rows(config: Mapping[str, Any]) -> None:
+    """One problem for each benchmark of which no rows are here; what is missing in part is found when it is opened."""
+    datasets = config.get('datasets') or ()
+    missing = {str(entry['rows_from']): str(entry['abbr']) for entry in datasets if entry.get('rows_from')}
+    if missing and all(entry.get('rows_from') for entry in datasets):
+        raise ConfigError(Problem(abbr.partition('-')[0], what) for what, abbr in missing.items())
+
+
+def _describe_rows(config: Mapping[str, Any]) -> list[str]:
+    """What is said of a benchmark's rows: that they are a sample, or not the published ones."""
+    said: dict[str, list[str]] = {}
+    for entry in config.get('datasets') or ():
+        if entry.get('rows_note'):
+            said.setdefault(str(entry['rows_note']), []).append(str(entry['abbr']))
+    return [f'{", ".join(abbrs)}: {note}.' for note, abbrs in said.items()]
 
 
 def _task_options_given(options: SourceOptions) -> list[str]:

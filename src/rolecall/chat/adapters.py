@@ -10,14 +10,16 @@ from typing import Any, NamedTuple, Protocol
 from rolecall.chat.chat_reply import Message
 from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.placeholders import Placeholders, holds
+from rolecall.chat.thinking import ThinkingPolicy
 from rolecall.chat.tool_calls import calls_in
 from rolecall.models.local_engine import separate_thinking
-from rolecall.models.protocol import Reply
+from rolecall.models.protocol import Reply, Usage
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.frame_renderer import read_turn
-from rolecall.prompters.history import check_history, numbered_messages, origin_of, plain_text
+from rolecall.prompters.history import check_history, describe_tools_in_words, origin_of
 from rolecall.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.prompters.tracing import encode_trace, has_special_token
+from rolecall.prompters.vendors import restore_blocks, restore_fields
 from rolecall.prompts.script import Script, Turn
 from rolecall.prompts.wording import Mode
 from rolecall.render.chat_renderer import ChatRenderer
@@ -27,6 +29,9 @@ from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['Adapter', 'AnthropicAdapter', 'ModuleCall', 'OpenAIAdapter', 'TextAdapter']
+
+
+_OWN_THINKING = ThinkingPolicy('', 'openai')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,10 @@ class Adapter(Protocol):
     def writes_calls(self) -> bool:
         """Whether the model writes tool calls into its text."""
 
+    @property
+    def thinking(self) -> ThinkingPolicy:
+        """How the model's reasoning is kept and sent back."""
+
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         """The request for a call. `said` holds the messages that follow the prompt."""
 
@@ -68,12 +77,16 @@ class OpenAIAdapter:
 
     writes_calls = False
 
+    def __init__(self, thinking: ThinkingPolicy) -> None:
+        self.thinking = thinking
+
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='openai')
-        messages = [*body['messages'], *said]
+        messages = [*body['messages'], *map(restore_fields, said)]
         return AdaptedRequest(messages, _tools_of(body), messages)
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
@@ -85,17 +98,44 @@ class AnthropicAdapter:
 
     writes_calls = False
 
+    def __init__(self, thinking: ThinkingPolicy) -> None:
+        self.thinking = thinking
+
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
         body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='anthropic')
         system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
-        messages = [*system, *body['messages'], *said]
+        messages = [*system, *body['messages'], *map(_restore_anthropic, said)]
         return AdaptedRequest(messages, _tools_of(body), messages)
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         return reply
+
+
+def _restore_anthropic(message: Message) -> Message:
+    blocks = restore_blocks(message)
+    return message if blocks is None else {'role': message['role'], 'content': blocks}
+
+
+def _filter_thinking(
+    asked: ModuleCall, said: Sequence[Message], policy: ThinkingPolicy
+) -> tuple[ModuleCall, Sequence[Message]]:
+    """The conversation with the reasoning that is to be sent: turns can begin in the history and end in `said`."""
+    history = asked.history if isinstance(asked.history, (list, tuple)) else ()
+    is_list = isinstance(asked.input, (list, tuple))
+    now = list(asked.input) if is_list else [{'role': 'user'}]
+    whole = [*history, *now, *said]
+    kept = policy.filter_turns(whole)
+    if kept is whole:
+        return asked, said
+    middle, end = len(history), len(history) + len(now)
+    changed = {'history': kept[:middle]} if history else {}
+    if is_list:
+        changed['input'] = kept[middle:end]
+    return replace(asked, **changed), kept[end:]
 
 
 def _tools_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -112,13 +152,19 @@ class TextAdapter:
     writes_calls = True
 
     def __init__(
-        self, template: ChatTemplate | None, *, tokenizer: Callable[[], Tokenizer | None] = lambda: None
+        self,
+        template: ChatTemplate | None,
+        *,
+        thinking: ThinkingPolicy = _OWN_THINKING,
+        tokenizer: Callable[[], Tokenizer | None] = lambda: None,
     ) -> None:
+        self.thinking = thinking
         self._template = template
         self._tokenizer = tokenizer
         self._bound = lru_cache(maxsize=32)(self._bind)
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
         bound, given = self.address(prompter, asked, said)
         text: str = bound.generate_prompt(*given)
         tokenizer = self._tokenizer()
@@ -148,12 +194,23 @@ class TextAdapter:
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else separate_thinking(reply)
+        if reply.reasoning:  # chat templates that take reasoning back know it by this name
+            reply = replace(reply, thinking={'reasoning_content': reply.reasoning}, usage=self._count_reasoning(reply))
         offered = asked.tools or prompter.tools
         if not offered or reply.tool_calls or reply.outcome != 'ok':
             return reply
         names = [tool.get('function', tool).get('name') for tool in offered]
         text, calls = calls_in(reply.text, names)
         return replace(reply, text=text, tool_calls=calls) if calls else reply
+
+    def _count_reasoning(self, reply: Reply) -> Usage:
+        """The usage with the tokens of the reasoning, by the model's tokenizer."""
+        tokenizer = None if reply.usage.reasoning_tokens is not None else self._tokenizer()
+        return (
+            reply.usage
+            if tokenizer is None
+            else replace(reply.usage, reasoning_tokens=tokenizer.count(reply.reasoning))
+        )
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Raise ModuleError before any tool runs if its result could not be sent."""
@@ -172,7 +229,7 @@ class TextAdapter:
         if not history or prompter.model is not None or self._takes_tools:
             return history
         check_history(history)
-        return _describe_tools_in_words(history)
+        return describe_tools_in_words(history)
 
     def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
         if said:
@@ -186,7 +243,7 @@ class TextAdapter:
             return prompter.bind(DEFAULT_TOKENS)
         if not said:
             return prompter.bind(ChatRenderer(self._template))
-        more = said if self._takes_tools else _describe_tools_in_words(said)
+        more = said if self._takes_tools else describe_tools_in_words(said)
         turns = [
             read_turn(dict(message), replace(origin_of(message, i), name=f'said[{i}]'))
             for i, message in enumerate(more)
@@ -196,32 +253,6 @@ class TextAdapter:
     @property
     def _takes_tools(self) -> bool:
         return self._template is not None and self._template.supports_tools
-
-
-def _mentions_tools(turn: Any) -> bool:
-    return isinstance(turn, Mapping) and any(
-        message.get('tool_calls') or message['role'] == 'tool' for _, message in numbered_messages([turn])
-    )
-
-
-def _describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
-    """Tool calls and results rewritten as plain messages, for chat templates without tool support."""
-    if not any(map(_mentions_tools, history)):
-        return history
-    names: dict[Any, str] = {}
-    told: list[Any] = []
-    for _, message in numbered_messages(history):
-        calls = message.get('tool_calls') or ()
-        names |= {call.get('id'): call['function']['name'] for call in calls}
-        words = plain_text(message) if calls or message['role'] == 'tool' else ''
-        if message['role'] == 'tool':
-            name = message.get('name') or names.get(message.get('tool_call_id')) or 'tool'
-            message = {'role': 'user', 'content': f'{name}: {words}'}
-        elif calls:
-            called = ', '.join(call['function']['name'] for call in calls)
-            message = {'role': message['role'], 'content': words or f'I call {called}.'}
-        told.append(message)
-    return told
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,16 @@ class _Thread:
 _running: _Thread | None = None
 
 
+def _forget_after_fork() -> None:
+    """In a forked child: a lock that another thread held is never released there, and the loop's thread is gone."""
+    global _running, _STARTING
+    _running, _STARTING = None, threading.Lock()
+
+
+if hasattr(os, 'register_at_fork'):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Start a coroutine on the loop. Cancelling the future stops it."""
     global _running

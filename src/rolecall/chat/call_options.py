@@ -18,6 +18,7 @@ __all__ = ['CallOptions', 'read_call_options', 'read_sampling']
 
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
+_PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
 _PASSED_ON = (
     *('min_tokens', 'min_new_tokens', 'min_p', 'do_sample', 'ignore_eos', 'repetition_penalty', 'presence_penalty'),
     *('frequency_penalty', 'logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls'),
@@ -36,6 +37,7 @@ _ELSEWHERE = {
     'instruction': 'Set the instruction with module.prompt(…).',
     'llm_chat_history': 'Write history=[…].',
     'chat_history': 'Write history=[…].',
+    'returns': 'Streams give text: call module(…, returns=…) or module.reply(…, returns=…).',
     'stream': 'Call module.stream(…).',
     'stream_output': 'Call module.stream(…).',
     'max_retries': 'Write retries=….',
@@ -43,6 +45,9 @@ _ELSEWHERE = {
     'extra_headers': 'Write headers={…}.',
     'n': 'A call gives one answer: use module.batch([…]) for several.',
 }
+
+_WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'stream')}
+"""Fields of a body that `extra_body` cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
             raise ModuleError(f'{name} must be a mapping of names, got {value!r:.60}.')
         if name == 'headers' and not all(isinstance(one, str) for one in value.values()):
             raise ModuleError('headers must have strings as values.')
+        if name == 'extra_body' and (owned := [one for one in _WRITTEN if one in value]):
+            raise ModuleError(f'extra_body must not have {owned[0]!r}: the module writes it. {_WRITTEN[owned[0]]}')
         sent[key] = dict(value)
     sampling = read_sampling(rest)
     return CallOptions(Sampling(**{**_fields(sampling), 'extra': {**sampling.extra, **sent}}), timeout, retries)
@@ -103,6 +110,9 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
         raise ModuleError(f'stop must be a string or a list of strings, got {stop!r:.60}.')
     own = {name: rest.pop(name) for name in _OWN if name in rest}
     _check_numbers(own)
+    for name in _PENALTIES:
+        if name in rest and not is_number(rest[name]):
+            raise ModuleError(f'{name} must be a number, got {rest[name]!r:.60}.')
     _refuse_unknown(rest)
     return Sampling(max_out_len=length, stop=(stop,) if isinstance(stop, str) else tuple(stop), extra=rest, **own)
 
@@ -123,6 +133,8 @@ def _check_numbers(own: Mapping[str, Any]) -> None:
             raise ModuleError(f'{name} must be a {"whole " if whole else ""}number, got {value!r:.60}.')
         if name != 'seed' and value < (-1 if name == 'top_k' else 0):
             raise ModuleError(f'{name} must not be negative, got {value!r:.60}.')
+        if name == 'top_p' and value > 1:
+            raise ModuleError(f'top_p must be at most 1, got {value!r:.60}.')
 
 
 def _refuse_unknown(rest: Mapping[str, Any]) -> None:
@@ -130,7 +142,7 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
         if name in _ELSEWHERE:
             raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
         if name not in _PASSED_ON:
-            known = ('timeout', 'retries', 'headers', 'extra_body', 'history', 'tools', 'returns', 'stop')
+            known = ('timeout', 'retries', 'headers', 'extra_body', 'history', 'tools', 'stop')
             hint = did_you_mean(name, (*known, *_LENGTHS, *_OWN, *_PASSED_ON))
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'

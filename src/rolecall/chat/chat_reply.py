@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rolecall.models.prices import Price
 from rolecall.models.protocol import Reply, Usage
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.call_inputs import InputReader
@@ -13,7 +14,7 @@ from rolecall.prompters.frame import fields_of
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 
-__all__ = ['ChatReply', 'Message', 'read_user_messages', 'sum_usage']
+__all__ = ['ChatReply', 'Message', 'find_cost', 'read_user_messages', 'sum_usage']
 
 Message = Mapping[str, Any]
 
@@ -30,6 +31,10 @@ class ChatReply(Reply):
     """The history passed to the call, plus the user's message."""
     value: Any = None
     """The answer as a value of the type that `returns=` asked for."""
+    cost: float | None = None
+    """US dollars, by the model's price; None if that is not known."""
+    dropped: tuple[Any, ...] = ()
+    """The messages of the history that were not sent because of a token budget. `history` still has them."""
 
     @property
     def history(self) -> list[Any]:
@@ -46,14 +51,25 @@ class ChatReply(Reply):
         *,
         prompt: Request,
         said: Sequence[Message],
+        answer: Message,
         before: Sequence[Any],
         usage: Usage,
+        cost: float | None = None,
+        dropped: Sequence[Any] = (),
         value: Any = None,
     ) -> ChatReply:
-        """A model's reply with its prompt and messages."""
+        """A model's reply with its prompt and messages; `answer` is the last of them."""
         given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
-        told = (*said, as_message(reply))
-        return cls(**{**given, 'usage': usage}, prompt=prompt, said=told, before=tuple(before), value=value)
+        messages = (*said, answer)
+        return cls(
+            **{**given, 'usage': usage},
+            prompt=prompt,
+            said=messages,
+            before=tuple(before),
+            value=value,
+            cost=cost,
+            dropped=tuple(dropped),
+        )
 
 
 def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
@@ -68,17 +84,28 @@ def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
     return list(reader.user_messages(given))
 
 
-def as_message(reply: Reply) -> Message:
-    """The reply as an assistant message."""
-    calls = [dict(call) for call in reply.tool_calls]
-    return {'role': 'assistant', 'content': reply.text, **({'tool_calls': calls} if calls else {})}
+def find_cost(usage: Usage, price: Price | None) -> float | None:
+    """What a call cost; None if its tokens or their price are not known.
+
+    >>> find_cost(Usage(1_000_000, 500_000), Price(2.0, 8.0)), find_cost(Usage(), Price(2.0, 8.0))
+    (6.0, None)
+    """
+    if price is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return price.cost(
+        usage.input_tokens,
+        usage.output_tokens,
+        cached_tokens=usage.cached_tokens or 0,
+        written_tokens=usage.cache_written_tokens or 0,
+    )
 
 
 def sum_usage(usages: Sequence[Usage]) -> Usage:
     """The total usage of several calls.
 
-    >>> sum_usage([Usage(10, 2), Usage(14, 3)])
-    Usage(input_tokens=24, output_tokens=5, cached_tokens=None, seconds=None, reasoning_tokens=None)
+    >>> total = sum_usage([Usage(10, 2), Usage(14, 3)])
+    >>> total.input_tokens, total.output_tokens, total.cached_tokens
+    (24, 5, None)
     """
     sums = {}
     for one in fields(Usage):

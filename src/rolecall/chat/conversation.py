@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
@@ -12,41 +11,35 @@ from typing import Any, cast
 from rolecall.chat.adapters import Adapter, ModuleCall
 from rolecall.chat.background import run_in_thread
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.chat_reply import ChatReply, Message, as_message, read_user_messages, sum_usage
+from rolecall.chat.chat_reply import ChatReply, Message, find_cost, read_user_messages, sum_usage
+from rolecall.chat.events import OnEvent, Retry, Spent, ToolFailure, report
 from rolecall.chat.hints import BadValueError
 from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, describe_error
-from rolecall.chat.streaming import OnText, StreamedCall
+from rolecall.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.chat.structured import AnswerType
 from rolecall.chat.tools import Toolbox
+from rolecall.chat.trimming import TokenBudget, drop_turns_to_fit
 from rolecall.errors import PrompterError, RolecallError
+from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
+from rolecall.models.reasoning import THINK
 from rolecall.prompters.base_prompter import Hook, Prompter
+from rolecall.prompters.history import check_history
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
+from rolecall.runs.client.concurrent_client import ConcurrentClient
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import ConcurrentClient, ModelCall, ModelUnavailableError, RetryPolicy
+from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
 
-__all__ = ['Connection', 'Event', 'OnEvent', 'converse']
+__all__ = ['Connection', 'answer_in_time', 'apply_hooks', 'converse']
 
 _ONE = Limits(start=1, most=1)
+_UNSUPPORTED = (400, 415, 422)
+_LONGEST_RETRY_AFTER = 60.0
+"""Seconds that a server may ask a call without a timeout to wait."""
+_MEDIA = ('image_url', 'image', 'input_audio', 'audio_url', 'video_url', 'file')
 _ASKED_AGAIN = 2
 """How often a model is asked again whose answer is not of the type asked for."""
-_LOGGER = logging.getLogger('rolecall')
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened in a call, for whoever watches it.
-
-    `kind`: `request` (data: the prompt), `reply` (the reply, with its usage), `tool_call` and `tool_result` (the
-    messages), `bad_answer` (why it is asked for again).
-    """
-
-    kind: str
-    data: Any
-
-
-OnEvent = Callable[[Event], object]
 
 
 @dataclass(eq=False)
@@ -59,8 +52,14 @@ class Connection:
     model: Model
     adapter: Adapter
     retry_policy: RetryPolicy
+    price: Price | None = None
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
     _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether pictures and sound can be sent."""
+        return self.model.capabilities.media and not self.adapter.writes_calls
 
     async def hold(self, conversation: Awaitable[ChatReply]) -> ChatReply:
         """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
@@ -97,20 +96,22 @@ async def converse(
     *,
     answer: AnswerType | None = None,
     toolbox: Toolbox | None = None,
-    tell: OnText | None = None,
+    on_piece: OnPiece | None = None,
     home: asyncio.AbstractEventLoop | None = None,
     on_event: OnEvent | None = None,
+    budget: TokenBudget | None = None,
 ) -> ChatReply:
     """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
-    if options.timeout is None:
-        return await _Conversation(line, options, answer, toolbox, tell, home, on_event).hold(prompter, asked)
+    conversation = _Conversation(line, options, answer, toolbox, on_piece, home, on_event, budget)
+    return await conversation.hold(prompter, asked)
+
+
+async def answer_in_time(answering: Awaitable[ChatReply], timeout: float | None) -> ChatReply:
+    """The reply, if it comes within so many seconds."""
     try:
-        conversation = _Conversation(line, options, answer, toolbox, tell, home, on_event)
-        return await asyncio.wait_for(conversation.hold(prompter, asked), options.timeout)
+        return await asyncio.wait_for(answering, timeout)
     except asyncio.TimeoutError:
-        raise ModelError(
-            f'no answer within {options.timeout:g} s (timeout), retries included.', transient=True
-        ) from None
+        raise ModelError(f'no answer within {timeout or 0:g} s (timeout), retries included.', transient=True) from None
 
 
 @dataclass(slots=True, eq=False)
@@ -121,12 +122,15 @@ class _Conversation:
     options: CallOptions
     answer: AnswerType | None
     toolbox: Toolbox | None
-    tell: OnText | None
+    on_piece: OnPiece | None
     home: asyncio.AbstractEventLoop | None
     on_event: OnEvent | None
+    budget: TokenBudget | None
     said: list[Message] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
+    dropped: list[Any] = field(default_factory=list)
     first: Request | None = None
+    reads: Request = ''
 
     async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
         earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
@@ -134,11 +138,21 @@ class _Conversation:
         rounds = self.toolbox.max_rounds if self.toolbox is not None else 0
         if self.toolbox is not None:
             self.line.adapter.check_tool_support(prompter)
+        media = find_media(asked)
+        if media and not self.line.takes_media:
+            raise ModuleError(f'{media[0]}: this model takes text only.')
         used, tries = 0, 0
         while True:
-            reply = await self._ask(prompter, asked, len(earlier))
+            if self.budget is not None:
+                asked = await self._trim(self.budget, prompter, asked)
+            try:
+                reply = await self._ask(prompter, asked, len(earlier))
+            except ModelError as error:
+                if media and error.status in _UNSUPPORTED:
+                    error.args = (f'{error} ({media[0]}: does the model take more than text?)',)
+                raise
             if self.toolbox is not None and reply.tool_calls:
-                self.said.append(as_message(reply))
+                self.said.append(self.line.adapter.thinking.write_message(reply))
                 if used == rounds:
                     raise ToolRoundsError(rounds, self.said)
                 used += 1
@@ -147,16 +161,41 @@ class _Conversation:
             value, complaint = self._read_value(reply, tries)
             if complaint is None:
                 before = (*earlier, *read_user_messages(prompter, asked.input))
-                return ChatReply.of(
-                    reply,
-                    prompt=self.first if self.first is not None else '',
-                    said=self.said,
-                    before=before,
-                    usage=sum_usage(self.usages),
-                    value=value,
-                )
+                return self._finish(reply, before, value)
             tries += 1
-            self.said += [as_message(reply), {'role': 'user', 'content': complaint}]
+            said = self.line.adapter.thinking.write_message(reply)
+            self.said += [said, {'role': 'user', 'content': complaint}]
+
+    def _finish(self, reply: Reply, before: Sequence[Any], value: Any) -> ChatReply:
+        usage = sum_usage(self.usages)
+        spent = Spent(usage, find_cost(usage, self.line.price))
+        self._report('usage', spent)
+        return ChatReply.of(
+            reply,
+            prompt=self.first if self.first is not None else '',
+            said=self.said,
+            answer=self.line.adapter.thinking.write_message(reply),
+            before=before,
+            usage=usage,
+            cost=spent.cost,
+            dropped=self.dropped,
+            value=value,
+        )
+
+    async def _trim(self, budget: TokenBudget, prompter: Prompter, asked: ModuleCall) -> ModuleCall:
+        """The call with a history that keeps to the token budget, tool rounds so far included."""
+        check_history(asked.history or ())
+        model, sampling = self.line.model, self.options.sampling
+
+        async def measure(history: Sequence[Any]) -> int:
+            request, extra, _ = self.line.adapter.word(prompter, replace(asked, history=list(history)), self.said)
+            return await budget.measure(model, request, replace(sampling, extra={**sampling.extra, **extra}))
+
+        kept, dropped = await drop_turns_to_fit(asked.history or (), measure, budget.limit_for(model, sampling))
+        if dropped:
+            self.dropped += dropped
+            self._report('trim', dropped)
+        return replace(asked, history=list(kept)) if dropped else asked
 
     async def _ask(self, prompter: Prompter, asked: ModuleCall, earlier: int) -> Reply:
         adapter, sampling = self.line.adapter, self.options.sampling
@@ -166,52 +205,71 @@ class _Conversation:
             extra = {**extra, 'json_schema': self.answer.schema}
         # If tool calls are part of the text, the answer is only known once the text is complete.
         offers = bool(asked.tools or prompter.tools)
-        live = self.tell if not (adapter.writes_calls and offers) else None
+        live = self.on_piece if not (adapter.writes_calls and offers) else None
+        self.reads = reads
         self._report('request', reads)
         drawn = replace(sampling, extra={**sampling.extra, **extra})
         reply = adapter.read_reply(await self._send(request, drawn, live), prompter, asked)
         self._report('reply', reply)
-        if self.tell is not None and live is None and reply.text:
-            self.tell(reply.text)
+        if self.on_piece is not None and live is None:
+            for piece in (StreamPiece('thinking', reply.reasoning), StreamPiece('text', reply.text)):
+                if piece.text:
+                    self.on_piece(piece)
         self.usages.append(reply.usage)
         return _number_calls(reply, earlier + len(self.said))
 
     async def _use_tools(self, toolbox: Toolbox, reply: Reply) -> None:
         for call in reply.tool_calls:
             self._report('tool_call', call)
-        results = await toolbox.results(reply.tool_calls, home=self.home)
-        for result in results:
-            self._report('tool_result', result)
-        self.said += results
+        for call, (message, error) in zip(
+            reply.tool_calls, await toolbox.results(reply.tool_calls, home=self.home), strict=True
+        ):
+            if error is not None:
+                self._report('tool_failure', ToolFailure(str(call['function'].get('name')), call, error))
+            self._report('tool_result', message)
+            self.said.append(message)
 
     def _read_value(self, reply: Reply, tries: int) -> tuple[Any, str | None]:
         """The value of an answer, or what the model is told because there is none."""
-        if self.answer is None or reply.outcome != 'ok':
+        if self.answer is None or reply.outcome != 'ok' or reply.tool_calls:
             return None, None
         try:
             return self.answer.read(reply.text), None
         except BadValueError as error:
-            self._report('bad_answer', str(error))
+            why = f'{error} (it was cut at its length limit, max_tokens)' if reply.reason == 'length' else str(error)
+            self._report('bad_answer', why)
             if tries == _ASKED_AGAIN:
-                raise BadAnswerError(reply, str(error), tries + 1) from None
-            return None, self.answer.complaint(error)
+                raise BadAnswerError(reply, why, tries + 1) from None
+            return None, self.answer.complaint(why)
 
     def _report(self, kind: str, data: Any) -> None:
-        if self.on_event is None:
-            return
-        try:
-            self.on_event(Event(kind, data))
-        except Exception as error:  # whoever watches a call must not break it
-            _LOGGER.warning('on_event raised %s; the call goes on.', describe_error(error))
+        report(self.on_event, kind, data)
 
-    async def _send(self, request: Request, sampling: Sampling, tell: OnText | None) -> Reply:
+    def _allow_retry(self, error: ModelError, pause: float) -> None:
+        """Report a retry; refuse one for which the server asks longer than the caller waits."""
+        longest = self.options.timeout or _LONGEST_RETRY_AFTER
+        if error.retry_after is not None and error.retry_after > longest:
+            asked = f'It asks for a pause of {error.retry_after:,.0f} s, and the call waits {longest:g} s at most.'
+            raise ModelError(
+                f'{str(error).rstrip(".")}. {asked}',
+                status=error.status,
+                retry_after=error.retry_after,
+                transient=True,
+            ) from error
+        self._report('retry', Retry(error, pause))
+
+    async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
         """Send one request through a run's client. Errors that would end a run only fail this call."""
         line, retries = self.line, self.options.retries
-        model = line.model if tell is None else cast(Model, StreamedCall(line.model, tell))
+        model = line.model
+        if on_piece is not None:
+            thinks = isinstance(self.reads, str) and self.reads.rstrip().endswith(THINK[0])
+            model = cast(Model, StreamedCall(line.model, on_piece, begins_thinking=thinks))
         policy = line.retry_policy
         if retries is not None:
             policy = replace(policy, retries=retries, when_busy=2 * retries)
         client = ConcurrentClient(model, _ONE, policy)
+        client.on_retry = self._allow_retry
         try:
             reply = await client.send(ModelCall('generate', request, sampling))
         except ModelUnavailableError as error:
@@ -227,6 +285,23 @@ def _number_calls(reply: Reply, start: int) -> Reply:
     # The strictest chat templates require nine letters and digits.
     calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
     return replace(reply, tool_calls=tuple(calls))
+
+
+def find_media(asked: ModuleCall) -> list[str]:
+    """Where a call has more than text, each place with the kind of content.
+
+    >>> find_media(ModuleCall([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'a.png'}}]}]))
+    ['input[0].content[0] has type image_url']
+    """
+    found = []
+    for name, turns in (('history', asked.history), ('input', asked.input)):
+        for i, turn in enumerate(turns if isinstance(turns, (list, tuple)) else ()):
+            content = turn.get('content') if isinstance(turn, Mapping) else None
+            for k, part in enumerate(content if isinstance(content, (list, tuple)) else ()):
+                kind = part.get('type') if isinstance(part, Mapping) else None
+                if kind in _MEDIA:
+                    found.append(f'{name}[{i}].content[{k}] has type {kind}')
+    return found
 
 
 async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:

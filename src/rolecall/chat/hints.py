@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import inspect
+import itertools
 import math
 import types
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
 
 from rolecall.chat.module_errors import ModuleError
 
-__all__ = ['BadValueError', 'hints_of', 'is_pydantic', 'schema_of', 'value_of']
+__all__ = [
+    'BadValueError',
+    'find_undescribed',
+    'hints_of',
+    'hoist_definitions',
+    'is_pydantic',
+    'plain_value',
+    'schema_of',
+    'value_of',
+]
 
 _PLAIN: Mapping[Any, str] = {
     str: 'string', int: 'integer', float: 'number', bool: 'boolean', type(None): 'null', None: 'null'
 }  # fmt: skip
+_TEXTS: Mapping[Any, tuple[Mapping[str, str], Callable[[str], Any]]] = {
+    datetime.datetime: ({'format': 'date-time'}, lambda text: datetime.datetime.fromisoformat(_spell_out_utc(text))),
+    datetime.date: ({'format': 'date'}, datetime.date.fromisoformat),
+    datetime.time: ({'format': 'time'}, lambda text: datetime.time.fromisoformat(_spell_out_utc(text))),
+    UUID: ({'format': 'uuid'}, UUID),
+    Decimal: ({}, Decimal),
+    Path: ({}, Path),
+}
+"""Types that are strings in JSON: what their schema adds, and how they are read."""
 _LISTS = ('list', 'Sequence', 'Iterable', 'Collection', 'MutableSequence')
 _SETS = ('set', 'frozenset', 'Set', 'AbstractSet')
 _DICTS = ('dict', 'Mapping', 'MutableMapping')
@@ -36,6 +59,8 @@ def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
     """
     if _is_plain(hint):
         return {'type': _PLAIN[hint]}
+    if _is_text(hint):
+        return {'type': 'string', **_TEXTS[hint][0]}
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         described = [note for note in arguments[1:] if isinstance(note, str)]
@@ -56,6 +81,33 @@ def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
 
 def _is_plain(hint: Any) -> bool:
     return (hint is None or isinstance(hint, type)) and hint in _PLAIN
+
+
+def _is_text(hint: Any) -> bool:
+    return isinstance(hint, type) and hint in _TEXTS
+
+
+def _spell_out_utc(text: str) -> str:
+    """A time with `+00:00` for `Z`, which Python 3.10 does not read."""
+    return f'{text[:-1]}+00:00' if text.endswith('Z') else text
+
+
+def find_undescribed(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
+    """The first type in a hint that JSON has no form for, so that no value of it could be made; None if there is none.
+
+    >>> find_undescribed(list[bytes]), find_undescribed(dict[str, list[int]])
+    (<class 'bytes'>, None)
+    """
+    if is_pydantic(hint) or get_origin(hint) is Literal or hint in inside:
+        return None
+    found = _fields_of(hint)
+    kinds = get_args(hint) if found is None else tuple(kind for kind, _ in found.values())
+    if get_origin(hint) is Annotated:
+        kinds = kinds[:1]
+    if found is None and not kinds:
+        return hint if isinstance(hint, type) and hint is not object and not schema_of(hint) else None
+    undescribed = (find_undescribed(kind, inside=(*inside, hint)) for kind in kinds)
+    return next((one for one in undescribed if one is not None), None)
 
 
 def _choice(values: tuple[Any, ...]) -> dict[str, Any]:
@@ -112,6 +164,8 @@ def value_of(value: Any, hint: Any, where: str) -> Any:
     """
     if _is_plain(hint):
         return _plain(value, hint, where)
+    if _is_text(hint):
+        return _read_text(value, hint, where)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return value_of(value, arguments[0], where)
@@ -137,7 +191,76 @@ def _validate(value: Any, hint: Any, where: str) -> Any:
     try:
         return hint.model_validate(value)
     except ValueError as error:  # pydantic's ValidationError is one
-        raise BadValueError(f'{where}: {error}') from None
+        found = error.errors() if hasattr(error, 'errors') else [{'loc': (), 'msg': str(error)}]
+        said = (f'{".".join(map(str, (where, *one["loc"])))}: {one["msg"]}' for one in found)
+        raise BadValueError('; '.join(said)) from None
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON has it: pydantic models, dataclasses, enums, sets and the like become plain data.
+
+    >>> plain_value({'day': datetime.date(2026, 1, 31), 'sizes': {3}})
+    {'day': '2026-01-31', 'sizes': [3]}
+    """
+    if is_pydantic(type(value)):
+        return value.model_dump(mode='json')
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain_value(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return plain_value(value.value)
+    if isinstance(value, Mapping):
+        return {key: plain_value(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(plain_value, value), key=repr)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, (Decimal, Path, UUID)) else value
+
+
+def hoist_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with all `$defs` at its root, where `#/$defs/…` looks for them.
+
+    >>> hoist_definitions({'items': {'$ref': '#/$defs/A', '$defs': {'A': {'type': 'null'}}}})
+    {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'null'}}}
+    """
+    definitions: dict[str, Any] = {}
+    lifted = _lift(schema, definitions)
+    return {**lifted, '$defs': definitions} if definitions else lifted
+
+
+def _lift(schema: Any, definitions: dict[str, Any]) -> Any:
+    """The schema without its `$defs`, which go to `definitions`. Two that share a name get different ones."""
+    if isinstance(schema, list):
+        return [_lift(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = schema.get('$defs')
+    if isinstance(own, dict):
+        names = {name: _free_name(name, one, definitions) for name, one in own.items()}
+        renamed = _rename(schema, {name: new for name, new in names.items() if new != name})
+        own, schema = renamed['$defs'], {key: one for key, one in renamed.items() if key != '$defs'}
+        definitions |= {names[name]: one for name, one in own.items()}
+    return {key: _lift(one, definitions) for key, one in schema.items()}
+
+
+def _free_name(name: str, definition: Any, taken: Mapping[str, Any]) -> str:
+    candidates = (name if number == 1 else f'{name}{number}' for number in itertools.count(1))
+    return next(one for one in candidates if one not in taken or taken[one] == definition)
+
+
+def _rename(schema: Any, names: Mapping[str, str]) -> Any:
+    """The schema with references to renamed definitions."""
+    if isinstance(schema, list):
+        return [_rename(one, names) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renamed = {key: _rename(one, names) for key, one in schema.items()}
+    reference = schema.get('$ref')
+    if isinstance(reference, str) and (new := names.get(reference.removeprefix('#/$defs/'))):
+        renamed['$ref'] = f'#/$defs/{new}'
+    return renamed
 
 
 def _plain(value: Any, kind: Any, where: str) -> Any:
@@ -151,6 +274,17 @@ def _plain(value: Any, kind: Any, where: str) -> Any:
     if kind in (str, bool) and isinstance(value, kind):
         return value
     raise BadValueError(f'{where} must be {_PLAIN[kind]}, got {value!r:.60}')
+
+
+def _read_text(value: Any, kind: Any, where: str) -> Any:
+    if kind is Decimal and isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str):
+        try:
+            return _TEXTS[kind][1](value)
+        except (ValueError, ArithmeticError):
+            pass
+    raise BadValueError(f'{where} must be a {kind.__name__} as a string, got {value!r:.60}')
 
 
 def _one_of(value: Any, known: tuple[Any, ...], where: str) -> Any:
@@ -180,7 +314,11 @@ def _record(value: Any, hint: Any, found: Mapping[str, tuple[Any, bool]], where:
         raise BadValueError(
             f'{where} lacks {missing[0]!r}' if missing else f'{where} has an unknown field {unknown[0]!r:.60}'
         )
-    return hint(**{name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()})
+    given = {name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()}
+    try:
+        return hint(**given)
+    except (ValueError, TypeError, ArithmeticError) as error:  # what a type's own checks raise
+        raise BadValueError(f'{where}: {error}') from error
 
 
 def _container_value(value: Any, name: str, arguments: tuple[Any, ...], where: str) -> Any:
@@ -197,9 +335,15 @@ def _container_value(value: Any, name: str, arguments: tuple[Any, ...], where: s
     if name in _DICTS:
         if not isinstance(value, Mapping):
             raise BadValueError(f'{where} must be an object, got {value!r:.60}')
-        hint = arguments[1] if len(arguments) == 2 else Any
-        return {key: value_of(item, hint, f'{where}.{key}') for key, item in value.items()}
+        named, hint = arguments if len(arguments) == 2 else (Any, Any)
+        return {_read_key(key, named, where): value_of(item, hint, f'{where}.{key}') for key, item in value.items()}
     return value
+
+
+def _read_key(key: str, hint: Any, where: str) -> Any:
+    """The key of an object as its hint has it. JSON writes numbers as strings there."""
+    is_number = hint is int and key.removeprefix('-').isdecimal()
+    return value_of(int(key) if is_number else key, hint, f'a key of {where}')
 
 
 def _hints_of_items(name: str, arguments: tuple[Any, ...], count: int, where: str) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import weakref
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from rolecall.chat.background import finish, result_of
 from rolecall.chat.conversation import Connection
 from rolecall.chat.module import ChatModule, M
 from rolecall.chat.module_errors import ModuleError, NotStartedError
+from rolecall.chat.thinking import ThinkingPolicy, name_author
 from rolecall.checking import OptionReader
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
@@ -46,6 +46,8 @@ _SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max
 _NAME = 'TrainableModule'
 _NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
 _HELLO = 'Hello'
+_ORPHANS: list[Connection] = []
+"""Engines of a parent process, kept so that they are never destroyed in a forked child."""
 
 
 class TrainableModule(ChatModule):
@@ -82,8 +84,8 @@ class TrainableModule(ChatModule):
 
     @property
     def started(self) -> bool:
-        """Whether the model is loaded."""
-        return self._local.line is not None
+        """Whether the model is loaded in this process."""
+        return self._local.connection is not None
 
     def start(self: M) -> M:
         """Load the model and wait until it answers. Does nothing if it is already started."""
@@ -135,10 +137,15 @@ class TrainableModule(ChatModule):
         return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
 
     def _connection(self) -> Connection:
-        line = self._local.line
-        if line is None:
-            raise NotStartedError(f'{self.model!r} is not started: call start(), or use `with module:`.')
-        return line
+        line = self._local.connection
+        if line is not None:
+            return line
+        if self._local.line is not None:
+            raise NotStartedError(
+                f'{self.model!r} was started before this process was forked, and an engine does not survive that: call '
+                'start() here too, or start processes with the method spawn.'
+            )
+        raise NotStartedError(f'{self.model!r} is not started: call start(), or use `with module:`.')
 
 
 class _LocalModel:
@@ -147,10 +154,20 @@ class _LocalModel:
     def __init__(self, path: str, engine: Engine, options: Mapping[str, Any]) -> None:
         self.engine = engine
         self.line: Connection | None = None
+        self._process = os.getpid()
         self._path = path
         self._options = options
         self._changing = RLock()
         self._on_exit: weakref.finalize[..., _LocalModel] | None = None
+
+    def __reduce__(self) -> Any:
+        """Pickled and deep-copied without the engine: the copy is not started."""
+        return _LocalModel, (self._path, self.engine, self._options)
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection to the loaded model; None in a process that was forked since, where its threads are gone."""
+        return self.line if self._process == os.getpid() else None
 
     @property
     def training_entry(self) -> dict[str, Any]:
@@ -165,6 +182,7 @@ class _LocalModel:
         return _LocalModel(path, self.engine, self._options)
 
     def start(self) -> None:
+        self._forget_parent()
         with self._changing:
             if self.line is not None:
                 return
@@ -181,7 +199,18 @@ class _LocalModel:
                 self.stop()
                 self._begin(None)
 
+    def _forget_parent(self) -> None:
+        """In a forked child: let go of the parent's engine, without touching it."""
+        if self._process == os.getpid():
+            return
+        if self.line is not None:
+            _ORPHANS.append(self.line)  # destroying it would wait for threads that are not here
+        if self._on_exit is not None:
+            self._on_exit.detach()
+        self.line, self._on_exit, self._changing, self._process = None, None, RLock(), os.getpid()
+
     def stop(self) -> None:
+        self._forget_parent()
         with self._changing:
             line, self.line = self.line, None
             if line is not None:
@@ -211,7 +240,8 @@ class _LocalModel:
 
 
 def _adapter(model: Model, template: ChatTemplate | None) -> TextAdapter:
-    return TextAdapter(template, tokenizer=lambda: getattr(model, 'tokenizer', None))
+    thinking = ThinkingPolicy(name_author(model), 'openai')
+    return TextAdapter(template, thinking=thinking, tokenizer=lambda: getattr(model, 'tokenizer', None))
 
 
 def _close(model: Model) -> None:
@@ -219,14 +249,12 @@ def _close(model: Model) -> None:
 
 
 def _engine_for(model: str) -> Engine:
-    """Choose the engine by the model's name and the installed packages.
+    """Choose the engine by the model's name. vLLM is experimental, so it is used only where it is asked for.
 
-    >>> _engine_for('smollm2'), _engine_for('weights/model.gguf')
-    ('llama', 'llama')
+    >>> _engine_for('smollm2'), _engine_for('weights/model.gguf'), _engine_for('some/model')
+    ('llama', 'llama', 'transformers')
     """
-    if model in PACKAGED or model.endswith('.gguf'):
-        return 'llama'
-    return 'vllm' if importlib.util.find_spec('vllm') is not None else 'transformers'
+    return 'llama' if model in PACKAGED or model.endswith('.gguf') else 'transformers'
 
 
 def _template_in_gguf(path: Path) -> ChatTemplate | None:

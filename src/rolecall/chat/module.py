@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from rolecall.chat.adapters import ModuleCall
 from rolecall.chat.background import result_of, submit
+from rolecall.chat.batching import answer_all
 from rolecall.chat.call_options import CallOptions, read_call_options
 from rolecall.chat.chat_reply import ChatReply
-from rolecall.chat.conversation import Connection, OnEvent, converse
+from rolecall.chat.conversation import Connection, answer_in_time, apply_hooks, converse
 from rolecall.chat.dropped import warn_if_dropped
+from rolecall.chat.events import OnEvent, report
 from rolecall.chat.module_errors import ModuleError, NoAnswerError, ToolCallsError
-from rolecall.chat.streaming import AsyncStream, OnText, Stream
+from rolecall.chat.streaming import AsyncStream, OnPiece, Stream, StreamPiece
 from rolecall.chat.structured import AnswerType
-from rolecall.chat.tools import TOOL_SECONDS, Toolbox, tool_schema
-from rolecall.checking import is_whole
-from rolecall.errors import RolecallError
+from rolecall.chat.tools import TOOL_SECONDS, Tool, Toolbox, tool_schema
+from rolecall.chat.trimming import TokenBudget, count_exactly
 from rolecall.models.protocol import ModelError
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
@@ -32,8 +33,20 @@ __all__ = ['ChatModule']
 
 M = TypeVar('M', bound='ChatModule')
 T = TypeVar('T')
-_LOGGER = logging.getLogger('rolecall')
-Tools = Sequence[Mapping[str, Any] | Callable[..., Any]]
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one call asks for, and where its pieces and tools go."""
+
+    given: Any
+    history: Sequence[Any] | None
+    tools: Tools | None
+    options: Mapping[str, Any]
+    returns: Any = None
+    on_piece: OnPiece | None = None
+    home: asyncio.AbstractEventLoop | None = None
 
 
 class ChatModule:
@@ -47,6 +60,7 @@ class ChatModule:
         self._read_options({})  # fail now rather than at the first call
         self._fallbacks: tuple[ChatModule, ...] = ()
         self._on_event: OnEvent | None = None
+        self._budget: TokenBudget | None = None
         self._prompter: Prompter = EmptyPrompter()
         self._toolbox: Toolbox | None = None
 
@@ -79,7 +93,7 @@ class ChatModule:
 
     def with_tools(
         self: M,
-        functions: Sequence[Callable[..., Any]],
+        functions: Sequence[Callable[..., Any] | Tool],
         *,
         max_rounds: int = 8,
         timeout: float | None = TOOL_SECONDS,
@@ -88,7 +102,9 @@ class ChatModule:
 
         `timeout`: seconds that one call of a tool may take; None sets no limit.
         """
-        return self._with(_toolbox=Toolbox(functions, max_rounds=max_rounds, timeout=timeout))
+        toolbox = Toolbox(functions, max_rounds=max_rounds, timeout=timeout)
+        warn_if_dropped('with_tools')
+        return self._with(_toolbox=toolbox)
 
     def with_fallbacks(self: M, *modules: ChatModule) -> M:
         """A copy that asks these modules, in turn, if its own model cannot be reached or keeps failing.
@@ -98,10 +114,46 @@ class ChatModule:
         wrong = [one for one in modules if not isinstance(one, ChatModule)]
         if wrong:
             raise ModuleError(f'a fallback must be a module, got {wrong[0]!r:.60}.')
+        warn_if_dropped('with_fallbacks')
         return self._with(_fallbacks=(*self._fallbacks, *modules))
 
+    def with_token_budget(self: M, tokens: int | None = None, *, count: Callable[[str], int] | None = None) -> M:
+        """A copy that drops the oldest turns of a history until the whole prompt has at most this many tokens.
+
+        Without `tokens`, the budget is the model's context without room for the answer. Tokens are counted by the
+        model's tokenizer, or by `count`, a function of a text. `reply.dropped` has what was not sent.
+        """
+        budget = TokenBudget(tokens, count)
+        warn_if_dropped('with_token_budget')
+        return self._with(_budget=budget)
+
+    def count_tokens(
+        self, given: Any, /, *, history: Sequence[Any] | None = None, tools: Tools | None = None
+    ) -> int | None:
+        """The number of tokens of the prompt that a call would send; None if it is not known.
+
+        They are counted by the model's tokenizer, or by the vendor's counting endpoint (Anthropic's).
+        """
+        return result_of(self._count(given, history, tools))
+
+    async def acount_tokens(
+        self, given: Any, /, *, history: Sequence[Any] | None = None, tools: Tools | None = None
+    ) -> int | None:
+        """Like `count_tokens`, for `await`."""
+        return await asyncio.wrap_future(submit(self._count(given, history, tools)))
+
+    async def _count(self, given: Any, history: Sequence[Any] | None, tools: Tools | None) -> int | None:
+        line, offered = self._connection(), self._describe_tools(tools)
+        prompter, asked = await apply_hooks(self._prompter, ModuleCall(given, history, offered or None))
+        request, extra, _ = line.adapter.word(prompter, asked, ())
+        sampling = self._read_options({}).sampling
+        return await count_exactly(line.model, request, replace(sampling, extra={**sampling.extra, **extra}))
+
     def watch(self: M, on_event: OnEvent | None) -> M:
-        """A copy that calls `on_event` with every request, reply, tool call and tool result (see `Event`)."""
+        """A copy that calls `on_event` with every `Event`: requests, replies, retries, tool calls, usage, …"""
+        if on_event is not None and not callable(on_event):
+            raise ModuleError(f'on_event must be a function of an Event, or None, got {on_event!r:.60}.')
+        warn_if_dropped('watch')
         return self._with(_on_event=on_event)
 
     @overload
@@ -169,7 +221,7 @@ class ChatModule:
         **options: Any,
     ) -> ChatReply:
         """The full reply: text, reasoning, tool calls, usage, and every message in between."""
-        return result_of(self._with_fallbacks(given, history, tools, options, returns=returns))
+        return result_of(self._ask_in_time(_Asked(given, history, tools, options, returns)))
 
     def stream(
         self,
@@ -182,7 +234,7 @@ class ChatModule:
     ) -> Stream:
         """Stream the answer in pieces. The iterator's `.reply` is the full reply."""
         begin = self._prepare_stream(given, history, tools, options)
-        return Stream(lambda tell: begin(tell, None))
+        return Stream(lambda on_piece: begin(on_piece, None))
 
     @overload
     async def acall(
@@ -246,8 +298,8 @@ class ChatModule:
     ) -> ChatReply:
         """Like `reply`, for `await`."""
         home = asyncio.get_running_loop()
-        conversation = self._with_fallbacks(given, history, tools, options, returns=returns, home=home)
-        return await asyncio.wrap_future(submit(conversation))
+        asked = _Asked(given, history, tools, options, returns, home=home)
+        return await asyncio.wrap_future(submit(self._ask_in_time(asked)))
 
     def astream(
         self,
@@ -290,7 +342,7 @@ class ChatModule:
         `on_progress` is called with the number of answers and of inputs. The first error ends the batch, unless
         `return_errors` puts errors in the places of their answers.
         """
-        return result_of(self._batch(list(inputs), concurrency, on_progress, return_errors, options, home=None))
+        return result_of(self._batch(inputs, concurrency, on_progress, return_errors, options, home=None))
 
     async def abatch(
         self,
@@ -304,12 +356,12 @@ class ChatModule:
     ) -> list[Any]:
         """Like `batch`, for `await`."""
         home = asyncio.get_running_loop()
-        work = self._batch(list(inputs), concurrency, on_progress, return_errors, options, home=home)
+        work = self._batch(inputs, concurrency, on_progress, return_errors, options, home=home)
         return await asyncio.wrap_future(submit(work))
 
     async def _batch(
         self,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         concurrency: int,
         on_progress: Callable[[int, int], object] | None,
         return_errors: bool,
@@ -317,88 +369,69 @@ class ChatModule:
         *,
         home: asyncio.AbstractEventLoop | None,
     ) -> list[Any]:
-        if not is_whole(concurrency, least=1):
-            raise ModuleError(f'concurrency must be a whole number of at least 1, got {concurrency!r:.60}.')
         rest = dict(options)
         history, tools, returns = (rest.pop(name, None) for name in ('history', 'tools', 'returns'))
-        places, done = asyncio.Semaphore(concurrency), 0
+        self._read_options(rest)  # fail once rather than for each input
 
-        async def answer(given: Any) -> Any:
-            nonlocal done
-            async with places:
-                try:
-                    reply = await self._with_fallbacks(given, history, tools, rest, returns=returns, home=home)
-                    found = _answer(reply, returns)
-                except RolecallError as error:
-                    if not return_errors:
-                        raise
-                    found = error
-            done += 1
-            if on_progress is not None:
-                on_progress(done, len(inputs))
-            return found
+        async def ask(given: Any) -> Any:
+            return _answer(await self._ask_in_time(_Asked(given, history, tools, rest, returns, home=home)), returns)
 
-        tasks = [asyncio.ensure_future(answer(given)) for given in inputs]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await answer_all(
+            ask, inputs, concurrency=concurrency, on_progress=on_progress, return_errors=return_errors
+        )
 
     def _prepare_stream(
         self, given: Any, history: Sequence[Any] | None, tools: Tools | None, options: Mapping[str, Any]
-    ) -> Callable[[OnText, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
+    ) -> Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
         self._connection()  # fail here rather than at the first piece
         self._read_options(options)
-        return lambda tell, home: self._conversation(given, history, tools, options, tell=tell, home=home)
+        asked = _Asked(given, history, tools, options)
+        return lambda on_piece, home: self._ask_in_time(replace(asked, on_piece=on_piece, home=home))
 
     def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
         return read_call_options({**self._defaults, **options}, served=self._served)
 
-    async def _with_fallbacks(
-        self,
-        given: Any,
-        history: Sequence[Any] | None,
-        tools: Tools | None,
-        options: Mapping[str, Any],
-        *,
-        returns: Any = None,
-        home: asyncio.AbstractEventLoop | None = None,
-    ) -> ChatReply:
-        """The reply of this module, or of the first fallback that can be asked."""
+    async def _ask_in_time(self, asked: _Asked) -> ChatReply:
+        timeout = self._read_options(asked.options).timeout
+        return await answer_in_time(self._ask_in_turn(asked), timeout)
+
+    async def _ask_in_turn(self, asked: _Asked) -> ChatReply:
+        """The reply of this module, or of the first fallback that can be asked. Streamed text is never begun twice."""
+        streamed: list[StreamPiece] = []
+        on_piece = asked.on_piece
+
+        def pass_on(piece: StreamPiece) -> None:
+            if piece.kind == 'text':
+                streamed[:] = [piece]
+            if on_piece is not None:
+                on_piece(piece)
+
+        watched = asked if on_piece is None else replace(asked, on_piece=pass_on)
+        last = [self, *self._fallbacks][-1]
+        own = {name: getattr(self, name) for name in ('_prompter', '_toolbox', '_on_event', '_budget')}
         for module in (self, *self._fallbacks):
-            asked = module._with(_prompter=self._prompter, _toolbox=self._toolbox, _on_event=self._on_event)
             try:
-                return await asked._conversation(given, history, tools, options, returns=returns, home=home)
+                return await module._with(**own)._converse(watched)
             except ModelError as error:
-                if module is [self, *self._fallbacks][-1]:
+                if module is last or streamed:
                     raise
-                _LOGGER.warning('%r failed (%s); the next model is asked.', module, error)
+                report(self._on_event, 'fallback', f'{module!r} failed ({error}); the next model is asked.')
         raise AssertionError('a module has at least itself')
 
-    async def _conversation(
-        self,
-        given: Any,
-        history: Sequence[Any] | None,
-        tools: Tools | None,
-        options: Mapping[str, Any],
-        *,
-        returns: Any = None,
-        tell: OnText | None = None,
-        home: asyncio.AbstractEventLoop | None = None,
-    ) -> ChatReply:
-        line, offered = self._connection(), self._describe_tools(tools)
+    async def _converse(self, asked: _Asked) -> ChatReply:
+        line, offered = self._connection(), self._describe_tools(asked.tools)
         return await line.hold(
             converse(
                 line,
                 self._prompter,
-                ModuleCall(given, history, offered or None),
-                self._read_options(options),
-                answer=None if returns is None else AnswerType.of(returns),
+                ModuleCall(asked.given, asked.history, offered or None),
+                self._read_options(asked.options),
+                answer=None if asked.returns is None else AnswerType.of(asked.returns),
                 toolbox=self._toolbox,
-                tell=tell,
-                home=home,
+                on_piece=asked.on_piece,
+                home=asked.home,
                 on_event=self._on_event,
+                budget=self._budget,
             )
         )
 
@@ -417,12 +450,16 @@ class ChatModule:
         changed.__dict__.update(changes)
         return changed
 
+    def __copy__(self: M) -> M:
+        """A copy that shares the model, as those of `prompt` and `with_tools` do."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
 
 def _answer(reply: ChatReply, returns: Any) -> Any:
     if reply.outcome != 'ok':
         raise NoAnswerError(reply)
-    if returns is not None:
-        return reply.value
-    if reply.tool_calls and not reply.text:
+    if reply.tool_calls and (returns is not None or not reply.text):
         raise ToolCallsError(reply)
-    return reply.text
+    return reply.text if returns is None else reply.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rolecall.chat.adapters import AnthropicAdapter, OpenAIAdapter
@@ -11,12 +11,15 @@ from rolecall.chat.background import finish, result_of
 from rolecall.chat.conversation import Connection
 from rolecall.chat.module import ChatModule
 from rolecall.chat.module_errors import ModuleError
+from rolecall.chat.thinking import RESEND, Resend, ThinkingPolicy, name_author
 from rolecall.checking import OptionReader
 from rolecall.errors import did_you_mean
 from rolecall.models.anthropic import model as anthropic
 from rolecall.models.openai import model as openai
+from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model
 from rolecall.models.services import ALIASES, SOURCES, ChatSource
+from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.model_client import RetryPolicy
 
 __all__ = ['OnlineChatModule', 'find_source']
@@ -24,8 +27,9 @@ __all__ = ['OnlineChatModule', 'find_source']
 _ENTRY_OPTIONS = (
     *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
     *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
+    *('tokenizer', 'tokenizer_path', 'chat_template', 'price', 'endpoint'),
 )
-_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries')
+_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries', 'resend_thinking')
 _SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len', 'presence_penalty')
 _RETRIES = 4
 _NAME = 'OnlineChatModule'
@@ -54,10 +58,19 @@ class OnlineChatModule(ChatModule):
         stream: bool = False,
         **options: Any,
     ) -> None:
+        self._made_with = {
+            **options,
+            'source': source,
+            'model': model,
+            'base_url': base_url,
+            'api_key': api_key,
+            'stream': stream,
+        }
         retries = options.pop('retries', _RETRIES)
         if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
             raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
         _refuse_misspelt(options)
+        resend = _read_resend(options.pop('resend_thinking', None))
         if source is not None and not isinstance(source, str):
             raise ModuleError(f'source must be a name or a URL, got {source!r:.60}.')
         if source is not None and '://' in source:
@@ -76,16 +89,37 @@ class OnlineChatModule(ChatModule):
         built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
         timeout = options.get('timeout') or 600.0
         retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
-        adapter = AnthropicAdapter() if found.anthropic else OpenAIAdapter()
         self.source = found.name
         self.model = str(entry.get('model') or '')
-        self._shared = Connection(built, adapter, retry_policy)
+        thinking = ThinkingPolicy(
+            name_author(built),
+            'anthropic' if found.anthropic else 'openai',
+            resend or _usual_resend(self.source, self.model),
+        )
+        adapter = AnthropicAdapter(thinking) if found.anthropic else OpenAIAdapter(thinking)
+        price = find_price({'model': self.model, 'price': options.get('price')})
+        self._shared = Connection(built, adapter, retry_policy, price)
         weakref.finalize(self._shared, _close, built)
 
     @property
     def base_url(self) -> str:
         """The URL of the server."""
         return str(self._shared.model.identity['server'])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: how the module was made, its prompter and tools; no connection, no key."""
+        kept = {name: value for name, value in self.__dict__.items() if name != '_shared'}
+        return {**kept, '_made_with': _leave_secrets_out(self._made_with)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        OnlineChatModule.__init__(self, **state['_made_with'])
+        self.__dict__.update(state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnlineChatModule:
+        """A copy with the same key and a connection of its own."""
+        copied = type(self).__new__(type(self))
+        copied.__setstate__({**self.__getstate__(), '_made_with': dict(self._made_with)})
+        return copied
 
     def stop(self) -> None:
         """Cancel calls in progress and close connections. The next call reopens them."""
@@ -123,6 +157,50 @@ def find_source(name: str | None) -> ChatSource:
             hint = f"{hint} For a model name, write model='{name}'."
         raise ModuleError(f"unknown source '{name}'. {hint}")
     return source
+
+
+def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a module without keys and passwords. Names of environment variables (`$NAME`) are not secret."""
+    key = made_with['api_key']
+    public = key is None or (isinstance(key, str) and key.startswith('$')) or key == ''
+    kept = {**made_with, 'api_key': key if public else None}
+    secrets = find_secrets(made_with)
+    for name in ('headers', 'extra_headers', 'extra_body', 'generation_kwargs'):
+        if isinstance(given := kept.get(name), Mapping):
+            kept[name] = _drop_secrets(given, secrets)
+    for name in ('source', 'base_url', 'proxy'):
+        if isinstance(url := kept.get(name), str) and '://' in url:
+            kept[name] = drop_url_secrets(url)
+    return kept
+
+
+def _drop_secrets(value: Any, secrets: Collection[str]) -> Any:
+    if isinstance(value, Mapping):
+        public = ((name, one) for name, one in value.items() if not is_secret_name(str(name)))
+        return {name: _drop_secrets(one, secrets) for name, one in public if not _is_one_of(one, secrets)}
+    if isinstance(value, (list, tuple)):
+        return [_drop_secrets(one, secrets) for one in value if not _is_one_of(one, secrets)]
+    return value
+
+
+def _is_one_of(value: Any, secrets: Collection[str]) -> bool:
+    return isinstance(value, str) and value in secrets
+
+
+def _usual_resend(source: str, model: str) -> Resend:
+    """When a service wants its reasoning back.
+
+    DeepSeek refuses a tool result without the reasoning before it; outside such turns it ignores reasoning, and its
+    first reasoners refused it. The others take it back everywhere, and drop what they do not need.
+    """
+    return 'tool_turns' if 'deepseek' in f'{source} {model}'.lower() else 'always'
+
+
+def _read_resend(given: Any) -> Resend | None:
+    found = next((one for one in RESEND if one == given), None)
+    if given is not None and found is None:
+        raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {given!r:.60}.')
+    return found
 
 
 def _close(model: Model) -> None:

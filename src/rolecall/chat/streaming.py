@@ -1,14 +1,17 @@
-"""Streamed answers: iterators over the pieces, with the full reply at the end."""
+"""Streamed answers: iterators over the pieces, with the full reply at the end.
+
+A stream gives the text of the answer; `stream.pieces()` gives the model's thinking as well, each piece with its kind.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from rolecall.chat.background import submit
 from rolecall.chat.chat_reply import ChatReply
@@ -18,9 +21,18 @@ from rolecall.models.reasoning import THINK
 from rolecall.render.spans import Request
 from rolecall.strings import count_noun
 
-__all__ = ['AnswerFilter', 'AsyncStream', 'OnText', 'Stream', 'StreamedCall']
+__all__ = ['AnswerFilter', 'AsyncStream', 'OnPiece', 'Stream', 'StreamPiece', 'StreamedCall']
 
-Begin = Callable[[OnText], Coroutine[Any, Any, ChatReply]]
+
+class StreamPiece(NamedTuple):
+    """A piece of a reply while it is generated."""
+
+    kind: Literal['text', 'thinking']
+    text: str
+
+
+OnPiece = Callable[[StreamPiece], None]
+Begin = Callable[[OnPiece], Coroutine[Any, Any, ChatReply]]
 S = TypeVar('S', bound='Stream')
 A = TypeVar('A', bound='AsyncStream')
 
@@ -33,7 +45,7 @@ class Stream:
     """
 
     def __init__(self, begin: Begin) -> None:
-        self._pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._pieces: queue.SimpleQueue[StreamPiece | None] = queue.SimpleQueue()
         self._future = submit(begin(self._pieces.put))
         self._future.add_done_callback(_signal_end(self._pieces))
         self._over = False
@@ -43,19 +55,25 @@ class Stream:
         return self
 
     def __next__(self) -> str:
-        if self._over:
-            raise StopIteration
-        try:
-            piece = self._pieces.get()
-        except BaseException:
-            self.close()
-            raise
-        if piece is not None:
-            return piece
-        self._over = True
-        if not self._future.cancelled():
-            self._future.result()
+        for kind, text in self.pieces():
+            if kind == 'text':
+                return text
         raise StopIteration
+
+    def pieces(self) -> Iterator[StreamPiece]:
+        """The pieces of the reply with their kinds: `thinking` (where the model shows it) and `text`."""
+        while not self._over:
+            try:
+                piece = self._pieces.get()
+            except BaseException:
+                self.close()
+                raise
+            if piece is not None:
+                yield piece
+                continue
+            self._over = True
+            if not self._future.cancelled():
+                self._future.result()
 
     @property
     def reply(self) -> ChatReply:
@@ -78,7 +96,7 @@ class Stream:
         self.close()
 
 
-def _signal_end(pieces: queue.SimpleQueue[str | None]) -> Callable[[Future[ChatReply]], None]:
+def _signal_end(pieces: queue.SimpleQueue[StreamPiece | None]) -> Callable[[Future[ChatReply]], None]:
     return lambda _future: pieces.put(None)
 
 
@@ -89,9 +107,9 @@ class AsyncStream:
         print(piece, end='')
     """
 
-    def __init__(self, begin: Callable[[OnText, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]]) -> None:
+    def __init__(self, begin: Callable[[OnPiece, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]]) -> None:
         self._begin = begin
-        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self._pieces: asyncio.Queue[StreamPiece | None] = asyncio.Queue()
         self._future: Future[ChatReply] | None = None
         self._over = False
 
@@ -99,20 +117,30 @@ class AsyncStream:
         return self
 
     async def __anext__(self) -> str:
+        while (piece := await self._next_piece()) is not None:
+            if piece.kind == 'text':
+                return piece.text
+        raise StopAsyncIteration
+
+    async def pieces(self) -> AsyncIterator[StreamPiece]:
+        """The pieces of the reply with their kinds: `thinking` (where the model shows it) and `text`."""
+        while (piece := await self._next_piece()) is not None:
+            yield piece
+
+    async def _next_piece(self) -> StreamPiece | None:
         if self._over:
-            raise StopAsyncIteration
+            return None
         future = self._future or self._start()
         try:
             piece = await self._pieces.get()
         except BaseException:
             await self.aclose()
             raise
-        if piece is not None:
-            return piece
-        self._over = True
-        if not future.cancelled():
-            future.result()
-        raise StopAsyncIteration
+        if piece is None:
+            self._over = True
+            if not future.cancelled():
+                future.result()
+        return piece
 
     @property
     def reply(self) -> ChatReply:
@@ -144,7 +172,7 @@ class AsyncStream:
     def _start(self) -> Future[ChatReply]:
         loop, put = asyncio.get_running_loop(), self._pieces.put_nowait
 
-        def tell(piece: str | None) -> None:
+        def tell(piece: StreamPiece | None) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(put, piece)
 
@@ -157,41 +185,57 @@ class AsyncStream:
 class StreamingModel(Protocol):
     """A model that can stream its answer."""
 
-    async def stream(self, request: Request, sampling: Sampling, tell: OnText) -> Reply:
-        """The reply. `tell` receives pieces of the text as they arrive."""
+    async def stream(
+        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+    ) -> Reply:
+        """The reply. `on_text` and `on_thinking` receive its pieces as they arrive."""
 
 
 class StreamedCall:
     """Wraps one streamed call as a model, so it is sent, timed and retried like any other.
 
-    Pieces cannot be taken back, so a failure after the first piece is final.
+    Pieces cannot be taken back, so a failure after the first piece of the answer is final. (One during the thinking is
+    retried, and the thinking begins anew.)
     """
 
     batch = 1
 
-    def __init__(self, model: Model, tell: OnText) -> None:
+    def __init__(self, model: Model, on_piece: OnPiece, *, begins_thinking: bool = False) -> None:
         self.name = model.name
         self._model = model
-        self._tell = tell
+        self._on_piece = on_piece
+        self._begins_thinking = begins_thinking
         self._passed_on = 0
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """The reply to a single request."""
         if self._passed_on:
             raise self._cut_off('no answer in time')
-        teller = AnswerFilter(self._pass_on)
+        answer = AnswerFilter(self._pass_on, on_thinking=self._pass_thinking_on, begins_thinking=self._begins_thinking)
         try:
-            reply = await _stream_reply(self._model, requests[0], sampling, teller.take)
+            reply = await self._stream(requests[0], sampling, answer.take)
         except ModelError as error:
             if not self._passed_on or not error.transient:
                 raise
             raise self._cut_off(str(error), status=error.status) from error
-        teller.finish(reply)
+        answer.finish(reply)
         return [reply]
+
+    async def _stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
+        if hasattr(self._model, 'stream'):
+            model = cast(StreamingModel, self._model)
+            return await model.stream(request, sampling, on_text, self._pass_thinking_on)
+        [reply] = await self._model.generate([request], sampling)
+        if reply.reasoning:
+            self._pass_thinking_on(reply.reasoning)
+        return reply
 
     def _pass_on(self, piece: str) -> None:
         self._passed_on += len(piece)
-        self._tell(piece)
+        self._on_piece(StreamPiece('text', piece))
+
+    def _pass_thinking_on(self, piece: str) -> None:
+        self._on_piece(StreamPiece('thinking', piece))
 
     def _cut_off(self, why: str, status: int | None = None) -> ModelError:
         return ModelError(
@@ -200,21 +244,30 @@ class StreamedCall:
 
 
 class AnswerFilter:
-    """Passes the answer on and holds back reasoning, or text that may become reasoning.
+    """Passes the answer on, and reasoning written before it in tags to `on_thinking`.
 
-    >>> told = []
-    >>> teller = AnswerFilter(told.append)
-    >>> for piece in '<thi', 'nk>2 and', ' 2</think>', '\\n\\nFo', 'ur':
-    ...     teller.take(piece)
-    >>> told
-    ['Fo', 'ur']
+    >>> told, thought = [], []
+    >>> answer = AnswerFilter(told.append, on_thinking=thought.append)
+    >>> for piece in '<thi', 'nk>2 and', ' 2</thi', 'nk>', '\\n\\nFo', 'ur':
+    ...     answer.take(piece)
+    >>> told, thought
+    (['Fo', 'ur'], ['2 and', ' 2'])
     """
 
-    def __init__(self, tell: OnText, tags: tuple[str, str] = THINK) -> None:
-        self._tell = tell
+    def __init__(
+        self,
+        on_text: OnText,
+        *,
+        on_thinking: OnText | None = None,
+        begins_thinking: bool = False,
+        tags: tuple[str, str] = THINK,
+    ) -> None:
+        """`begins_thinking`: the prompt ends with the opening tag."""
+        self._on_text = on_text
+        self._on_thinking = on_thinking
         self._opening, self._closing = tags
         self._kept = ''
-        self._state = 'start'
+        self._state = 'thinking' if begins_thinking else 'start'
         self._passed_on = ''
 
     def take(self, piece: str) -> None:
@@ -223,11 +276,11 @@ class AnswerFilter:
         if self._state == 'start':
             begun = self._kept.lstrip()
             if begun.startswith(self._opening):
-                self._state = 'thinking'
+                self._state, self._kept = 'thinking', begun.removeprefix(self._opening)
             elif not self._opening.startswith(begun):
                 self._state = 'answer'
-        if self._state == 'thinking' and self._closing in self._kept:
-            self._state, self._kept = 'thought', self._kept.partition(self._closing)[2]
+        if self._state == 'thinking':
+            self._take_thinking()
         if self._state == 'thought':
             self._kept = self._kept.lstrip()
             self._state = 'answer' if self._kept else 'thought'
@@ -240,14 +293,19 @@ class AnswerFilter:
         if reply.text.startswith(self._passed_on):
             self._say(reply.text[len(self._passed_on) :])
 
+    def _take_thinking(self) -> None:
+        """Pass reasoning on, except for what may be the beginning of the closing tag."""
+        thought, closed, rest = self._kept.partition(self._closing)
+        if closed:
+            self._state, self._kept = 'thought', rest
+        else:
+            lengths = range(min(len(thought), len(self._closing) - 1), 0, -1)
+            held = next((length for length in lengths if self._closing.startswith(thought[-length:])), 0)
+            thought, self._kept = thought[: len(thought) - held], thought[len(thought) - held :]
+        if thought and self._on_thinking is not None:
+            self._on_thinking(thought)
+
     def _say(self, text: str) -> None:
         if text:
             self._passed_on += text
-            self._tell(text)
-
-
-async def _stream_reply(model: Model, request: Request, sampling: Sampling, tell: OnText) -> Reply:
-    if hasattr(model, 'stream'):
-        return await cast(StreamingModel, model).stream(request, sampling, tell)
-    [reply] = await model.generate([request], sampling)
-    return reply
+            self._on_text(text)

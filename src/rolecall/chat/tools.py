@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolecall.chat.background import run_in_thread
 from rolecall.chat.chat_reply import Message
-from rolecall.chat.hints import BadValueError, hints_of, schema_of, value_of
+from rolecall.chat.hints import BadValueError, hints_of, hoist_definitions, plain_value, schema_of, value_of
 from rolecall.chat.module_errors import ModuleError, describe_error
+from rolecall.chat.structured import check_value
 from rolecall.checking import is_number
-from rolecall.errors import did_you_mean
+from rolecall.errors import RenderError, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.prompts.values import text_of
 
@@ -31,7 +31,6 @@ TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
 _AT_ONCE, _MOST_CALLS = 16, 128
 """Calls of one reply that run at the same time, and at all."""
-_LOGGER = logging.getLogger('rolecall')
 _NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
 _SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
 _OTHER_SECTION = re.compile(r'(?:Returns?|Raises|Yields?|Examples?|Notes?)\s*:?\s*', re.IGNORECASE)
@@ -40,7 +39,7 @@ _ENTRY = re.compile(r'\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)')
 _VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def tool_schema(function: Callable[..., Any]) -> dict[str, Any]:
+def tool_schema(function: Callable[..., Any] | Tool) -> dict[str, Any]:
     """The tool schema of a function, from its name, docstring and type hints.
 
     >>> def weather(city: str, unit: str = 'C') -> str:
@@ -55,25 +54,42 @@ def tool_schema(function: Callable[..., Any]) -> dict[str, Any]:
     >>> schema['parameters']['properties']
     {'city': {'type': 'string', 'description': 'Where.'}, 'unit': {'type': 'string', 'default': 'C'}}
     """
-    return Tool(function).schema
+    return (function if isinstance(function, Tool) else Tool(function)).schema
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One function as a tool."""
+    """One function as a tool. Its schema is read from the function, or given.
+
+    >>> given = {'name': 'add', 'parameters': {'type': 'object', 'properties': {'x': {'type': 'integer'}}}}
+    >>> Tool(lambda **numbers: sum(numbers.values()), schema=given).name
+    'add'
+    """
 
     function: Callable[..., Any]
+    given: Mapping[str, Any] | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(self, function: Callable[..., Any], *, schema: Mapping[str, Any] | None = None) -> None:
+        """`schema`: a function as APIs describe it, with `name`, `description` and `parameters` (a JSON Schema)."""
+        object.__setattr__(self, 'function', function)
+        object.__setattr__(self, 'given', None if schema is None else _read_schema(schema))
+        self._check()
+
+    def _check(self) -> None:
         if not callable(self.function):
             raise ModuleError(f'a tool must be a Python function, got {self.function!r:.60}.')
         if not _NAME.fullmatch(self.name):
             raise ModuleError(f'{self.name!r} is not a valid tool name. Give the function a proper name.')
-        if any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
+        if self.given is None and any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
             raise ModuleError(f'the tool {self.name} has positional-only parameters, which models cannot use.')
+
+    def __reduce__(self) -> Any:
+        return _rebuild_tool, (self.function, self.given)
 
     @cached_property
     def name(self) -> str:
+        if self.given is not None:
+            return str(self.given['name'])
         inner = self.function
         while isinstance(inner, partial):
             inner = inner.func
@@ -81,6 +97,8 @@ class Tool:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
+        if self.given is not None:
+            return {'type': 'function', 'function': dict(self.given)}
         about, described = _read_docstring(self.function)
         named = {name: one for name, one in self._parameters.items() if one.kind not in _VAR}
         properties = {name: self._property(one, described.get(name)) for name, one in named.items()}
@@ -89,13 +107,16 @@ class Tool:
         parameters: dict[str, Any] = {'type': 'object', 'properties': properties, 'required': needed}
         if free:
             parameters['additionalProperties'] = True
-        function = {'name': self.name, 'description': about, 'parameters': parameters}
+        function = {'name': self.name, 'description': about, 'parameters': hoist_definitions(parameters)}
         return {'type': 'function', 'function': {key: value for key, value in function.items() if value}}
 
     def arguments(self, given: Any) -> dict[str, Any]:
         """The arguments converted to the function's types; `BadValueError` if they do not fit."""
         if not isinstance(given, Mapping):
             raise BadValueError(f'the arguments must be a JSON object, got {given!r:.80}')
+        if self.given is not None:
+            check_value(dict(given), self.given['parameters'], 'the input')
+            return dict(given)
         known = self._parameters
         free = any(one.kind is one.VAR_KEYWORD for one in known.values())
         unknown = [name for name in given if name not in known or known[name].kind in _VAR]
@@ -145,11 +166,36 @@ class Tool:
         return found
 
 
+def _rebuild_tool(function: Callable[..., Any], schema: Mapping[str, Any] | None) -> Tool:
+    return Tool(function, schema=schema)
+
+
+def _read_schema(schema: Any) -> dict[str, Any]:
+    """A custom schema, checked: APIs refuse a whole request because of one tool."""
+    function = schema.get('function', schema) if isinstance(schema, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
+        raise ModuleError(f'the schema of a tool must be a mapping with a name, got {schema!r:.60}.')
+    parameters = function.get('parameters') or {'type': 'object', 'properties': {}}
+    if not isinstance(parameters, Mapping) or parameters.get('type') != 'object':
+        raise ModuleError(
+            f"the parameters of the tool {function['name']!r:.60} must be a JSON Schema of type 'object', "
+            f'got {parameters!r:.60}.'
+        )
+    return {**function, 'parameters': dict(parameters)}
+
+
+class ToolResult(NamedTuple):
+    """The text that goes to the model, and what was raised if it is an error."""
+
+    text: str
+    error: BaseException | None = None
+
+
 class Toolbox:
     """The functions a module can run for its model."""
 
     def __init__(
-        self, functions: Sequence[Callable[..., Any]], *, max_rounds: int, timeout: float | None = TOOL_SECONDS
+        self, functions: Sequence[Callable[..., Any] | Tool], *, max_rounds: int, timeout: float | None = TOOL_SECONDS
     ) -> None:
         if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
             raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
@@ -159,7 +205,8 @@ class Toolbox:
             raise ModuleError(f'timeout must be a number of seconds above 0, or None, got {timeout!r:.60}.')
         self.max_rounds = max_rounds
         self._timeout = timeout
-        self._tools = {tool.name: tool for tool in map(Tool, functions)}
+        tools = [one if isinstance(one, Tool) else Tool(one) for one in functions]
+        self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(functions):
             raise ModuleError('two tools have the same name.')
 
@@ -170,38 +217,41 @@ class Toolbox:
 
     async def results(
         self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
-    ) -> list[Message]:
-        """Run the calls and return tool messages. Async functions run on the loop `home`, others in threads."""
+    ) -> list[tuple[Message, BaseException | None]]:
+        """Run the calls and return tool messages, each with what was raised.
+
+        Async functions run on the loop `home`, others in threads.
+        """
         places = asyncio.Semaphore(_AT_ONCE)
-        texts = await asyncio.gather(
+        results = await asyncio.gather(
             *(self._result_in_time(call['function'], home, places) for call in calls[:_MOST_CALLS])
         )
-        texts += [f'Error: too many calls in one reply; at most {_MOST_CALLS} are run.'] * (len(calls) - len(texts))
+        refused = _fail(BadValueError(f'too many calls in one reply; at most {_MOST_CALLS} are run'))
+        results += [refused] * (len(calls) - len(results))
         return [
-            {'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}
-            for call, text in zip(calls, texts, strict=True)
+            ({'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}, error)
+            for call, (text, error) in zip(calls, results, strict=True)
         ]
 
     async def _result_in_time(
         self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None, places: asyncio.Semaphore
-    ) -> str:
-        """The text of a result. A tool that takes too long goes on in its thread, but is waited for no longer."""
+    ) -> ToolResult:
+        """A result. A tool that takes too long goes on in its thread, but is waited for no longer."""
         async with places:
             try:
                 return await asyncio.wait_for(self._result(called, home), self._timeout)
             except asyncio.TimeoutError:
                 why = f'the tool {called.get("name")!s:.64} did not return within {self._timeout:g} s'
-                _LOGGER.warning('%s; the model is told so. `with_tools(…, timeout=…)` sets the limit.', why)
-                return f'Error: {why}.'
+                return ToolResult(f'Error: {why}.', TimeoutError(f'{why} (with_tools(…, timeout=…))'))
 
-    async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> str:
+    async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> ToolResult:
         name = str(called.get('name'))
         tool = self._tools.get(name)
         if tool is None:
-            return f'Error: unknown tool {name!r}. {did_you_mean(name, self._tools)}'
+            return _fail(BadValueError(f'unknown tool {name!r}. {did_you_mean(name, self._tools)}'))
         given, function = called.get('arguments'), tool.function
         if _is_too_deep(given):
-            return 'Error: the arguments are nested too deeply.'
+            return _fail(BadValueError('the arguments are nested too deeply'))
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
             work = _await_tool(tool, given)
             if home is None or home is asyncio.get_running_loop():
@@ -218,28 +268,37 @@ def _is_too_deep(arguments: Any) -> bool:
     return False
 
 
-def _call_tool(tool: Tool, given: Any) -> str:
+def _call_tool(tool: Tool, given: Any) -> ToolResult:
     try:
-        return text_of(tool.function(**tool.arguments(given)))
+        return ToolResult(_write_result(tool.function(**tool.arguments(given))))
     except BaseException as error:  # user code may raise anything, even SystemExit; the model gets the message
-        return _describe_failure(error)
+        return _fail(error)
 
 
-async def _await_tool(tool: Tool, given: Any) -> str:
+async def _await_tool(tool: Tool, given: Any) -> ToolResult:
     try:
-        return text_of(await tool.function(**tool.arguments(given)))
+        return ToolResult(_write_result(await tool.function(**tool.arguments(given))))
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # likewise
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
-        return _describe_failure(error)
+        return _fail(error)
 
 
-def _describe_failure(error: BaseException) -> str:
-    if isinstance(error, BadValueError):
-        return f'Error: {error}.'
-    return f'Error: {describe_error(error)}'
+def _write_result(value: Any) -> str:
+    try:
+        return text_of(plain_value(value))
+    except RenderError:
+        wanted = 'a string, a number, a list, a mapping, a dataclass or a pydantic model'
+        raise BadValueError(f'the tool returned {value!r:.60} ({type(value).__name__}); expected {wanted}') from None
+
+
+def _fail(error: BaseException) -> ToolResult:
+    if not isinstance(error, BadValueError):
+        return ToolResult(f'Error: {describe_error(error)}', error)
+    said = str(error)
+    return ToolResult(f'Error: {said}' if said.endswith(('.', '?')) else f'Error: {said}.', error)
 
 
 def _is_json(value: Any) -> bool:

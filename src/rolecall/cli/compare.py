@@ -88,9 +88,10 @@ def _compare(arguments: argparse.Namespace) -> int:
         else:
             print_comparison(comparison, make_console(sys.stdout), left=left, right=right, flips=arguments.flips)
             if aligned is not None:
-                from rolecall.strings import printable
+                from rolecall.strings import printable, wrap_for
 
-                print(*map(printable, explain_differences(aligned, other)), sep='\n')
+                for line in explain_differences(aligned, other):
+                    print(wrap_for(sys.stdout, printable(line)))
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0
@@ -99,7 +100,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
     """Print the verdicts; the exit code is that of the worst."""
     from rolecall.report.gate import gate_markdown, gate_runs
-    from rolecall.strings import printable
+    from rolecall.strings import printable, wrap_for
     from rolecall.views.jsonl import json_line
 
     result = gate_runs(left, right, margin=arguments.margin)
@@ -109,7 +110,7 @@ def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
         print(gate_markdown(result), end='')
     else:
         for line in result.lines():
-            print(printable(line))
+            print(wrap_for(sys.stdout, printable(line)))
     return result.exit_code
 
 

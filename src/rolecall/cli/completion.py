@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rolecall.cli.list import KINDS
 from rolecall.cli.options import declare_command
+from rolecall.config.benchmarks import benchmark_names
 
 __all__ = ['add_completion']
 
@@ -20,7 +22,7 @@ def add_completion(commands: Any) -> None:
         commands,
         'completion',
         'print a completion script for a shell',
-        'Print a script that completes commands and options.',
+        'Print a script that completes commands, options and the names of benchmarks.',
         '  bash:  source <(rolecall completion bash)                              # in ~/.bashrc\n'
         '  zsh:   source <(rolecall completion zsh)                               # in ~/.zshrc\n'
         '  fish:  rolecall completion fish > ~/.config/fish/completions/rolecall.fish',
@@ -64,6 +66,10 @@ def _walk(parser: argparse.ArgumentParser, words: tuple[str, ...], summary: str)
             continue
         names = [name for name in action.option_strings if name.startswith('--')]
         options += [(name, ' '.join((action.help or '').split())) for name in names]
+        if action.metavar == 'CONFIG':
+            choices.append(('', benchmark_names()))
+        if action.dest == 'kind':
+            choices.append(('', ('benchmarks', *KINDS)))
         if action.choices:
             choices += [(name, tuple(map(str, action.choices))) for name in names or ['']]
     yield Completed(words, summary, tuple(inner), tuple(options), tuple(choices))
@@ -124,7 +130,8 @@ def _fish(found: list[Completed]) -> Iterator[str]:
             given = f" -x -a '{' '.join(values[name])}'" if name in values else ''
             yield f"complete -c rolecall{condition} -l {name.removeprefix('--')}{given} -d '{_quote(summary)}'"
         if '' in values:
-            yield f"complete -c rolecall -f -n '{seen}' -a '{' '.join(values[''])}'"
+            files = '' if 'gsm8k' in values[''] else ' -f'  # a name, or a file
+            yield f"complete -c rolecall{files} -n '{seen}' -a '{' '.join(values[''])}'"
 
 
 def _path(words: tuple[str, ...]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from typing import Any
 
 from rolecall.cli.options import declare_command, fail
@@ -29,15 +31,16 @@ def add_doctor(commands: Any) -> None:
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.store.doctor import check_run, repair_run
-    from rolecall.strings import printable
+    from rolecall.strings import printable, wrap_for
 
     directory, target = arguments.directory, arguments.repair
     if directory is None:
         return fail('--repair needs a RUN.') if target else _check_machine(arguments)
     checkup = repair_run(directory, target) if target else check_run(directory)
-    for line in checkup.lines():
-        print(printable(line))
+    for line in (*checkup.lines(), *describe_waiting(directory)):
+        print(wrap_for(sys.stdout, printable(line)))
     if target:
         print(printable(f'Saved in {target}. Run the config there to ask for what is missing.'))
     return 0 if checkup.is_whole else 1
@@ -47,14 +50,21 @@ def _check_machine(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from rolecall.cli.environment import check_environment
-    from rolecall.strings import printable
+    from rolecall.strings import printable, wrap_for
     from rolecall.views.jsonl import json_line
 
     problems = 0
     for one in check_environment(offline=arguments.offline):
         problems += one.problem
         shown = (
-            json_line(asdict(one)) if arguments.json else f'{"! " if one.problem else "  "}{one.what:<22}{one.found}'
+            json_line(asdict(one))
+            if arguments.json
+            else f'{"! " if one.problem else "  "}{one.what:<22}{_shorten_home(one.found)}'
         )
-        print(printable(shown))
+        print(shown if arguments.json else wrap_for(sys.stdout, printable(shown), hang=22))
     return 1 if problems else 0
+
+
+def _shorten_home(text: str) -> str:
+    home = os.path.expanduser('~')
+    return text if home == '/' else text.replace(f'{home}{os.sep}', f'~{os.sep}')

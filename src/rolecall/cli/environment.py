@@ -18,7 +18,7 @@ _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     'api': (('aiohttp',), 'models behind APIs'),
     'llama': (('xllamacpp', 'numpy'), 'the embedded model and .gguf files'),
     'hf': (('transformers', 'torch'), 'Hugging Face models'),
-    'vllm': (('vllm',), 'vLLM in this process'),
+    'vllm': (('vllm',), 'vLLM in this process (experimental)'),
     'data': (('pyarrow', 'datasets'), 'Parquet and datasets of the hub'),
     'retrieve': (('numpy', 'scipy'), 'BM25, DPP and other retrievers'),
     'dense': (('sentence_transformers',), 'retrievers by embedding'),

@@ -10,6 +10,7 @@ from rolecall.cli.options import declare_command
 
 __all__ = ['add_import']
 
+_SHOWN = 5
 HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
 
 
@@ -37,7 +38,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
     from rolecall.imports.inspect_log import read_inspect
     from rolecall.imports.lm_eval_log import read_lm_eval
-    from rolecall.imports.log import write_run
+    from rolecall.imports.log import keep_newest, write_run
     from rolecall.imports.opencompass_log import read_opencompass
     from rolecall.strings import count_noun
 
@@ -49,9 +50,15 @@ def _import(arguments: argparse.Namespace) -> int:
     else:
         logs = read_opencompass(source, 'OpenCompass' if arguments.harness == 'opencompass' else 'AISBench')
     out = Path(arguments.out or Path('runs') / source.absolute().name.split('.')[0])
+    logs, left_out = keep_newest(logs)
     write_run(logs, str(source), out)
     rows = sum(len(log.rows) for log in logs)
     made_by = f'{logs[0].harness}, version {logs[0].version}'
     print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')
+    if left_out:
+        shown = f'{", ".join(left_out[:_SHOWN])}{", …" if len(left_out) > _SHOWN else ""}'
+        print(f'Left out, since a newer log has them: {shown}.')
+    if not rows:
+        print('The log has scores but no rows: prompts, replies and answers are not recorded.')
     print(f'Show them: rolecall report {out}')
     return 0

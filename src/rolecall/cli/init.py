@@ -71,14 +71,16 @@ def _ask(rows: Any, guess: Guess) -> Guess:
     from rolecall.assemble.first_config import guess_answers
     from rolecall.assemble.rows_config import METRIC_NAMES
     from rolecall.datasets.formats import open_file
+    from rolecall.strings import printable, wrap_for
 
-    print(f'Columns: {", ".join(guess.columns)}')
+    print(wrap_for(sys.stdout, printable(f'Columns: {", ".join(guess.columns)}')))
     question = _choose('Which column is the question?', guess.question, guess.columns)
     answer = _choose('Which column is the answer (- for none)?', guess.answer or '-', (*guess.columns, '-'))
     guess = guess_answers(open_file(rows), replace(guess, question=question, answer=None if answer == '-' else answer))
     if guess.answer is None:
         return guess
-    metric = _choose(f'How are answers compared ({", ".join(METRIC_NAMES)})?', guess.metric, tuple(METRIC_NAMES))
+    print(f'Metrics: {", ".join(METRIC_NAMES)}')
+    metric = _choose('How are answers compared?', guess.metric, tuple(METRIC_NAMES))
     return replace(guess, metric=metric)
 
 

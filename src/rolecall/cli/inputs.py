@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.assemble.source import Assembled, SourceOptions, assemble
+from rolecall.config.benchmarks import is_benchmark_name
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.plain_configs import is_plain_config
 from rolecall.config.trouble import syntax_problem, user_problem
@@ -49,7 +50,8 @@ def assemble_source(
     """The config of a config file, a file of rows, or a task file of lm-evaluation-harness."""
     for_prompts_only = {'--meta-template': meta_template is not None, '--api': api}
     given = [name for name, is_given in for_prompts_only.items() if is_given]
-    if given and not is_task_source(path) and (not is_data_file(Path(path)) or is_plain_config(path)):
+    by_name = is_task_source(path) or is_benchmark_name(path)
+    if given and not by_name and (not is_data_file(Path(path)) or is_plain_config(path)):
         raise ConfigError(Problem(path, f'{given[0]} applies to a file of rows; a config defines its own.'))
     made = assemble(path, replace(options, shown=tuple(_models_to_show(meta_template, api=api))))
     return replace(made, base=Path(path).parent) if is_task_source(path) else made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,12 +34,18 @@ def add_lint(commands: Any) -> None:
         'find problems before a run',
         'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
         '  rolecall lint config.py --strict\n'
+        '  rolecall lint gsm8k --api\n'
         '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
         "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer\n"
         '  rolecall lint --rules',
     )
     parser.set_defaults(run=_lint)
-    parser.add_argument('config', nargs='?', metavar='CONFIG', help='a config file, or a file of rows with --template')
+    parser.add_argument(
+        'config',
+        nargs='?',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template',
+    )
     add_selection_options(parser)
     parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
@@ -51,8 +58,10 @@ def add_lint(commands: Any) -> None:
 
 
 def _lint(arguments: argparse.Namespace) -> int:
+    from rolecall.strings import wrap_for
+
     if arguments.rules:
-        print('\n'.join(_rule_lines()))
+        print(*(wrap_for(sys.stdout, line, hang=40) for line in _rule_lines()), sep='\n')
         return 0
     if arguments.config is None:
         return fail(_describe_missing_config(arguments.silence))
@@ -68,7 +77,7 @@ def _lint(arguments: argparse.Namespace) -> int:
         data={'*': opened.data} if opened.data else None,
     )
     for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
-        print(line)
+        print(line if arguments.json else wrap_for(sys.stdout, line))
     counting = ('error', 'warning') if arguments.strict else ('error',)
     return 1 if any(finding.severity in counting for finding in findings) else 0
 
@@ -132,7 +141,7 @@ def _json_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _rule_lines() -> Iterator[str]:
     """The rules by name, with what they look for."""
-    from rolecall.lint.linter import RULES
+    from rolecall.lint import RULES
 
     width = max(map(len, RULES))
     for rule in RULES.values():

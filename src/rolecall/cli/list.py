@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from rolecall.cli.options import declare_command, fail
 
 if TYPE_CHECKING:
+    from rolecall.config.benchmarks.registry import Benchmark
     from rolecall.registry import Registry
 
-__all__ = ['add_list']
+__all__ = ['KINDS', 'add_list', 'list_parts', 'load_registry']
 
 KINDS = {
     'templates': 'rolecall.prompts.template:TEMPLATES',
@@ -27,6 +29,9 @@ KINDS = {
     'meta_templates': 'rolecall.render.families:META_TEMPLATES',
 }
 """Each kind of part with its registry."""
+
+
+_BENCHMARKS = 'benchmarks'
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +51,32 @@ def add_list(commands: Any) -> None:
         'list',
         'list the parts that a config can name',
         'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).',
-        '  rolecall list\n  rolecall list retrievers\n  rolecall list meta_templates --json',
+        '  rolecall list\n'
+        '  rolecall list retrievers\n'
+        '  rolecall list benchmarks               what `rolecall run NAME` knows, and installed catalogues\n'
+        '  rolecall list benchmarks mmlu\n'
+        '  rolecall list meta_templates --json',
     )
     parser.set_defaults(run=_list)
-    parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join(KINDS))
+    parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join((*KINDS, _BENCHMARKS)))
+    parser.add_argument('word', metavar='WORD', nargs='?', help='only names and descriptions that contain this word')
     parser.add_argument('--json', action='store_true', help='one JSON object per line')
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from rolecall.errors import did_you_mean
-    from rolecall.strings import count_noun, printable
+    from rolecall.strings import count_noun, printable, wrap_for
 
     given = (arguments.kind or '').replace('-', '_').replace(' ', '_')
+    if given in (_BENCHMARKS, _BENCHMARKS.rstrip('s')):
+        return _list_benchmarks(arguments.word or '', as_json=arguments.json)
     kinds = [kind for kind in KINDS if not given or kind in (given, f'{given}s')]
     if not kinds:
-        return fail(f'unknown kind of part {arguments.kind!r}. {did_you_mean(given, KINDS)}')
+        return fail(f'unknown kind of part {arguments.kind!r}. {did_you_mean(given, (*KINDS, _BENCHMARKS))}')
     for kind in kinds:
-        registry = _registry(kind)
-        parts = list(list_parts(kind, registry))
+        registry = load_registry(kind)
+        word = (arguments.word or '').lower()
+        parts = [one for one in list_parts(kind, registry) if word in f'{one.name} {one.summary}'.lower()]
         if arguments.json:
             import json
 
@@ -73,8 +86,59 @@ def _list(arguments: argparse.Namespace) -> int:
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             origin = '' if part.origin == 'rolecall' else f' [{part.origin}]'
-            print(printable(f'  {part.name.ljust(width)}  {part.summary}{origin}'))
+            shown = f'  {part.name.ljust(width)}  {part.summary}{origin}'
+            print(wrap_for(sys.stdout, printable(shown), hang=width + 2))
     return 0
+
+
+def _list_benchmarks(word: str, *, as_json: bool) -> int:
+    """The registry, then what installed catalogues have: their files with a word, otherwise how many they are."""
+    import json
+
+    from rolecall.config.benchmarks.catalogues import list_installed
+    from rolecall.config.benchmarks.registry import read_benchmarks
+    from rolecall.strings import count_noun, printable
+
+    wanted = word.lower()
+    ours = [one for one in read_benchmarks() if wanted in f'{one.name} {one.title} {one.topic}'.lower()]
+    installed = {
+        name: [file for file in files if wanted in file.source.lower()] for name, files in list_installed().items()
+    }
+    if as_json:
+        for one in ours:
+            print(json.dumps(_describe_benchmark(one), ensure_ascii=False))
+        for name, files in installed.items():
+            for file in files:
+                shown = {'kind': _BENCHMARKS, 'name': file.source, 'origin': name, 'file': str(file.path)}
+                print(json.dumps(shown, ensure_ascii=False))
+        return 0
+    matching = f' with {word!r}' if word else ''
+    print(f'{count_noun(len(ours), "benchmark")}{matching} (run one with: rolecall run NAME --model MODEL)')
+    width = max((len(one.name) for one in ours), default=0)
+    for one in ours:
+        rows = f'{one.rows:,} rows' if one.rows else ''
+        styles = ', '.join(one.wordings)
+        print(printable(f'  {one.name.ljust(width)}  {rows:>11}  {one.title} [{one.topic}; {styles}]'))
+    for name, files in installed.items():
+        kind = 'name' if name == 'lm_eval' else 'file'  # tasks, groups and tags
+        print(f'{count_noun(len(files), kind)} of {name}{matching}')
+        if word:
+            for file in files:
+                print(printable(f'  {file.source}'))
+    if installed and not word:
+        print('Find one with: rolecall list benchmarks WORD')
+    return 0
+
+
+def _describe_benchmark(one: Benchmark) -> dict[str, Any]:
+    facts = {
+        name: getattr(one, name) for name in ('title', 'topic', 'rows', 'licence', 'licence_from', 'citation', 'source')
+    }
+    wordings = {
+        style: {'equals': wording.equals, 'metric': wording.metric, 'files': wording.files, 'differs': wording.differs}
+        for style, wording in one.wordings.items()
+    }
+    return {'kind': _BENCHMARKS, 'name': one.name, 'origin': 'rolecall', **facts, 'wordings': wordings}
 
 
 def list_parts(kind: str, registry: Registry[Any]) -> Iterator[Listed]:
@@ -123,7 +187,8 @@ def _roles(template: Mapping[str, Any]) -> str:
     return '  '.join(one.replace('\n', '⏎') for one in shown)
 
 
-def _registry(kind: str) -> Registry[Any]:
+def load_registry(kind: str) -> Registry[Any]:
+    """The registry of a kind of part."""
     module, _, name = KINDS[kind].partition(':')
     registry: Registry[Any] = getattr(importlib.import_module(module), name)
     return registry

@@ -10,25 +10,29 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rolecall._version import __version__
-from rolecall.cli.options import fail
+from rolecall.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
+from rolecall.cli.options import HelpFormatter, fail
 from rolecall.cli.streams import discard_stdout, prepare_streams
 from rolecall.errors import RolecallError
 
 __all__ = ['build_parser', 'main']
 
 _COMMANDS = (
-    'init', 'view', 'lint', 'run', 'runs', 'report', 'compare', 'merge', 'import', 'doctor', 'export', 'tune', 'web',
-    'models', 'config', 'list', 'prompter', 'schema', 'completion',
+    'init', 'view', 'lint', 'run', 'collect', 'runs', 'report', 'compare', 'merge', 'import', 'doctor', 'export',
+    'tune', 'web', 'models', 'config', 'list', 'prompter', 'schema', 'completion',
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
-  1    lint: findings that count; view --diff: the requests differ; run: a row failed,
-       a model was unreachable, or a judge returned no verdict; merge: runs contradict each other
-  2    the config, its data or the command line is invalid, or the linter finds errors
-       before a run; the reason is on stderr
-  3    compare --gate: too few rows to tell, or not measured (0: not worse, 1: worse)
+  1    lint: findings that count; view --diff: the requests differ;
+       run: a row failed, a model was unreachable, or a judge returned no
+       verdict; merge: runs contradict each other
+  2    the config, its data or the command line is invalid, or the linter
+       finds errors before a run; the reason is on stderr
+  3    compare --gate: too few rows to tell, or not measured (0: not worse,
+       1: worse); collect: batches have not ended, or the next ones have to
+       be submitted
   130  interrupted
   141  broken pipe: the reader closed the output"""
 
@@ -46,7 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
     given = sys.argv[1:] if argv is None else argv
-    arguments = build_parser(given[:1]).parse_args(given)
+    language, typed = choose_language(given)
+    set_language(language)
+    parser = build_parser(typed[:1])
+    if language == 'zh':
+        translate_parser(parser)
+    arguments = parser.parse_args(given)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -72,9 +81,14 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
         prog='rolecall',
         description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
         epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument('--version', action='version', version=f'rolecall {__version__}')
+    parser.add_argument(
+        '--lang',
+        choices=LANGUAGES,
+        help='language of the help: en, zh (default: that of ROLECALL_LANG or the locale)',
+    )
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
         getattr(importlib.import_module(f'rolecall.cli.{name}'), f'add_{name}')(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from rolecall.cli.inputs import OpenedConfig
 
 __all__ = [
+    'HelpFormatter',
     'add_pattern_options',
     'add_selection_options',
     'add_source_options',
@@ -19,6 +21,7 @@ __all__ = [
     'declare_group',
     'fail',
     'open_given',
+    'positive_number',
     'print_note',
     'whole_number',
 ]
@@ -32,9 +35,19 @@ def fail(reason: str) -> int:
 
 def print_note(note: str) -> None:
     """Print a line of ours to stderr. Control characters in it are written out, never sent to the terminal."""
-    from rolecall.strings import printable
+    from rolecall.cli.languages import translate_message
+    from rolecall.strings import printable, wrap_for
 
-    print(f'rolecall: {printable(note)}', file=sys.stderr)
+    print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help in which descriptions are wrapped, and examples stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if '\n' in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
 def declare_command(commands: Any, name: str, help_: str, description: str, examples: str) -> argparse.ArgumentParser:
@@ -44,7 +57,7 @@ def declare_command(commands: Any, name: str, help_: str, description: str, exam
         help=help_,
         description=description,
         epilog=f'examples:\n{examples}',
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     return parser
 
@@ -79,7 +92,8 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
         nargs='+',
         type=_split_and_file,
         default=[],
-        help='read rows from files: train=FILE test=FILE (or the split names of a task file)',
+        help='read rows from files: train=FILE test=FILE (or the split names of a task file); '
+        'for a benchmark by name, the folder with its rows (default: $ROLECALL_DATA, or data)',
     )
 
 
@@ -120,9 +134,9 @@ def _add_override_options(parser: argparse.ArgumentParser) -> None:
     overrides.add_argument('--retriever', metavar='NAME', help='how they are chosen: fixk, random, bm25, topk, …')
     overrides.add_argument('--system', metavar='TEXT', help='a system message')
     overrides.add_argument('--temperature', metavar='T', type=_temperature, help='sampling temperature')
-    overrides.add_argument('--max-out-len', metavar='N', type=_positive_number, help='longest answer, in tokens')
+    overrides.add_argument('--max-out-len', metavar='N', type=positive_number, help='longest answer, in tokens')
     overrides.add_argument('--seed', metavar='N', type=whole_number, help='seed of sampling and of random examples')
-    overrides.add_argument('--n', metavar='N', type=_positive_number, help='answers for each row')
+    overrides.add_argument('--n', metavar='N', type=positive_number, help='answers for each row')
     overrides.add_argument(
         '--set',
         metavar='PATH=VALUE',
@@ -133,14 +147,21 @@ def _add_override_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_task_options(parser: argparse.ArgumentParser) -> None:
-    tasks = parser.add_argument_group('a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)')
+    tasks = parser.add_argument_group(
+        'a benchmark by name, or a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)'
+    )
     tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
     tasks.add_argument('--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing them (default: 1234)')
     tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
     tasks.add_argument(
-        '--as', dest='emulate', choices=['lm-eval'], help='draw examples as lm-eval does, defects included'
+        '--as',
+        dest='emulate',
+        choices=['lm-eval', 'opencompass'],
+        help="ask a benchmark in this catalogue's wording; lm-eval also draws examples as it does, defects included",
     )
-    tasks.add_argument('--hub', action='store_true', help='let rows be downloaded from the hub')
+    tasks.add_argument(
+        '--download', '--hub', dest='hub', action='store_true', help='let rows be downloaded from the hub'
+    )
 
 
 def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
@@ -181,7 +202,8 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
             n=arguments.n,
             settings=tuple(map(parse_setting, arguments.set)),
         ),
-        data=dict(arguments.data),
+        data={split: file for split, file in arguments.data if split},
+        data_folder=next((folder for split, folder in arguments.data if not split), None),
         task={
             'fewshot_seed': arguments.fewshot_seed,
             'fewshot_as_multiturn': arguments.fewshot_as_multiturn,
@@ -218,7 +240,8 @@ def _temperature(text: str) -> float:
     return value
 
 
-def _positive_number(text: str) -> int:
+def positive_number(text: str) -> int:
+    """An integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'expected a whole number of at least 1, got {text!r}')
     return int(text)
@@ -233,6 +256,10 @@ def whole_number(text: str) -> int:
 
 def _split_and_file(text: str) -> tuple[str, str]:
     split, equals, file = text.partition('=')
+    if not equals and os.path.isdir(text):
+        return '', text
     if not (split and equals and file):
-        raise argparse.ArgumentTypeError(f'{text!r}: expected train=FILE or test=FILE (put CONFIG before --data)')
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: expected train=FILE or test=FILE, or a folder that exists (put CONFIG before --data)'
+        )
     return split, file

@@ -102,18 +102,23 @@ def _open_page(target: str) -> int:
 
 
 def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:
-    from rolecall.report import ConfigPreviews, StoredRun, page_parts
+    from rolecall.report import ConfigPreviews, StoredRun
+    from rolecall.report.page import build_page
     from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import printable
 
     previews = ConfigPreviews(config) if config else None
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
-        page.writelines(page_parts(run, previews=previews, prices=run.prices(_read_overrides(prices))))
+        made = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
+        page.writelines(made.parts)
     note_damage(run)
     if previews is not None:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
+    if made.headline:
+        print(printable(made.headline), file=sys.stderr)
     print(f'Wrote {target}', file=sys.stderr)
     return 0

@@ -10,11 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rolecall.cli.languages import translate_message
 from rolecall.cli.options import (
     add_selection_options,
     add_source_options,
     assemble_given,
     declare_command,
+    positive_number,
     whole_number,
 )
 from rolecall.cli.report import show_report
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.runs import RunSummary
-    from rolecall.runs.prepare import Share
+    from rolecall.runs.prepared import Share
     from rolecall.runs.workers.settings import Workers
 
 __all__ = ['add_run', 'run_command']
@@ -42,9 +44,12 @@ def add_run(commands: Any) -> None:
         'run',
         'send every dataset to every model and score the answers',
         'Run a config, or resume the run in its directory: finished requests are not sent again.',
+        '  rolecall run gsm8k --model smollm2 --limit 20            a benchmark by name (rolecall list benchmarks)\n'
+        '  rolecall run mmlu --as lm-eval --data DIR --model hf:FOLDER\n'
         '  rolecall run config.py --out runs/first\n'
         '  rolecall run config.py --out runs/first --dry-run     plan only: rows, tokens, price\n'
         '  rolecall run config.py --out runs/first --rerun failed\n'
+        '  rolecall run config.py --out runs/first --batch       submit as batches; rolecall collect fetches them\n'
         "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20\n"
         '  rolecall run config.py --model http://localhost:8000/v1 --model-name qwen --set models.*.max_out_len=64\n'
         "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
@@ -52,12 +57,21 @@ def add_run(commands: Any) -> None:
     )
     parser.set_defaults(run=_run)
     parser.add_argument(
-        'config', metavar='CONFIG', help='a config file, or a file of rows with --template or --choices'
+        'config',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
     )
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
     add_selection_options(parser)
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
-    parser.add_argument('--rerun', nargs='+', choices=_OUTCOMES, default=[], help='resend rows with these outcomes')
+    parser.add_argument(
+        '--rerun',
+        metavar='OUTCOME',
+        nargs='+',
+        choices=_OUTCOMES,
+        default=[],
+        help=f'resend rows with these outcomes: {", ".join(_OUTCOMES)}',
+    )
     parser.add_argument(
         '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
     )
@@ -70,15 +84,22 @@ def add_run(commands: Any) -> None:
         help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
     )
     parser.add_argument(
-        '--processes', metavar='N', type=whole_number, help='compute local models in N processes of this machine'
+        '--processes', metavar='N', type=positive_number, help='compute local models in N processes of this machine'
     )
     parser.add_argument('--on', choices=['ray'], help='compute models on a Ray cluster (extra: rolecall[ray])')
     parser.add_argument('--address', metavar='ADDRESS', help='of the Ray cluster (default: found, or started here)')
-    parser.add_argument('--workers', metavar='N', type=whole_number, help='with --on ray: at most N workers per model')
+    parser.add_argument(
+        '--workers', metavar='N', type=positive_number, help='with --on ray: at most N workers per model'
+    )
     parser.add_argument(
         '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
     )
     parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
+    parser.add_argument(
+        '--batch',
+        action='store_true',
+        help="submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave",
+    )
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     add_source_options(parser)
 
@@ -86,9 +107,12 @@ def add_run(commands: Any) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from rolecall.config.benchmarks import is_benchmark_name
     from rolecall.config.lm_eval import CATALOGUE
 
-    name = Path(arguments.config.removeprefix(CATALOGUE)).name.split('.')[0]
+    named = arguments.config.startswith(CATALOGUE) or is_benchmark_name(arguments.config)
+    given = arguments.config.rpartition(':')[2].replace(',', '+') if named else arguments.config
+    name = Path(given).name.split('.')[0]
     out = Path(arguments.out or Path('runs') / name)
     share = _read_share(arguments)
     if share is not None:
@@ -112,13 +136,17 @@ def _run(arguments: argparse.Namespace) -> int:
         count_remotely=arguments.count_remotely,
         share=share,
         workers=_read_workers(arguments),
+        batch=arguments.batch,
     )
+    if arguments.batch and not arguments.dry_run:
+        return code
     if share is not None and not arguments.dry_run and code in (0, 1):
         print(f'When all ranks are done: rolecall merge {out.parent} {out.parent}/rank-*', file=sys.stderr)
     elif not arguments.dry_run and code in (0, 1):
         show_report(out, prices=arguments.prices)
         config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
-        print(f'Every row: rolecall report {out} --html report.html{config}', file=sys.stderr)
+        rows = f'Every row: rolecall report {out} --html report.html{config}'
+        print(translate_message(rows), file=sys.stderr)
     return code
 
 
@@ -135,7 +163,7 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
     import os
 
     from rolecall.errors import ConfigError, Problem
-    from rolecall.runs.prepare import Share
+    from rolecall.runs.prepared import Share
 
     rank, of = arguments.rank, arguments.of
     if rank == 'slurm':
@@ -149,6 +177,9 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
         raise ConfigError(
             Problem('--rank slurm', f'{names} is not set to a number.', 'Start it with sbatch --array or srun.')
         )
+    if rank is not None and arguments.batch:
+        what = 'a batch needs no ranks: the server spreads the requests.'
+        raise ConfigError(Problem('--batch', what, 'Leave --rank and --of out.'))
     if (rank is None) != (of is None):
         raise ConfigError(Problem('--rank', '--rank and --of go together.', 'Write, for instance, --rank 0 --of 4.'))
     return None if rank is None else Share(rank, of)
@@ -158,6 +189,9 @@ def _read_workers(arguments: argparse.Namespace) -> Workers | None:
     from rolecall.errors import ConfigError, Problem
     from rolecall.runs.workers.settings import Workers
 
+    if arguments.batch and (arguments.on or arguments.processes):
+        what = 'batches are computed by the server.'
+        raise ConfigError(Problem('--batch', what, 'Leave --on and --processes out.'))
     if arguments.on == 'ray':
         if arguments.processes:
             what = '--processes is for this machine, --on ray for a cluster.'
@@ -181,7 +215,7 @@ def _repeat_command(out: Path) -> str:
                 words.pop(0)
         elif word == '--out':
             words[:1] = []
-        elif word not in ('-q', '--quiet') and not word.startswith('--out='):
+        elif word not in ('-q', '--quiet', '--batch') and not word.startswith('--out='):
             kept.append(_SECRET.sub(r'\1***', word))
     return f'rolecall {shlex.join(kept)} --out {shlex.quote(str(out))}'
 
@@ -205,14 +239,18 @@ def run_command(
     count_remotely: bool = False,
     share: Share | None = None,
     workers: Workers | None = None,
+    batch: bool = False,
 ) -> int:
-    """Run a config; `again` is the command that resumes it. The exit code: 0, 1 if rows failed, 130 if interrupted."""
+    """Run a config; `again` is the command that resumes it, live.
+
+    The exit code: 0, 1 if rows failed, 130 if interrupted.
+    """
     from pathlib import Path
 
     from rolecall.models.prices import read_prices
     from rolecall.runs import run_config
-    from rolecall.runs.plan import Costs
-    from rolecall.strings import printable
+    from rolecall.runs.run_plan import Costs
+    from rolecall.strings import printable, wrap_for
     from rolecall.views.run_progress import progress_for
 
     directory = Path(out) if out is not None else Path('runs') / Path(str(config)).stem
@@ -233,9 +271,15 @@ def run_command(
             costs=Costs(read_prices(prices) if prices else {}, count_remotely),
             share=share,
             workers=workers,
+            batch=batch,
         )
-    for line in _next_steps(summary, again or f'rolecall run {config} --out {directory}'):
-        print(printable(line), file=sys.stderr)
+    again = again or f'rolecall run {config} --out {directory}'
+    if batch and not summary.dry:
+        from rolecall.runs.batches.snapshot import note_command
+
+        note_command(directory, again)
+    for line in _next_steps(summary, again):
+        print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
     return summary.exit_code
 
 
@@ -273,6 +317,8 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         return [*left_out, 'Nothing was sent (dry run).']
     if summary.interrupted:
         return [f'Interrupted. Finished rows are kept; resume with: {again}']
+    if summary.waiting:
+        return [*left_out, *_describe_submission(summary)]
     lines = [f'{model} was unreachable; the reason is above.' for model in summary.broken]
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
@@ -281,6 +327,8 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
     if summary.unjudged:
         lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
+    if unread := summary.without_verdict:
+        lines.append(f'{count_noun(unread, "row")} without a verdict in the reply of the judge.')
     if summary.findings:
         lines.append(f'{count_noun(len(summary.findings), "lint error")} ignored.')
     if summary.warnings:
@@ -288,6 +336,17 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
     remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
     return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
+
+
+def _describe_submission(summary: RunSummary) -> list[str]:
+    """What was submitted, and how the answers are fetched."""
+    from rolecall.strings import count_noun
+
+    count = sum(batch.requests for batch in summary.submitted)
+    submitted = f'{count_noun(count, "request")} submitted in {count_noun(len(summary.submitted), "batch")}.'
+    waiting = f'{count_noun(summary.waiting, "row")} waiting for answers, usually within a day.'
+    fetch = f'Fetch them with: rolecall collect {summary.out} --wait'
+    return [submitted if summary.submitted else 'Nothing new to submit.', f'{waiting} {fetch}']
 
 
 def _describe_reasons(summary: RunSummary) -> list[str]:

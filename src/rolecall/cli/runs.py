@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ def add_runs(commands: Any) -> None:
 def _list_runs(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.strings import printable
+    from rolecall.strings import count_noun, printable, wrap_for
     from rolecall.views.jsonl import json_line
 
     folder = Path(arguments.folder)
@@ -46,8 +47,13 @@ def _list_runs(arguments: argparse.Namespace) -> int:
             print(json_line(described))
             continue
         print(printable(f'{directory}  {described["started"]}  {described.get("error", "")}'.rstrip()))
-        for score in described['scores']:
-            print(printable(f'  {score["line"]}'))
+        hidden = sum(score['folded'] for score in described['scores'])
+        shown = [score['line'] for score in described['scores'] if not score['folded']]
+        folded = (
+            [f'{count_noun(hidden, "score")} folded into groups: rolecall report {directory} --all'] if hidden else []
+        )
+        for line in (*shown, *folded, *described['waiting']):
+            print(wrap_for(sys.stdout, printable(f'  {line}')))
     return 0
 
 
@@ -61,19 +67,27 @@ def _find_runs(folder: Path) -> Iterator[Path]:
 def _describe(directory: Path) -> dict[str, Any]:
     """A run's start and scores; what keeps it from being read, if something does."""
     from rolecall.errors import RolecallError
+    from rolecall.report.run_source import StoredRun
+    from rolecall.report.score_text import FOLD_FROM, grid_of
+    from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.views.run_progress import score_line
 
     try:
         with RunReader(directory) as run:
+            cards = StoredRun(run).scorecards()
+            members = {line[0] for line in grid_of(cards).groups}
+            fold = len(members) >= FOLD_FROM
             scores = [
                 {
                     **{name: getattr(card, name) for name in ('dataset', 'model', 'metric', 'value', 'low', 'high')},
                     **{name: getattr(card, name) for name in ('scored', 'total')},
                     'line': score_line(card),
+                    'folded': fold and card.dataset in members,
                 }
-                for card in run.scorecards()
+                for card in cards
             ]
-            return {'run': str(directory), 'started': run.created, 'scores': scores}
+            waiting = describe_waiting(directory)
+            return {'run': str(directory), 'started': run.created, 'scores': scores, 'waiting': waiting}
     except RolecallError as error:
-        return {'run': str(directory), 'started': '', 'scores': [], 'error': str(error)}
+        return {'run': str(directory), 'started': '', 'scores': [], 'waiting': [], 'error': str(error)}

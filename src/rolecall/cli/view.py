@@ -31,6 +31,7 @@ def add_view(commands: Any) -> None:
         'view',
         'show what each model will receive',
         'Show requests before anything is sent: the origin of every character, and what was moved, merged or dropped.',
+        '  rolecall view gsm8k --api -n 1                          a benchmark by name\n'
         "  rolecall view config.py --dataset 'bbh-*' --model qwen -n 2\n"
         '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
         '  rolecall view config.py --diff qwen llama\n'
@@ -39,7 +40,12 @@ def add_view(commands: Any) -> None:
         '  rolecall view config.py --all --json | jq -r .fingerprint',
     )
     parser.set_defaults(run=_view)
-    parser.add_argument('config', nargs='?', metavar='CONFIG', help='a config file, or a file of rows with --template')
+    parser.add_argument(
+        'config',
+        nargs='?',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template',
+    )
     add_selection_options(parser)
     parser.add_argument('--row', metavar='N', nargs='+', type=whole_number, default=[], help='row numbers, from 0')
     parser.add_argument('-n', '--count', metavar='COUNT', type=whole_number, help='the first COUNT rows per dataset')
@@ -75,7 +81,7 @@ def _view(arguments: argparse.Namespace) -> int:
         label=arguments.label,
         turn=arguments.turn,
         replies=read_replies(arguments.replies) if arguments.replies else None,
-        data=dict(arguments.data),
+        data={split: file for split, file in arguments.data if split},
         judge=arguments.judge,
     )
     if arguments.diff:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from rolecall.config.benchmarks import is_benchmark_name
+from rolecall.config.benchmarks.catalogues import CATALOGUES, find_catalogue_file
 from rolecall.config.execute import Runner
 from rolecall.config.finder import read_base
 from rolecall.config.lm_eval import is_task_source
@@ -84,8 +86,9 @@ def load_config(
     fewshot_as_multiturn: bool = False,
     system_instruction: str | None = None,
     overrides: Mapping[str, Any] | None = None,
-    emulate: Literal['lm-eval'] | None = None,
+    emulate: Literal['lm-eval', 'opencompass'] | None = None,
     hub: bool = False,
+    data_folder: str | Path | None = None,
 ) -> Config:
     """Run a config file and return its public names.
 
@@ -104,6 +107,9 @@ def load_config(
 
     A task file of lm-evaluation-harness (`arc_easy.yaml`, a folder of them, or `lm_eval:arc_easy` where the package is
     installed) is read as it is; the other options are for these, in lm-eval's words. See docs/lm-eval.md.
+
+    The name of a benchmark (`gsm8k`, `mmlu`, …) stands for its config: `emulate` chooses whose wording, `data_folder`
+    says where its rows are, and `hub` lets them be downloaded. See docs/benchmarks.md.
     """
     options = {
         'num_fewshot': num_fewshot,
@@ -116,6 +122,11 @@ def load_config(
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     if is_task_source(path):
         return _load_task_files(path, given, overrides)
+    if is_benchmark_name(path):
+        if str(path).startswith(tuple(CATALOGUES)):
+            path = find_catalogue_file(str(path))
+        else:
+            return _load_named(str(path), given, data_folder)
     if given or overrides:
         named = ', '.join([*given, *(['overrides'] if overrides else [])])
         raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
@@ -155,6 +166,12 @@ def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping
     from rolecall.config.lm_eval.task import read_options
 
     return Config(Path(path), load_tasks(path, read_options(given), overrides))
+
+
+def _load_named(names: str, given: dict[str, Any], folder: str | Path | None) -> Config:
+    from rolecall.config.benchmarks.load import load_benchmarks, read_benchmark_options
+
+    return Config(Path(names), load_benchmarks(names, read_benchmark_options(names, given, folder)))
 
 
 def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:

@@ -105,6 +105,8 @@ _REGISTERED = {
     'dataset_postprocessor': 'TEXT_POSTPROCESSORS',
     'model_postprocessor': 'TEXT_POSTPROCESSORS',
     'dict_postprocessor': 'DICT_POSTPROCESSORS',
+    'prompt_template': 'ICL_PROMPT_TEMPLATES',
+    'ice_template': 'ICL_PROMPT_TEMPLATES',
 }
 
 

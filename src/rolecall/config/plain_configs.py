@@ -17,10 +17,13 @@ from rolecall.errors import ConfigError, Problem
 __all__ = ['PlainTrace', 'is_plain_config', 'read_plain_config']
 
 _YAML = ('.yaml', '.yml')
-_OURS = r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:'
+_KEY_START = r'^(?:\{[ \t]*)?["\']?'
+"""Where a key at the top begins, also in a mapping in braces."""
+_OURS = _KEY_START + r'(?:\w+_)?(?:datasets|models)["\']?[ \t]*:'
+_TASK = _KEY_START + r'(?:task|group)["\']?[ \t]*:'
 _LM_EVAL = (
-    r'^(?:task|group|include|tag|dataset_(?:path|name|kwargs)|doc_to_\w+|output_type|\w+_split|metric_list|metadata|num_fewshot'
-    r'|process_\w+|generation_kwargs|description|fewshot_\w+)[ \t]*:'
+    _KEY_START + r'(?:task|group|include|tag|dataset_(?:path|name|kwargs)|doc_to_\w+|output_type|\w+_split'
+    r'|metric_list|metadata|num_fewshot|process_\w+|generation_kwargs|description|fewshot_\w+)["\']?[ \t]*:'
 )
 """Keys at the top of task files."""
 _MOST_BYTES = 64 << 20
@@ -52,7 +55,7 @@ def is_plain_config(path: str | Path) -> bool:
     if file.suffix == '.json':
         return '"infer_cfg"' in text
     if re.search(_OURS, text, re.MULTILINE):
-        return re.search(r'^(?:task|group)[ \t]*:', text, re.MULTILINE) is None
+        return re.search(_TASK, text, re.MULTILINE) is None
     return bool(text.strip()) and re.search(_LM_EVAL, text, re.MULTILINE) is None
 
 

@@ -56,7 +56,10 @@ def _mmlu_pro(path: Path, entry: Entry) -> Splits:
     category = entry.get('category')
     splits = open_folder(path)
     if category is not None:
-        splits = {name: FilteredRows(rows, lambda row: row['category'] == category) for name, rows in splits.items()}
+        splits = {
+            name: FilteredRows(rows, lambda row: row['category'] == category, str(path))
+            for name, rows in splits.items()
+        }
     return {
         name: MappedRows(rows, lambda row, _: conversions.mmlu_pro(row), str(path)) for name, rows in splits.items()
     }

@@ -37,7 +37,9 @@ def _leetcode(path: Path, entry: Entry) -> Splits:
     wanted = entry.get('difficulty', 'ALL')
     if wanted == 'ALL':
         return splits
-    return {name: FilteredRows(rows, lambda row: row['Difficulty'] == wanted) for name, rows in splits.items()}
+    return {
+        name: FilteredRows(rows, lambda row: row['Difficulty'] == wanted, str(path)) for name, rows in splits.items()
+    }
 
 
 def _bigcodebench(path: Path, entry: Entry) -> Splits:
@@ -83,11 +85,11 @@ def _with_repeats(load: HubLoader) -> HubLoader:
 
 def _taco(entry: Entry, base: Path | None) -> Splits:
     """A hub dataset, or a folder with its files; `difficulty` chooses rows."""
-    wanted = entry.get('difficulty', 'ALL')
+    wanted, where = entry.get('difficulty', 'ALL'), str(entry.get('path'))
     test = hub_layout(splits={'test': 'test'})(entry, base)['test']
-    numbered = MappedRows(test, lambda row, index: {**row, 'problem_id': f'test{index}'}, str(entry.get('path')))
-    chosen = numbered if wanted == 'ALL' else FilteredRows(numbered, lambda row: row['difficulty'] == wanted)
-    return {'test': MappedRows(chosen, lambda row, _: contest(row), str(entry.get('path')))}
+    numbered = MappedRows(test, lambda row, index: {**row, 'problem_id': f'test{index}'}, where)
+    chosen = numbered if wanted == 'ALL' else FilteredRows(numbered, lambda row: row['difficulty'] == wanted, where)
+    return {'test': MappedRows(chosen, lambda row, _: contest(row), where)}
 
 
 CODE_HUB: dict[str, HubLoader] = {

@@ -13,6 +13,7 @@ from rolecall.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.datasets.conversions import spread_choices
 from rolecall.datasets.folders import find, find_all, open_files, open_path
 from rolecall.datasets.formats import FileOptions
+from rolecall.datasets.generated_rows import open_reasoning_gym
 from rolecall.datasets.layouts import read_num_repeats
 from rolecall.datasets.loaders import (
     SUPPLY_ROWS,
@@ -163,6 +164,8 @@ def _open_splits(entry: Entry, base: Path | None) -> Splits:
         raise ConfigError(problems) from error.__cause__
     if part.builtin:
         builtin: OpenBuiltin = part.value
+        if hint := entry.get('rows_from'):  # a benchmark by name whose rows were not found
+            raise DataError(str(hint))
         return builtin(entry, base)
     return _call_loader(resolve_loader(part.value, kind if isinstance(kind, str) else display_name(kind)), entry)
 
@@ -334,6 +337,7 @@ DATASETS: Registry[OpenBuiltin] = Registry(
         'Rows': _read_inline_splits,
         **dict.fromkeys(('File', 'CustomDataset', 'JsonlDataset', 'CodeCustomDataset'), _open_file_splits),
         'HFDataset': _open_hub_splits,
+        'ReasoningGymDataset': open_reasoning_gym,
         **{name: _find_benchmark(load) for name, load in BENCHMARKS.items()},
         **HUB_BENCHMARKS,
     },

@@ -205,15 +205,11 @@ def truthful_qa(row: Row) -> Row:
 
 def _first_thousand(path: Path, entry: Entry) -> Splits:
     """One file of rows, named by path: its first 1,000, without those that lack a text."""
-    splits = layout({WHOLE: SplitFile(range='[:1000]')})(path, entry)
+    splits = layout(
+        {WHOLE: SplitFile(range='[:1000]')}, lambda row: {'dialogue': row['dialogue'], 'summary': row['summary']}
+    )(path, entry)
     return {
-        name: ListRows(
-            [
-                {'dialogue': row['dialogue'], 'summary': row['summary']}
-                for row in rows
-                if isinstance(row['dialogue'], str) and isinstance(row['summary'], str)
-            ]
-        )
+        name: ListRows([row for row in rows if all(isinstance(one, str) for one in row.values())])
         for name, rows in splits.items()
     }
 

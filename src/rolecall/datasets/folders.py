@@ -23,7 +23,8 @@ def find(path: str | Path, base: Path | None = None) -> Path:
     """The file or folder that a config's path names; DataError lists every place tried.
 
     Relative paths are looked for under `base`, the working directory, `$COMPASS_DATA_CACHE` and
-    `~/.cache/opencompass`, as written and at the place its well-known name stands for.
+    `~/.cache/opencompass`, as written and at the place its well-known name stands for; that place also under
+    `$ROLECALL_DATA`.
     """
     tried = _places(path, base)
     for place in tried:
@@ -120,5 +121,7 @@ def _places(path: str | Path, base: Path | None) -> list[Path]:
     names = [written]
     if local := PLACES.get(str(path).rstrip('/')):
         names.append(Path(local))
-    places = (Path(root, name).absolute() for root in roots if root is not None for name in names)
+    places = [Path(root, name).absolute() for root in roots if root is not None for name in names]
+    if local and (folder := os.environ.get('ROLECALL_DATA')):
+        places.append(Path(os.path.expanduser(folder), local.removeprefix('data/')).absolute())
     return list(dict.fromkeys(places))

@@ -108,7 +108,19 @@ def _open_table(path: Path, delimiter: str, options: FileOptions) -> Rows:
     table = Table(options.columns or (), delimiter, options.encoding, header, options.strict)
     if header:
         table = replace(table, columns=table_columns(path, table))
+        table = _find_delimiter(path, table)
     return FileRows(path, table, on_error=options.on_error)
+
+
+def _find_delimiter(path: Path, table: Table) -> Table:
+    """The table with the delimiter of its header: spreadsheets write semicolons where commas are decimal points."""
+    if table.delimiter != ',' or len(table.columns) != 1:
+        return table
+    for delimiter in (';', '\t'):
+        if delimiter in table.columns[0]:
+            other = replace(table, delimiter=delimiter)
+            return replace(other, columns=table_columns(path, other))
+    return table
 
 
 def _open_json(path: Path, options: FileOptions) -> Rows:

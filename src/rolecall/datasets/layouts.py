@@ -81,7 +81,7 @@ def layout(
             looked_for.append(file)
             if file.is_file():
                 rows = _open_split(file, split, options)
-                rows = rows if keep is None else FilteredRows(rows, keep)
+                rows = rows if keep is None else FilteredRows(rows, keep, str(file))
                 rows = _reshape_rows(rows, split.shape or shape, str(file))
                 found[name] = apply_range(rows, split.range)
         if not found:
@@ -215,7 +215,7 @@ def hub_layout(
                 raise DataError(f'{source}: no split {", ".join(missing)}. Available: {", ".join(found)}.')
         if keep is not None:
             choose = keep
-            chosen = {name: FilteredRows(rows, lambda row: choose(row, entry)) for name, rows in chosen.items()}
+            chosen = {name: FilteredRows(rows, lambda row: choose(row, entry), source) for name, rows in chosen.items()}
         return {name: _reshape_rows(rows, shape, source) for name, rows in chosen.items()}
 
     load.__doc__ = 'A hub dataset, or a folder with its files.'

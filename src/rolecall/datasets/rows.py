@@ -159,6 +159,15 @@ class JoinedRows:
         return self._ends
 
 
+_UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, SyntaxError)
+"""What a function raises for a row of another layout than it was written for."""
+
+
+def _describe_layout(where: str, row: Row, index: int, error: Exception) -> DataError:
+    what = f'{where}: row {index} has an unexpected layout ({type(error).__name__}: {error}).'
+    return DataError(f'{what}\n  Its columns: {list_names(row)}.')
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedRows:
     """Each row replaced by `change(row, index)`, lazily.
@@ -188,22 +197,19 @@ class MappedRows:
     def _apply_change(self, row: Row, index: int) -> Row:
         try:
             return self.change(row, index)
-        except (LookupError, TypeError, ValueError, AttributeError, SyntaxError) as error:
-            columns = list_names(row)
-            raise DataError(
-                f'{self.where}: row {index} has an unexpected layout ({type(error).__name__}: {error}).\n'
-                f'  Its columns: {columns}.'
-            ) from error
+        except _UNEXPECTED as error:
+            raise _describe_layout(self.where, row, index, error) from error
 
 
 class FilteredRows:
     """The rows for which `keep(row)` holds. Iterating streams; counting or indexing looks at every row once."""
 
-    __slots__ = ('_keep', '_kept', '_rows')
+    __slots__ = ('_keep', '_kept', '_rows', '_where')
 
-    def __init__(self, rows: Rows, keep: Callable[[Row], bool]) -> None:
+    def __init__(self, rows: Rows, keep: Callable[[Row], bool], where: str) -> None:
         self._rows = rows
         self._keep = keep
+        self._where = where
         self._kept: array[int] | None = None
 
     @property
@@ -217,12 +223,18 @@ class FilteredRows:
         return self._rows[self._kept_indexes()[index]]
 
     def __iter__(self) -> Iterator[Row]:
-        return filter(self._keep, self._rows)
+        return (row for index, row in enumerate(self._rows) if self._is_kept(row, index))
 
     def _kept_indexes(self) -> array[int]:
         if self._kept is None:
-            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._keep(row)))
+            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._is_kept(row, index)))
         return self._kept
+
+    def _is_kept(self, row: Row, index: int) -> bool:
+        try:
+            return self._keep(row)
+        except _UNEXPECTED as error:
+            raise _describe_layout(self._where, row, index, error) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,7 +85,9 @@ def _llm4mat(path: Path, entry: Entry) -> Splits:
     """The files `train_path` and `test_path` below path: the rows that have the `property`."""
     wanted = f'{{{entry.get("property")} :'
     splits = layout({'train': '{train_path}', 'test': '{test_path}'})(path, entry)
-    kept: Splits = {name: FilteredRows(rows, lambda row: wanted in row['output']) for name, rows in splits.items()}
+    kept: Splits = {
+        name: FilteredRows(rows, lambda row: wanted in row['output'], str(path)) for name, rows in splits.items()
+    }
     if entry.get('mini_set') and 'test' in kept:
         kept['test'] = apply_range(kept['test'], '[:150]')
     return {name: apply_range(rows, '[:5]') if name == 'train' else rows for name, rows in kept.items()}
@@ -94,6 +96,18 @@ def _llm4mat(path: Path, entry: Entry) -> Splits:
 def _unconditional(entry: Entry, base: Path | None) -> Splits:
     """`num` rows that all ask `prompt`."""
     return {WHOLE: ListRows([{'input': entry.get('prompt', ''), 'output': ''}] * int(entry.get('num', 1)))}
+
+
+def _proteins(entry: Entry, base: Path | None) -> Splits:
+    """1,000 rows, or `max_cut` if that is less, that all ask for a protein. There are no training rows."""
+    tags = ' with <protein> </protein>' if entry.get('tag_bool', True) else ''
+    count, most = 1000, int(entry.get('max_cut', -1))
+    return {
+        'test': ListRows(
+            [{'input': f'Generate a protein sequence{tags}.', 'output': ''}]
+            * (min(count, most) if most != -1 else count)
+        )
+    }
 
 
 SCIENCE: dict[str, Loader] = {
@@ -127,4 +141,5 @@ SCIENCE_HUB: dict[str, HubLoader] = {
     ),
     'Uncond_material_Dataset': _unconditional,
     'Uncond_RNA_Dataset': _unconditional,
+    'UPGDataset': _proteins,
 }

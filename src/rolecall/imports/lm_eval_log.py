@@ -14,6 +14,8 @@ from rolecall.render.spans import Request
 __all__ = ['read_lm_eval']
 
 _SETTINGS = ('num_fewshot', 'generation_kwargs', 'output_type', 'description', 'target_delimiter', 'fewshot_delimiter')
+_SENT_WITH = ('chat_template', 'system_instruction')
+_RUN_SETTINGS = ('model_args', 'gen_kwargs', 'limit', 'batch_size', 'random_seed', 'fewshot_seed')
 
 
 def read_lm_eval(folder: Path) -> list[ImportedLog]:
@@ -53,8 +55,8 @@ def _read_log(path: Path) -> ImportedLog:
         else NOT_RECORDED,
         model=str(told.get('model_name') or (config or {}).get('model') or NOT_RECORDED),
         settings={
-            'chat_template': told.get('chat_template') or 'none',
-            'system_instruction': told.get('system_instruction') or 'none',
+            **{key: (told[key] or 'none') if key in told else NOT_RECORDED for key in _SENT_WITH},
+            'run': {key: given for key, given in (config or {}).items() if key in _RUN_SETTINGS and given is not None},
             **{
                 str(task): {key: given[key] for key in _SETTINGS if key in given}
                 for task, given in (configs or {}).items()
@@ -128,7 +130,7 @@ def _read_scores(task: str, numbers: Mapping[str, Any], filters: Sequence[str]) 
         metrics = [metric for metric in found if not metric.endswith('_stderr')]
         if metrics:
             further = {key: value for key, value in found.items() if key != metrics[0]}
-            first = not filters or name == filters[0]
+            first = name == (filters or list(by_filter))[0]
             yield ImportedScore(
                 dataset=task if first else f'{task},{name}', metric=metrics[0], value=found[metrics[0]], further=further
             )

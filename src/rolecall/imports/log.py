@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,16 @@ from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 
-__all__ = ['NOT_RECORDED', 'ImportedLog', 'ImportedRow', 'ImportedScore', 'read_json', 'reading', 'write_run']
+__all__ = [
+    'NOT_RECORDED',
+    'ImportedLog',
+    'ImportedRow',
+    'ImportedScore',
+    'keep_newest',
+    'read_json',
+    'reading',
+    'write_run',
+]
 
 NOT_RECORDED = 'not recorded'
 _SHARES = 1.0
@@ -71,6 +80,28 @@ class ImportedLog:
     rows: Sequence[ImportedRow] = ()
     scores: Sequence[ImportedScore] = ()
 
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets that have rows or scores."""
+        return list(dict.fromkeys([*(row.dataset for row in self.rows), *(score.dataset for score in self.scores)]))
+
+
+def keep_newest(logs: Sequence[ImportedLog]) -> tuple[list[ImportedLog], list[str]]:
+    """The logs by their time, and what was left out of them: a model's older rows of a dataset that a newer log has."""
+    kept: list[ImportedLog] = []
+    left_out: list[str] = []
+    taken: set[tuple[str, str]] = set()
+    for log in sorted(logs, key=lambda one: one.created, reverse=True):
+        names = log.datasets
+        older = [name for name in names if (log.model, name) in taken]
+        taken |= {(log.model, name) for name in names}
+        left_out += [f'{name} × {log.model} of {log.created}' for name in older]
+        rows = [one for one in log.rows if one.dataset not in older]
+        scores = [one for one in log.scores if one.dataset not in older]
+        if rows or scores or not older:
+            kept.append(replace(log, rows=rows, scores=scores))
+    return kept[::-1], left_out
+
 
 def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
     """Write logs of one harness into a new run directory."""
@@ -90,11 +121,7 @@ def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
                 'settings': {log.model: log.settings or NOT_RECORDED for log in logs},
             },
             'models': {log.model: {'name': log.model} for log in logs},
-            'pairs': [
-                {'dataset': name, 'model': log.model}
-                for log in logs
-                for name in dict.fromkeys(row.dataset for row in log.rows)
-            ],
+            'pairs': [{'dataset': name, 'model': log.model} for log in logs for name in log.datasets],
         }
         store.record_start(manifest, json.dumps({'models': [{'abbr': log.model} for log in logs]}))
     finally:
@@ -114,11 +141,11 @@ def _write_log(store: Store, log: ImportedLog) -> None:
         store.import_entries(entries)
         store.import_fields([_fields_entry(row)] if row.fields else [])
         results.setdefault(row.dataset, []).append(_result(log.model, row, marks))
-    for dataset, listed in results.items():
-        cards = [_scorecard(log, score, listed) for score in log.scores if score.dataset == dataset]
+    for listed in results.values():
         store.import_results(listed)
-        if cards:
-            store.record_scores(cards)
+    cards = [_scorecard(log, score, results.get(score.dataset, ())) for score in log.scores]
+    if cards:
+        store.record_scores(cards)
 
 
 def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
@@ -177,8 +204,8 @@ def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]
     low = high = None
     if share and len(scores) > 1:
         right = all(one in (0, 1) for one in scores)
-        found = wilson(sum(scores), len(scores)) if right else mean_interval([(one, 1) for one in scores])
-        low, high = 100 * found.low, 100 * found.high
+        found = wilson(sum(scores), len(scores)) if right else mean_interval([(one, 1) for one in scores], scale=(0, 1))
+        low, high = (100 * bound for bound in found or (0.0, 1.0))
         details |= {'interval': 'of the rows in the log', 'confidence': 0.95}
     outcomes = Counter[str](one.outcome for one in results)
     value = score.value * factor

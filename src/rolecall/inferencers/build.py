@@ -10,8 +10,11 @@ from rolecall.checking import OptionReader, argument_problems
 from rolecall.errors import ConfigError, Problem
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.inferencers.losses import DECIDE_BY
+from rolecall.inferencers.package import PackageInferencer
+from rolecall.inferencers.text_losses import SWCELossInferencer
 from rolecall.pairs.inferencer_entries import INFERENCERS
 from rolecall.pairs.sampling import check_sampling, check_stops, find_option, sampling_of
+from rolecall.registry import is_reference_class
 from rolecall.usercode import user_code
 
 __all__ = ['build_inferencer']
@@ -40,7 +43,10 @@ def build_inferencer(
     found = INFERENCERS.get(name) if own is None else own
     if found is None:
         known = ', '.join(INFERENCERS)
-        raise ConfigError(Problem('', f'{name} can be previewed, but not run.', f'These can be run: {known}.'))
+        remedy = f'These can be run: {known}.'
+        if name == 'ToTInferencer':
+            remedy = "OpenCompass' own class runs where that package is installed: load_config(…, foreign='real')."
+        raise ConfigError(Problem('', f'{name} can be previewed, but not run.', remedy))
     problems = [*_check_options(options), *check_stops(options, entry), *check_sampling(options, entry)]
     if problems:
         raise ConfigError(problems)
@@ -58,6 +64,8 @@ def build_inferencer(
         'normalizing_str': before,
         'single_token': options.get('single_token', True),
     }
+    if is_reference_class(found):
+        return PackageInferencer(found, options, offered['sampling'])
     return _make(name, found, offered) if isinstance(found, type) else found
 
 
@@ -80,6 +88,9 @@ def _check_options(options: Mapping[str, Any]) -> list[Problem]:
         reader.refuse('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance.")
     reader.text('normalizing_str')
     reader.whole('max_seq_len', least=1)
+    size = reader.whole('block_size', least=1) or SWCELossInferencer().block_size
+    if (stride := reader.whole('stride', least=1)) is not None and stride > size:
+        reader.refuse('stride', f'windows of {size} tokens that move by {stride} leave tokens out.', 'Make it smaller.')
     if not isinstance(options.get('output_schema'), (Mapping, type(None))):
         remedy = "Write it as a dict: {'type': 'object', 'properties': {…}}."
         reader.refuse('output_schema', f'must be a JSON Schema, got {options["output_schema"]!r:.60}.', remedy)

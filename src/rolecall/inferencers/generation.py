@@ -16,7 +16,14 @@ from rolecall.program import InferMode
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
 
-__all__ = ['ChatInferencer', 'GenInferencer', 'MultiTurnGenInferencer', 'RepeatsInferencer', 'SCInferencer']
+__all__ = [
+    'ChatInferencer',
+    'GenInferencer',
+    'MultiTurnGenInferencer',
+    'RepeatsInferencer',
+    'SCInferencer',
+    'WordingsInferencer',
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,20 @@ class SCInferencer:
         winner, _ = votes.most_common(1)[0]
         chosen = voting[answers.index(winner)].text
         return _conclude(chosen, step, replies, of=voting, votes=dict(votes.most_common()))
+
+
+@dataclass(frozen=True, slots=True)
+class WordingsInferencer:
+    """The answers to one question in several wordings, as a list: the score is the mean over wordings."""
+
+    needs: ClassVar[tuple[str, ...]] = ('generate',)
+    sampling: Sampling = field(default_factory=Sampling)
+
+    async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
+        """Ask about one row and conclude."""
+        step = only_step(pair, row, picked)
+        replies = await wait_for_all(ask.generate(request, self.sampling) for _, request in step.requests)
+        return _conclude([reply.text for reply in replies], step, replies)
 
 
 @dataclass(frozen=True, slots=True)

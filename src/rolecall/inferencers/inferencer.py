@@ -11,6 +11,7 @@ from rolecall.models.protocol import Outcome, Reply, Sampling, Scored
 from rolecall.pairs.fitting import Step
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
+from rolecall.quick_init import quick_init
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
 
@@ -30,6 +31,7 @@ __all__ = [
 T = TypeVar('T')
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The conclusion for one row, with everything it rests on."""

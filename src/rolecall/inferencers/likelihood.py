@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -84,6 +84,9 @@ class LikelihoodInferencer:
     """Whether spaces at the end of a context belong to the continuation, as in lm-eval."""
     counts_bos: bool = False
     """Whether a bos token that the tokenizer puts first is weighed after another one, as in lm-eval."""
+    adds_plainly: bool = False
+    """Whether log-probabilities are added as lm-eval adds them, not exactly: by PyTorch in single precision where it
+    runs the model, else one after the other."""
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         """Ask about one row and conclude. Whether a continuation is greedy is None where the model does not say."""
@@ -98,12 +101,19 @@ class LikelihoodInferencer:
             boundary = boundary_by_place(one, at, 'sep') if at else Boundary(0, 'all', 0)
             if boundary is None:
                 raise RenderError('this model does not say where its tokens stand, so a continuation has no beginning.')
-            log = math.fsum(value for value in one.logprobs[boundary.token :] if value is not None)
+            log = self._add([value for value in one.logprobs[boundary.token :] if value is not None], pair)
             counted = zip(one.greedy[boundary.token :], one.logprobs[boundary.token :], strict=False)
             greedy = all(flag for flag, value in counted if value is not None) if one.greedy else None
             sums.append([log, greedy])
             shown.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(one, text)})
         return Prediction(sums, details={**step.details, 'continuations': shown}, shots_dropped=step.shots_dropped)
+
+    def _add(self, logprobs: Sequence[float], pair: Pair) -> float:
+        if not self.adds_plainly:
+            return math.fsum(logprobs)
+        model = pair.model_entry.model if pair.model_entry else None
+        add: Callable[[Sequence[float]], float] = getattr(model, 'add_logprobs', sum)
+        return float(add(logprobs))
 
     def _begin(self, text: str | None, at: int) -> int:
         return len(text[:at].rstrip()) if self.counts_spaces and text is not None else at

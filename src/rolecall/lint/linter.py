@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset
 from rolecall.datasets.rows import count_skipped
-from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
-from rolecall.lint.finding import Finding, Rule, Severity
-from rolecall.lint.rules import RULES, collect_rules
-from rolecall.lint.subject import Asked, Looked, Postprocessor, Prompt, Subject
+from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
+from rolecall.lint.chosen_rules import ChosenRules
+from rolecall.lint.entry_subjects import describe_dataset, describe_model, describe_pair
+from rolecall.lint.finding import Finding
+from rolecall.lint.subject import Asked, Looked, Prompt
 from rolecall.lint.tally import FindingTally, worst_first
-from rolecall.models.backends import find_type_problems
 from rolecall.pairs.entries import Entries, build_entries
 from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
-from rolecall.pairs.sampling import check_sampling, check_stops, find_option, sampling_of
-from rolecall.pairs.tasks import MISPLACED_OPTIONS, Task
-from rolecall.pairs.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
-from rolecall.registry import part_name
-from rolecall.render.chat_renderer import ChatRenderer
+from rolecall.pairs.tasks import Task
 from rolecall.retrievers import Picked
-from rolecall.scoring.evaluate import build_scorer
 
-if TYPE_CHECKING:
-    from rolecall.tokenizers.tokenizer import Tokenizer
-
-__all__ = ['RULES', 'Finding', 'Rule', 'Severity', 'lint_config', 'lint_plan']
+__all__ = ['lint_config', 'lint_plan']
 
 _SAME = 4
 """From this many on, findings of one kind are one finding, with their number."""
@@ -101,26 +93,19 @@ def lint_plan(
     `open_task` gives a dataset, or why it cannot be opened; `build_pair` the pairs whose requests are looked at.
     """
     tasks, model_entries = picked.tasks, picked.model_entries
-    rules = _rules(config)
-    silenced = _Silence.read(config, tasks, model_entries, silence, rules)
-    models = [_model_subject(model_entry, _namesakes(model_entry, plan.model_entries)) for model_entry in model_entries]
+    rules = ChosenRules.read(config, tasks, model_entries, silence)
+    models = [describe_model(model_entry, plan.model_entries) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
-        findings += _without_rows(FindingTally.of(subject, rules.values(), silence=silenced.of(model_entry)))
+        findings += _without_rows(FindingTally.of(subject, rules.for_entries(model_entry)))
     count = _Count(progress)
     for task in tasks:
         opened = open_task(task)
         judge, missing = _find_judge(task, plan.model_entries)
-        subject = replace(
-            _dataset_subject(task, opened, _namesakes(task, plan.tasks)),
-            judge_missing=missing,
-            scoring_problems=_find_scoring_problems(task),
-        )
-        tally = FindingTally.of(subject, rules.values(), silence=silenced.of(task))
+        subject = describe_dataset(task, opened, plan.tasks, judge=judge, judge_missing=missing)
+        tally = FindingTally.of(subject, rules.for_entries(task))
         pairs = [
-            FindingTally.of(
-                _pair_subject(subject, on, task, model_entry), rules.values(), silence=silenced.of(task, model_entry)
-            )
+            FindingTally.of(describe_pair(subject, on, task, model_entry), rules.for_entries(task, model_entry))
             for model_entry, on in zip(model_entries, models, strict=True)
         ]
         for one in (tally, *pairs):
@@ -134,25 +119,6 @@ def lint_plan(
         for one in (tally, *pairs):
             findings += one.findings()
     return worst_first(_merge_same(findings))
-
-
-def _find_scoring_problems(task: Task) -> tuple[Problem, ...]:
-    written = task.entry.get('eval_cfg')
-    if not isinstance(written, Mapping):
-        return () if not written else (Problem('', f'expected a dict, got {written!r:.60}.'),)
-    evaluation = {key: value for key, value in written.items() if key != 'cluster'}
-    try:
-        build_scorer(
-            evaluation,
-            output_column=task.wording.output_column,
-            judge=lambda values: '',  # whether there is one is another finding
-            turns=task.inferencer.asks_every_turn,
-        )
-    except ConfigError as error:
-        return tuple(error.problems)
-    except MissingExtraError as error:
-        return (Problem('evaluator', str(error)),)
-    return ()
 
 
 def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
@@ -275,86 +241,6 @@ class _Count:
             self._progress(self._done, self._total)
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """The rules to leave out: everywhere, and by entry."""
-
-    everywhere: frozenset[str]
-    by_place: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def read(
-        cls,
-        config: Mapping[str, Any],
-        tasks: Sequence[Task],
-        model_entries: Sequence[ModelEntry],
-        silence: Collection[str],
-        rules: Mapping[str, Rule],
-    ) -> _Silence:
-        problems: list[Problem] = []
-        named = {
-            'silence': _check_rule_names(silence, 'silence', problems, rules),
-            'lint': _find_silenced_rules(config, 'lint', problems, rules, ('silence', 'rules')),
-        }
-        entries: list[Task | ModelEntry] = [*tasks, *model_entries]
-        by_place = {one.where: _find_silenced_rules(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
-        if problems:
-            raise ConfigError(problems)
-        return cls(named['silence'] | named['lint'], by_place)
-
-    def of(self, *entries: Task | ModelEntry) -> frozenset[str]:
-        return self.everywhere.union(*(self.by_place[entry.where] for entry in entries))
-
-
-def _rules(config: Mapping[str, Any]) -> dict[str, Rule]:
-    """Every rule to apply, with those that the config's `lint=dict(rules=[…])` adds."""
-    lint = config.get('lint')
-    named = lint.get('rules', ()) if isinstance(lint, Mapping) else ()
-    if not isinstance(named, (list, tuple)):
-        what = f'expected a list of lint rules, got {named!r:.60}.'
-        raise ConfigError(Problem('lint.rules', what, "Write lint=dict(rules=['mytools.my_rule'])."))
-    return collect_rules(named)
-
-
-def _find_silenced_rules(
-    entry: Mapping[str, Any],
-    where: str,
-    problems: list[Problem],
-    rules: Mapping[str, Rule],
-    known: Sequence[str] = ('silence',),
-) -> frozenset[str]:
-    """The rules that `lint=dict(silence=[…])` names."""
-    lint = entry.get('lint')
-    if lint is None:
-        return frozenset()
-    if not isinstance(lint, Mapping):
-        problems.append(
-            Problem(where, f'expected a dict, got {lint!r:.60}.', "Write lint=dict(silence=['rule-name']).")
-        )
-        return frozenset()
-    problems += [Problem(where, f'unknown key {key!r}.', did_you_mean(key, known)) for key in lint if key not in known]
-    named = lint.get('silence', ())
-    if isinstance(named, str) or not isinstance(named, Collection):
-        problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {named!r:.60}.'))
-        return frozenset()
-    return _check_rule_names(named, f'{where}.silence', problems, rules)
-
-
-def _check_rule_names(
-    named: Collection[str], where: str, problems: list[Problem], rules: Mapping[str, Rule]
-) -> frozenset[str]:
-    problems += [
-        Problem(where, f'unknown rule {name!r}.', did_you_mean(name, rules)) for name in named if name not in rules
-    ]
-    return frozenset(named)
-
-
-def _namesakes(one: Task | ModelEntry, all_of_them: Sequence[Task | ModelEntry]) -> tuple[str, ...]:
-    """Every place where the abbr is used, if it is used more than once and this is the first."""
-    places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
-    return places if len(places) > 1 and places[0] == one.where else ()
-
-
 def _open(task: Task, base: Path | None, data: Data) -> Dataset | str:
     """The dataset, or why it cannot be opened."""
     try:
@@ -369,89 +255,3 @@ def _files_for(abbr: str, data: Data) -> Mapping[str, str] | None:
     for_all = {split: path for split, path in data.items() if not isinstance(path, Mapping)}
     fits = [files for key, files in by_abbr.items() if fnmatch.fnmatchcase(abbr, key)]
     return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None
-
-
-def _dataset_subject(task: Task, opened: Dataset | str, namesakes: tuple[str, ...]) -> Subject:
-    reader = task.reader
-    apart = None not in (reader.train_range, reader.test_range) and reader.train_range != reader.test_range
-    same = reader.train_split == reader.test_split or (isinstance(opened, Dataset) and opened.train is opened.test)
-    return Subject(
-        level='dataset',
-        where=task.abbr,
-        namesakes=namesakes,
-        unknown_keys=tuple(unknown_dataset_keys(task.entry)),
-        wording=task.wording,
-        input_columns=reader.input_columns,
-        asks=task.inferencer.kind,
-        labels=task.labels,
-        shots=task.retriever.ice_num,
-        same_rows=same and not apart,
-        misplaced_options=tuple(key for key in task.entry['infer_cfg'] if key in MISPLACED_OPTIONS),
-        postprocessor=_postprocessor(task.entry),
-        rows_missing=opened if isinstance(opened, str) else '',
-        test_range=reader.test_range,
-    )
-
-
-def _model_subject(model_entry: ModelEntry, namesakes: tuple[str, ...]) -> Subject:
-    tokenizer, missing = _tokenizer(model_entry.entry)
-    return Subject(
-        level='model',
-        where=model_entry.abbr,
-        namesakes=namesakes,
-        unknown_keys=tuple(unknown_model_keys(model_entry.entry)),
-        foreign_keys=tuple(foreign_keys(model_entry.entry)),
-        template_unused=model_entry.ignores_own_template,
-        takes=model_entry.kind,
-        type_problems=() if model_entry.entry.get('type') is None else find_type_problems(model_entry.entry['type']),
-        meta=model_entry.meta,
-        chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,
-        tokenizer=tokenizer,
-        tokenizer_missing=missing,
-    )
-
-
-def _pair_subject(dataset: Subject, model: Subject, task: Task, model_entry: ModelEntry) -> Subject:
-    """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
-    return replace(
-        dataset,
-        level='pair',
-        where=f'{task.abbr} × {model_entry.abbr}',
-        takes=model.takes,
-        meta=model.meta,
-        chat_template=model.chat_template,
-        tokenizer=model.tokenizer,
-        max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
-        alike_samples=_draws_alike(task, model_entry),
-        sampling_problems=tuple(
-            problem
-            for check in (check_stops, check_sampling)
-            for problem in check(task.inferencer.options, model_entry.entry)
-        ),
-    )
-
-
-def _postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
-    scores = entry.get('eval_cfg')
-    written = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
-    if not isinstance(written, Mapping) or 'type' not in written:
-        return None
-    return Postprocessor(part_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
-
-
-def _tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
-    """The model's tokenizer, or why there is none."""
-    from rolecall.tokenizers.tokenizer import find_tokenizer
-
-    try:
-        return find_tokenizer(entry), ''
-    except (MissingExtraError, DataError) as missing:
-        return None, str(missing)
-
-
-def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
-    """Whether several answers are drawn to one prompt without a temperature, so that they may all be the same."""
-    options, entry = task.inferencer.options, model_entry.entry
-    samples = find_option('sc_size', options) or find_option('num_return_sequences', options, entry) or 1
-    several = isinstance(samples, int) and samples > 1
-    return several and not sampling_of(options, entry).temperature

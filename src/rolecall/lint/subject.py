@@ -59,7 +59,7 @@ class Subject:
 
     wording: Wording | None = None
     input_columns: tuple[str, ...] = ()
-    asks: Literal['gen', 'choices', 'label', 'whole', 'dialogue'] = 'gen'
+    asks: Literal['gen', 'wordings', 'choices', 'label', 'whole', 'dialogue'] = 'gen'
     labels: tuple[Hashable, ...] = ()
     shots: int = 0
     """How many examples each row asks for."""

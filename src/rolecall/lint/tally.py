@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rolecall.lint.finding import SEVERITIES, Finding, Hit, Rule
@@ -35,9 +35,9 @@ class FindingTally:
     _entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, subject: Subject, rules: Iterable[Rule], *, silence: Collection[str] = ()) -> FindingTally:
-        """A tally with those rules that concern the subject and are not silenced."""
-        return cls(subject, tuple(rule for rule in rules if subject.level in rule.levels and rule.name not in silence))
+    def of(cls, subject: Subject, rules: Iterable[Rule]) -> FindingTally:
+        """A tally with those rules that concern the subject."""
+        return cls(subject, tuple(rule for rule in rules if subject.level in rule.levels))
 
     def look(self) -> None:
         """Apply the rules that need no rows."""

@@ -51,6 +51,17 @@ MODELS: Registry[Callable[..., Model]] = Registry(
 )
 """Each makes the model of an entry: `build(entry, name=…)`."""
 
+EXPERIMENTAL = (
+    'vLLM in this process is experimental: it was run against vLLM 0.32 on a CPU, never on a GPU. '
+    "`vllm serve` and type='VLLMCustomAPIChat' with its url is the supported way."
+)
+
+
+def is_experimental(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry names a backend that has not been run on the hardware it is made for."""
+    return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.vllm:build'
+
+
 _EXTRAS = {'rolecall.models.llama': 'llama', 'rolecall.models.transformers': 'hf', 'rolecall.models.vllm': 'vllm'}
 
 ModelKind = Literal['text', 'api', 'chat']

@@ -17,7 +17,7 @@ __all__ = [
 COMMON_KEYS = (
     *('type', 'abbr', 'path', 'meta_template', 'chat_template', 'bos_token', 'eos_token', 'max_out_len', 'max_seq_len'),
     *('tokenizer', 'tokenizer_path', 'pred_postprocessor', 'price', 'lint', 'summarizer_abbr'),
-    *('concurrency', 'max_workers', 'batch_size', 'query_per_second', 'request_rate', 'timeout', 'retry'),
+    *('concurrency', 'max_workers', 'batch_size', 'query_per_second', 'request_rate', 'timeout', 'retry', 'workers'),
 )
 """Read for every model, whatever its type."""
 
@@ -38,7 +38,7 @@ OPENAI_KEYS = (
 ANTHROPIC_PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
 ANTHROPIC_KEYS = (
     *(*COMMON_KEYS, *_SERVER_KEYS, *ANTHROPIC_PARAMETERS),
-    *('anthropic_version', 'claude_extra_kwargs'),
+    *('anthropic_version', 'claude_extra_kwargs', 'prompt_cache'),
 )
 _LOCAL_KEYS = ('min_out_len', 'generation_kwargs', 'stop_words')
 LLAMA_KEYS = (*COMMON_KEYS, *_LOCAL_KEYS, 'n_threads', 'parallel', 'seed', 'cache_type')

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import hashlib
 import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -111,12 +114,14 @@ class FunctionModel:
         self._counter = counter or TokenCounter({})
         self._redactor = Redactor({*secrets, *environment_secrets()})
 
-    @property
+    @cached_property
     def identity(self) -> Mapping[str, Any]:
-        """The function's name and a digest of its source, so that a changed function is called again."""
+        """The function's name, a digest of its source and what it was made with: another function is called again."""
         module, name = getattr(self._function, '__module__', None), getattr(self._function, '__qualname__', None)
         shown = f'{module}.{name}' if name is not None else type(self._function).__qualname__
-        return {'function': shown, 'source': self.source_digest(self._function), 'revision': self._revision}
+        known = {'function': shown, 'source': self.source_digest(self._function), 'revision': self._revision}
+        made_with = _captured_values(self._function)
+        return {**known, 'made_with': hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]} if made_with else known
 
     @staticmethod
     def source_digest(function: Any) -> str | None:
@@ -359,6 +364,45 @@ def _reply_problems(reply: Reply) -> Iterator[str]:
             return
     for other in reply.others:
         yield from _reply_problems(other)
+
+
+def _captured_values(function: Any, inside: tuple[Any, ...] = ()) -> list[Any]:
+    """What tells apart two functions of one source: values that they capture, that are bound to them, or defaults.
+
+    Values that can change are left out, as are those that the function itself changes (a counter of its calls), so that
+    a run is resumed; of an object, for the same reason, all but its texts.
+    """
+    if isinstance(function, partial):
+        bound = [*function.args, *sorted(function.keywords.items())]
+        return [*filter(_is_constant, bound), *_captured_values(function.func)]
+    owner = getattr(function, '__self__', None)
+    if owner is not None and not inspect.ismodule(owner):
+        return [*_texts_of(owner), *_captured_values(getattr(function, '__func__', None))]
+    code = getattr(function, '__code__', None)
+    if code is None:
+        return _texts_of(function)
+    changed = {step.argval for step in dis.get_instructions(code) if step.opname == 'STORE_DEREF'}
+    captured: list[Any] = [one for one in function.__defaults__ or () if _is_constant(one)]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # an empty cell
+            value = cell.cell_contents
+            if name not in changed and _is_constant(value):
+                captured.append((name, value))
+            elif inspect.isfunction(value) and value not in (function, *inside):
+                held = _captured_values(value, (function, *inside))
+                captured.append((name, FunctionModel.source_digest(value), *held))
+    return captured
+
+
+def _texts_of(owner: object) -> list[Any]:
+    held = getattr(owner, '__dict__', {})
+    return sorted((name, value) for name, value in held.items() if isinstance(value, str))
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return value is None or isinstance(value, (str, bytes, bool, int, float, complex))
 
 
 def _count_parameters(function: Callable[..., Any]) -> int:

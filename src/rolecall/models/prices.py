@@ -1,14 +1,14 @@
 """What tokens cost: a small table of list prices, and where a user overrides it.
 
-Prices are US dollars for a million tokens. They change; the table is a default, and says when it was written. A model
-entry's own `price=dict(input=…, output=…)` wins over a file given by the user, which wins over the table.
+Prices are US dollars for a million tokens. They change; the table is a default, and each line says when it was seen. A
+model entry's own `price=dict(input=…, output=…)` wins over a file given by the user, which wins over the table.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from rolecall.errors import ConfigError, DataError, Problem
 
 __all__ = ['PRICES', 'PRICES_OF', 'Price', 'find_price', 'read_prices']
 
-PRICES_OF = '2025-10'
+_WRITING = {'5m': 1.25, '1h': 2.0}
+"""What tokens written to a cache cost, in prices of input, by how long it keeps them (Anthropic)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,44 +29,87 @@ class Price:
     output: float
     cached: float | None = None
     """For input tokens served from the vendor's cache; the price of input where it is not known."""
+    written: float | None = None
+    """For input tokens written to the vendor's cache, where it charges extra; 1.25 times the price of input where it is
+    not known."""
+    batch: float = 0.5
+    """What part of the price requests in a batch cost."""
+    seen: str = field(default='', compare=False)
+    """When a line of the table was last compared with what vendors publish."""
 
-    def cost(self, input_tokens: float, output_tokens: float, *, cached_tokens: float = 0) -> float:
-        """What some tokens cost; cached ones are among the input tokens.
+    def cost(
+        self,
+        input_tokens: float,
+        output_tokens: float,
+        *,
+        cached_tokens: float = 0,
+        written_tokens: float = 0,
+    ) -> float:
+        """What some tokens cost; cached ones, and those written to a cache at a surcharge, are among the input tokens.
 
         >>> Price(2.0, 8.0).cost(1_000_000, 500_000), Price(2.0, 8.0, 0.5).cost(1_000_000, 0, cached_tokens=500_000)
         (6.0, 1.25)
+        >>> Price(2.0, 8.0).cost(1_000_000, 0, written_tokens=1_000_000)
+        2.5
         """
         saved = 0.0 if self.cached is None else cached_tokens * (self.input - self.cached)
-        return (input_tokens * self.input + output_tokens * self.output - saved) / 1e6
+        extra = written_tokens * ((_WRITING['5m'] * self.input if self.written is None else self.written) - self.input)
+        return (input_tokens * self.input + output_tokens * self.output - saved + extra) / 1e6
 
 
 PRICES = {
-    'gpt-4o-mini*': Price(0.15, 0.60, 0.075),
-    'gpt-4o*': Price(2.50, 10.00, 1.25),
-    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025),
-    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10),
-    'gpt-4.1*': Price(2.00, 8.00, 0.50),
-    'gpt-5-nano*': Price(0.05, 0.40, 0.005),
-    'gpt-5-mini*': Price(0.25, 2.00, 0.025),
-    'gpt-5*': Price(1.25, 10.00, 0.125),
-    'o3': Price(2.00, 8.00, 0.50),
-    'o4-mini*': Price(1.10, 4.40, 0.275),
-    'claude-opus-4*': Price(15.00, 75.00, 1.50),
-    'claude-sonnet-4*': Price(3.00, 15.00, 0.30),
-    'claude-3-7-sonnet*': Price(3.00, 15.00, 0.30),
-    'claude-haiku-4*': Price(1.00, 5.00, 0.10),
-    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08),
+    'gpt-4o-2024-05-13': Price(5.00, 15.00, seen='2025-06'),
+    **dict.fromkeys(('gpt-4o-mini', 'gpt-4o-mini-20*'), Price(0.15, 0.60, 0.075, seen='2026-03')),
+    **dict.fromkeys(('gpt-4o', 'gpt-4o-20*'), Price(2.50, 10.00, 1.25, seen='2026-03')),
+    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025, seen='2026-03'),
+    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10, seen='2026-06'),
+    **dict.fromkeys(('gpt-4.1', 'gpt-4.1-20*'), Price(2.00, 8.00, 0.50, seen='2026-06')),
+    'gpt-5-nano*': Price(0.05, 0.40, 0.005, seen='2026-03'),
+    'gpt-5-mini*': Price(0.25, 2.00, 0.025, seen='2026-03'),
+    'gpt-5-pro*': Price(15.00, 120.00, seen='2026-03'),
+    **dict.fromkeys(('gpt-5', 'gpt-5-20*', 'gpt-5-codex'), Price(1.25, 10.00, 0.125, seen='2026-03')),
+    **dict.fromkeys(('gpt-5.1', 'gpt-5.1-20*'), Price(1.25, 10.00, 0.125, seen='2026-03')),
+    'gpt-5.4-nano*': Price(0.20, 1.25, 0.02, seen='2026-06'),
+    'gpt-5.4-mini*': Price(0.75, 4.50, 0.075, seen='2026-06'),
+    **dict.fromkeys(('gpt-5.4', 'gpt-5.4-20*'), Price(2.50, 15.00, 0.25, seen='2026-06')),
+    **dict.fromkeys(('gpt-5.4-pro*', 'gpt-5.5-pro*'), Price(30.00, 180.00, seen='2026-06')),
+    **dict.fromkeys(('gpt-5.5', 'gpt-5.5-20*'), Price(5.00, 30.00, 0.50, seen='2026-06')),
+    **dict.fromkeys(('o3', 'o3-20*'), Price(2.00, 8.00, 0.50, seen='2026-03')),
+    'o3-mini*': Price(1.10, 4.40, 0.55, seen='2026-03'),
+    'o4-mini*': Price(1.10, 4.40, 0.275, seen='2026-03'),
+    **dict.fromkeys(
+        ('claude-opus-4', 'claude-opus-4-0', 'claude-opus-4-1*', 'claude-opus-4-20*'),
+        Price(15.00, 75.00, 1.50, seen='2026-03'),
+    ),
+    **dict.fromkeys(
+        (*(f'claude-opus-4-{version}*' for version in (5, 6, 7, 8)), 'claude-opus-5', 'claude-opus-5-20*'),
+        Price(5.00, 25.00, 0.50, seen='2026'),
+    ),
+    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, seen='2026-03')),
+    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, seen='2026-03'),
+    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, seen='2026-03'),
+    'claude-3-haiku*': Price(0.25, 1.25, 0.03, seen='2026-03'),
 }
-"""List prices by pattern of the model's name; the first that matches counts."""
+"""List prices by pattern of the model's name; the first that matches counts. A version that is not here is not known:
+prices change between versions (`claude-opus-4-1` costs three times as much as `claude-opus-4-5`)."""
+PRICES_OF = f'{min(price.seen for price in PRICES.values())} to {max(price.seen for price in PRICES.values())}'
+"""When the prices were last seen: Anthropic's on its own page, OpenAI's on pages that quote it."""
 
 
 def find_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None = None) -> Price | None:
     """The price of a model entry; None if it is not known."""
+    price = _look_up_price(entry, overrides or {})
+    if price is not None and price.written is None and entry.get('prompt_cache') == '1h':
+        return replace(price, written=_WRITING['1h'] * price.input)
+    return price
+
+
+def _look_up_price(entry: Mapping[str, Any], overrides: Mapping[str, Price]) -> Price | None:
     own = entry.get('price')
     if isinstance(own, Mapping):
         return _read_price(own, 'price')
     names = [str(entry[key]) for key in ('model', 'path', 'abbr') if isinstance(entry.get(key), str)]
-    for table in (overrides or {}, PRICES):
+    for table in (overrides, PRICES):
         for pattern, price in table.items():
             if any(fnmatchcase(name, pattern) for name in names):
                 return price
@@ -87,7 +131,13 @@ def read_prices(path: str | Path) -> dict[str, Price]:
 
 def _read_price(written: Mapping[str, Any], where: str) -> Price:
     numbers = [written.get(key, 0) for key in ('input', 'output')]
-    numbers += [written['cached']] if written.get('cached') is not None else []
+    further = {key: written[key] for key in ('cached', 'written') if written.get(key) is not None}
+    numbers += further.values()
     if not all(isinstance(number, int | float) and not isinstance(number, bool) and number >= 0 for number in numbers):
         raise ConfigError(Problem(where, f'expected dollars for a million tokens, got {dict(written)!r:.80}.'))
-    return Price(*map(float, numbers))
+    batch = written.get('batch', 0.5)
+    if not isinstance(batch, int | float) or isinstance(batch, bool) or not 0 <= batch <= 1:
+        raise ConfigError(Problem(where, f'batch must be a part of the price between 0 and 1, got {batch!r:.40}.'))
+    inputs, outputs, *_ = map(float, numbers)
+    cached, made = (float(further[key]) if key in further else None for key in ('cached', 'written'))
+    return Price(inputs, outputs, cached, made, float(batch))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard
 
 from rolecall.errors import RolecallError
+from rolecall.quick_init import quick_init
 from rolecall.render.spans import Request
 
 __all__ = [
@@ -91,6 +92,7 @@ class Sampling:
         return {name: value for name, value in given.items() if value is not None}
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a call cost."""
@@ -102,8 +104,11 @@ class Usage:
     seconds: float | None = None
     reasoning_tokens: int | None = None
     """Output tokens spent on reasoning."""
+    cache_written_tokens: int | None = None
+    """Input tokens written to a cache, where the server charges extra for that."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back. `reasoning` is separate from the answer."""
@@ -119,6 +124,8 @@ class Reply:
     """Further answers to the same request, where the call asked for several (`n`)."""
     logprobs: tuple[tuple[str, float], ...] = field(default=(), repr=False)
     """The generated tokens with their log-probabilities, where the call asked for them and the server gave them."""
+    thinking: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The fields of the server's message that carry reasoning and its signatures, to be sent back unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,16 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
     if not redactor.secrets:
         return reply
     generated = ''.join(token for token, _ in reply.logprobs)
+    plain = not (reply.tool_calls or reply.thinking or reply.others)
+    if plain and all(map(redactor.is_clean, (reply.text, reply.reason, reply.reasoning, generated))):
+        return reply
     return replace(
         reply,
         text=redactor.redact(reply.text),
         reason=redactor.redact(reply.reason),
         reasoning=redactor.redact(reply.reasoning),
         tool_calls=redactor.redact_value(reply.tool_calls),
+        thinking=redactor.redact_value(reply.thinking),
         others=tuple(redact_reply(other, redactor) for other in reply.others),
-        logprobs=reply.logprobs if redactor.redact(generated) == generated else (),
+        logprobs=reply.logprobs if redactor.is_clean(generated) else (),
     )

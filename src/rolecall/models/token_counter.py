@@ -72,6 +72,8 @@ class TokenCounter:
         tokenizer = self.tokenizer
         if tokenizer is None or not tokenizer.name.startswith('tiktoken:'):
             return None
+        if any(set(message) - {'role', 'content'} for message in messages):
+            return None  # the rule says nothing about names and tool calls
         texts = [str(message.get(key, '')) for message in messages for key in ('role', 'content')]
         return sum(map(tokenizer.count, texts)) + 3 * len(messages) + 3
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from rolecall.errors import MissingExtraError
+from rolecall.errors import MissingExtraError, RolecallError
 from rolecall.models.local_engine import (
     PromptEncoder,
     TokenPrompt,
@@ -38,6 +38,8 @@ __all__ = [
 
 T = TypeVar('T')
 
+_DEAD = 'EngineDeadError'
+"""vLLM's exception for an engine that has ended and answers nothing more."""
 _AT_ONCE = 64
 """Requests per call that keep vLLM busy, even if an entry written for another engine has fewer."""
 
@@ -115,6 +117,10 @@ class VLLMModel(RedactingModel):
     async def close(self) -> None:
         await self._worker.close(self._release)
 
+    async def load(self) -> None:
+        """Start vLLM now, not at the first request."""
+        await self._in_thread(lambda _engine: None)
+
     async def _in_thread(self, work: Callable[[RunningVLLM], T]) -> T:
         return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be interrupted
 
@@ -123,8 +129,12 @@ class VLLMModel(RedactingModel):
             if self._engine is None:
                 self._engine = self._start(vllm_arguments(self._settings))
             return work(self._engine)
-        except (ValueError, TypeError, RuntimeError, OSError) as error:  # what vLLM and torch raise
-            raise ModelError(f'vLLM: {error}') from error
+        except RolecallError:
+            raise
+        except Exception as error:  # vLLM, torch and their plugins raise anything
+            if type(error).__name__ == _DEAD:
+                self._engine = None  # the next request starts another
+            raise ModelError(f'vLLM: {error}\nIn this process it is experimental; behind a URL it is not.') from error
 
     def _release(self) -> None:
         self._engine = None
@@ -230,5 +240,7 @@ def _start_vllm(given: Mapping[str, Any]) -> RunningVLLM:
     try:
         import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines have
     except ImportError as error:
-        raise MissingExtraError('vllm', extra='vllm', purpose='to run a model with vLLM') from error
+        raise MissingExtraError(
+            'vllm', extra='vllm', purpose='to run a model with vLLM in this process, which is experimental'
+        ) from error
     return RunningVLLM(vllm.LLM(**given), vllm.SamplingParams)

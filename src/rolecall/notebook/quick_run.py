@@ -39,7 +39,9 @@ def run(
     seed: int | None = None,
     n: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    data: Mapping[str, str] | None = None,
+    data: Mapping[str, str] | str | Path | None = None,
+    emulate: Literal['lm-eval', 'opencompass'] | None = None,
+    download: bool = False,
     dataset: str | None = None,
     limit: int | None = None,
     out: str | Path | None = None,
@@ -54,6 +56,9 @@ def run(
     (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value
     of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`. Started again with the same `out`
     (default: `runs/NAME`), it resumes.
+
+    `source` may also be the name of a benchmark (`'gsm8k'`): `emulate` chooses whose wording, `data` is the folder with
+    its rows, and `download` lets them come from the hub.
 
     >>> import tempfile
     >>> rows = [{'question': 'What is 1+1?', 'answer': '2'}, {'question': 'What is 2+2?', 'answer': '4'}]
@@ -83,14 +88,16 @@ def run(
             n=n,
             settings=tuple((settings or {}).items()),
         ),
-        data=data or {},
+        data=data if isinstance(data, Mapping) else {},
+        data_folder=data if isinstance(data, str | Path) else None,
+        task={'emulate': emulate, 'hub': download},
         default_model=True,
     )
     made = assemble(given, options)
     progress = choose_progress(quiet=quiet)
     for note in made.notes:
         progress.on_message(note)
-    name = Path(str(given)).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
+    name = Path(str(given).rpartition(':')[2]).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
     summary = run_config(
         made.config,
         out=Path('runs') / name if out is None else out,

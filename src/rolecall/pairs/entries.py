@@ -14,8 +14,11 @@ from rolecall.errors import Problem
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
 from rolecall.pairs.tasks import Task, build_task, collect
 from rolecall.program import compile
+from rolecall.registry import part_name
 
 __all__ = ['Entries', 'add_line', 'build_entries', 'build_two_entries', 'dataset_keys', 'media_folders']
+
+JUDGING_EVALUATORS = ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator')
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,9 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     problems = Problems()
     problems.found += misspelt_lists(config)
     tasks: list[Task] = []
+    judge = _find_default_judge(config, problems)
     for key in dataset_keys(config):
-        tasks += collect(config[key], key, problems, build_task)
+        tasks += collect(_add_judge(config[key], judge), key, problems, build_task)
     model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
     if not tasks and not problems.found:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
@@ -83,6 +87,38 @@ def dataset_keys(config: Mapping[str, Any]) -> list[str]:
     if config.get('datasets') is not None:
         return ['datasets']
     return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
+
+
+def _find_default_judge(config: Mapping[str, Any], problems: Problems) -> Any:
+    """The judge of datasets that name none: `judge_models` beside the models, or in OpenCompass' partitioner."""
+    evaluation = config.get('eval')
+    partitioner = evaluation.get('partitioner') if isinstance(evaluation, Mapping) else None
+    nested = partitioner.get('judge_models') if isinstance(partitioner, Mapping) else None
+    written = config.get('judge_models') or nested
+    judges = [written] if isinstance(written, str | Mapping) else written if isinstance(written, list | tuple) else []
+    if len(judges) > 1:
+        what = f'a dataset is judged by one model, but judge_models has {len(judges)}.'
+        problems.add('judge_models', what, "Keep one, or name each dataset's own: judge_cfg='…' in its evaluator.")
+    return judges[0] if judges else None
+
+
+def _add_judge(entries: object, judge: Any) -> object:
+    """Dataset entries whose evaluator asks a judge and names none, with this one."""
+    if judge is None or not isinstance(entries, list | tuple):
+        return entries
+    return [_replace_evaluator(entry, judge) if isinstance(entry, Mapping) else entry for entry in entries]
+
+
+def _replace_evaluator(entry: Mapping[str, Any], judge: Any) -> Mapping[str, Any]:
+    scoring = entry.get('eval_cfg')
+    evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
+    if isinstance(evaluator, str):
+        evaluator = {'type': evaluator}
+    if not isinstance(scoring, Mapping) or not isinstance(evaluator, Mapping):
+        return entry
+    if part_name(evaluator.get('type') or '') not in JUDGING_EVALUATORS or evaluator.get('judge_cfg'):
+        return entry
+    return {**entry, 'eval_cfg': {**scoring, 'evaluator': {**evaluator, 'judge_cfg': judge}}}
 
 
 def _resolve_names(models: object, problems: Problems) -> object:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from rolecall.quick_init import quick_init
 from rolecall.render.arrange import Note
 from rolecall.render.spans import Message, Request, Span
 from rolecall.strings import count_noun
@@ -96,6 +97,7 @@ class Cut:
         return at if at <= self.start else max(self.start, at - (self.stop - self.start))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is sent next for a row: one request, or one for each label, and what was left out to make them fit."""

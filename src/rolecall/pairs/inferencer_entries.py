@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.pairs.sampling import SAMPLING_OPTIONS
 from rolecall.program import InferMode
-from rolecall.registry import Registry, bare_name, part_name
+from rolecall.registry import Registry, bare_name, is_reference_class, part_name
 
 __all__ = ['INFERENCERS', 'INFERENCER_KINDS', 'INFERENCER_OPTIONS', 'InferencerEntry']
 
-Kind = Literal['gen', 'choices', 'label', 'whole', 'dialogue']
-"""How rows are asked: generate, weigh choices, weigh labels, weigh the whole text, or turn by turn."""
+Kind = Literal['gen', 'wordings', 'choices', 'label', 'whole', 'dialogue']
+"""How rows are asked: generate, once or for each wording; weigh choices, labels or the whole text; or turn by turn."""
 
 INFERENCER_KINDS: dict[str, Kind] = {
     'GenInferencer': 'gen',
@@ -26,7 +26,7 @@ INFERENCER_KINDS: dict[str, Kind] = {
     'LikelihoodInferencer': 'choices',
     'ToTInferencer': 'gen',
     'AgentInferencer': 'gen',
-    'AttackInferencer': 'gen',
+    'AttackInferencer': 'wordings',
     'GLMChoiceInferencer': 'gen',
     'BFCLV3FunctionCallInferencer': 'gen',
     'ChatMLInferencer': 'gen',
@@ -58,21 +58,24 @@ INFERENCERS: Registry[Any] = Registry(
         ),
         'RepeatsInferencer': f'{_GENERATION}:RepeatsInferencer',
         'SCInferencer': f'{_GENERATION}:SCInferencer',
+        'AttackInferencer': f'{_GENERATION}:WordingsInferencer',
         **dict.fromkeys(
-            ('MultiTurnGenInferencer', 'ChatInferencer', 'ParallelChatInferencer'),
+            ('MultiTurnGenInferencer', 'ChatInferencer', 'ParallelChatInferencer', 'AgentInferencer'),
             f'{_GENERATION}:MultiTurnGenInferencer',
         ),
         'PPLInferencer': 'rolecall.inferencers.perplexity:PPLInferencer',
         'PPLOnlyInferencer': 'rolecall.inferencers.perplexity:PPLOnlyInferencer',
+        'InferencePPLOnlyInferencer': 'rolecall.inferencers.text_losses:InferencePPLOnlyInferencer',
+        'SWCELossInferencer': 'rolecall.inferencers.text_losses:SWCELossInferencer',
         'LLInferencer': 'rolecall.inferencers.likelihood:LLInferencer',
         'CLPInferencer': 'rolecall.inferencers.likelihood:CLPInferencer',
         'LikelihoodInferencer': 'rolecall.inferencers.likelihood:LikelihoodInferencer',
     },
 )
 
-_WORDING_OPTIONS = ('labels', 'gen_field_replace_token', 'infer_mode', 'prefill')
+_WORDING_OPTIONS = ('labels', 'gen_field_replace_token', 'infer_mode', 'prefill', 'original_prompt_list', 'adv_key')
 _FITTING_OPTIONS = ('max_seq_len', 'truncate', 'batch_size')
-_WEIGHING_OPTIONS = ('normalizing_str', 'decide_by', 'single_token')
+_WEIGHING_OPTIONS = ('normalizing_str', 'decide_by', 'single_token', 'block_size', 'stride')
 INFERENCER_OPTIONS = ('type', *_WORDING_OPTIONS, *_FITTING_OPTIONS, *_WEIGHING_OPTIONS, *SAMPLING_OPTIONS)
 """What an inferencer's entry may say and is acted on. (Other systems have further options, which are left alone.)"""
 
@@ -115,6 +118,11 @@ class InferencerEntry:
         return self.kind == 'label'
 
     @property
+    def asks_each_wording(self) -> bool:
+        """Whether a row is asked once for each of several wordings."""
+        return self.kind == 'wordings'
+
+    @property
     def scores_whole_text(self) -> bool:
         """Whether the text itself is scored: there is no answer."""
         return self.kind == 'whole'
@@ -139,9 +147,22 @@ class InferencerEntry:
         prefill = options.get('prefill', False)
         if not isinstance(prefill, bool):
             problems.append(Problem('prefill', f'expected True or False, got {prefill!r}.'))
+        if kind == 'wordings':
+            problems += _check_wordings(options)
         if problems:
             raise ConfigError(problems)
+        if name == 'AgentInferencer' and infer_mode != 'last':
+            kind = 'dialogue'
         return cls(name, kind, tuple(labels), replacement, infer_mode, prefill, dict(options), own)
+
+
+def _check_wordings(options: Mapping[str, Any]) -> Iterator[Problem]:
+    wordings, column = options.get('original_prompt_list'), options.get('adv_key')
+    if not isinstance(wordings, (list, tuple)) or not wordings or not all(isinstance(one, str) for one in wordings):
+        yield Problem('original_prompt_list', f'expected a list of wordings, got {wordings!r:.60}.')
+    if not isinstance(column, str):
+        remedy = "Name the field that they fill in the template: 'adv_prompt' for {adv_prompt}."
+        yield Problem('adv_key', f'expected the name of a field, got {column!r:.60}.', remedy)
 
 
 def _find(type_: object) -> tuple[str, Kind, Any]:
@@ -149,7 +170,8 @@ def _find(type_: object) -> tuple[str, Kind, Any]:
     ours = isinstance(type_, type) and type_.__module__.startswith('rolecall.')
     name = part_name(type_) if ours else bare_name(type_)
     if name in INFERENCER_KINDS:
-        return name, INFERENCER_KINDS[name], None
+        solves = is_reference_class(type_) and hasattr(type_, 'tot_solve')
+        return name, INFERENCER_KINDS[name], type_ if solves else None
     part = INFERENCERS.find(type_)
     if not hasattr(part.value, 'infer'):
         what = f'{part.name} is not an inferencer: it has no infer().'

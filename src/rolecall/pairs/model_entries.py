@@ -10,7 +10,15 @@ from typing import Any
 
 from rolecall.checking import Problems, is_whole
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
-from rolecall.models.backends import CHAT_BY_DEFAULT, ModelKind, build_model, model_kind, with_default_path
+from rolecall.models.backends import (
+    CHAT_BY_DEFAULT,
+    EXPERIMENTAL,
+    ModelKind,
+    build_model,
+    is_experimental,
+    model_kind,
+    with_default_path,
+)
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.token_counter import TokenCounter
@@ -48,10 +56,13 @@ class ModelEntry:
 
     @property
     def note(self) -> str:
-        """What people should know about how this model is addressed; usually nothing."""
-        if not self.uses_own_template:
-            return ''
-        return f"{self.abbr}: uses the model's own chat template; chat_template=False sends bare text."
+        """What people should know about how this model is addressed or run; usually nothing."""
+        notes = []
+        if self.uses_own_template:
+            notes.append("uses the model's own chat template; chat_template=False sends bare text.")
+        if is_experimental(self.entry):
+            notes.append(EXPERIMENTAL)
+        return ' '.join([f'{self.abbr}:', *notes]) if notes else ''
 
     @property
     def ignores_own_template(self) -> bool:

@@ -238,7 +238,7 @@ class Pair:
         """
         everything = ((number, row, picked) for number, (row, picked) in enumerate(self.picking.rows(limit)))
         for number, row, picked in everything if only is None else self.picking.rows_at(only, limit):
-            if strict or (number == 0 and all(map(self._missing_columns, islice(self.data.test, _LOOKED_AT)))):
+            if strict or (number == 0 and self.lacks_columns):
                 try:
                     self.check_row(row)
                 except RenderError as error:
@@ -342,6 +342,12 @@ class Pair:
                 'reader_cfg.input_columns names and the template or the retriever uses. '
                 f'The row has: {has}. Correct one of them.'
             )
+
+    @property
+    def lacks_columns(self) -> bool:
+        """Whether none of the first rows has all needed columns; False without rows."""
+        first = list(islice(self.data.test, _LOOKED_AT))
+        return bool(first) and all(map(self._missing_columns, first))
 
     def _missing_columns(self, row: Row) -> list[str]:
         return [column for column in self._needed if column not in row]

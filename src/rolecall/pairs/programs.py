@@ -4,6 +4,7 @@ the replies so far. `build_program` alone looks at which inferencer asks."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -13,9 +14,12 @@ from rolecall.pairs.fitting import Labelled
 from rolecall.pairs.tasks import Task
 from rolecall.program import DialogueProgram, Program, Trace, VaryingProgram, compile
 from rolecall.program.varying import Indexed
+from rolecall.prompts.messages import find_message_column, has_messages, read_conversation
 from rolecall.prompts.pieces import Origin, Row
 from rolecall.prompts.script import PromptList
+from rolecall.prompts.template import PromptTemplate
 from rolecall.prompts.values import text_of
+from rolecall.prompts.wording import Wording
 from rolecall.render.renderers import Renderer
 from rolecall.render.spans import Span
 
@@ -56,10 +60,19 @@ def build_program(task: Task, renderer: Renderer, data: Dataset) -> RowProgram:
         return program
     kind, train = task.inferencer.kind, data.train
     if kind == 'dialogue':
-        return _Turns(task, renderer, train)
+        column = _find_message_column(task.wording) if not task.wording.prompt.labels else None
+        return _Turns(task, renderer, train) if column is None else _Messages(task, renderer, train, column)
     if kind == 'choices':
         return _Choices(task, renderer, train)
     return _Prompts(task, renderer, train)
+
+
+def _find_message_column(wording: Wording) -> str | None:
+    """The column that may hold a whole dialogue: all that the template says, or the only one where it says nothing."""
+    script, columns = wording.prompt.script(), wording.input_columns
+    if len(columns) == 1 and script.plain and not any(script.pieces()):
+        return columns[0]
+    return find_message_column(script)
 
 
 class _Prompts:
@@ -73,13 +86,14 @@ class _Prompts:
         self.weighs = task.mode == 'ppl'
         self._labels = task.prompt_labels
         self._train = train
-        self._compile = partial(compile, task.wording, renderer, mode=task.mode, prefill=asks.prefill)
+        self._word = task.wording_of
+        self._compile = partial(compile, renderer=renderer, mode=task.mode, prefill=asks.prefill)
         self._compiled: dict[tuple[int, ...], dict[Hashable, Program]] = {}
         self._varying: dict[Hashable, VaryingProgram] = {}
         if not task.retriever.fixed:
             self._varying = {
                 label: VaryingProgram(
-                    task.wording, renderer, train=train, mode=task.mode, label=label, prefill=asks.prefill
+                    self._word(label), renderer, train=train, mode=task.mode, label=label, prefill=asks.prefill
                 )
                 for label in self._labels
             }
@@ -102,7 +116,9 @@ class _Prompts:
             if len(self._compiled) >= _KEPT:
                 self._compiled.clear()
             rows = [self._train[i] for i in shots]
-            self._compiled[shots] = {label: self._compile(label=label, shots=rows) for label in self._labels}
+            self._compiled[shots] = {
+                label: self._compile(self._word(label), label=label, shots=rows) for label in self._labels
+            }
         return self._compiled[shots]
 
 
@@ -170,3 +186,58 @@ class _Turns:
                 self._compiled.clear()
             self._compiled[shots] = self._compile(shots=[self._train[i] for i in shots])
         return self._compiled[shots]
+
+
+class _Messages(_Turns):
+    """The turns of a dialogue that a column holds as messages; the model is asked for the assistant's.
+
+    A column that holds one question for each turn is worded as any other multi-turn prompt.
+    """
+
+    def __init__(self, task: Task, renderer: Renderer, train: Indexed, column: str) -> None:
+        self._column, self._answer, self._system = column, f'{column}.assistant', f'{column}.system'
+        if task.wording.prompt.script().plain:
+            asked = PromptTemplate({'round': [self._speak('HUMAN', column)]}, ice_token=task.wording.prompt.ice_token)
+            task = replace(task, wording=replace(task.wording, prompt_template=asked))
+        super().__init__(task, renderer, train)
+        self._compile_messages = partial(
+            DialogueProgram,
+            renderer=renderer,
+            infer_mode=task.inferencer.infer_mode,
+            prefill=task.inferencer.prefill,
+        )
+        self._replacement = task.inferencer.replacement
+        self._by_form: dict[bool, DialogueProgram] = {}
+
+    def turns(self, row: Row) -> Sequence[int | None]:
+        program, filled = self._find(row, ())
+        return program.asked(filled)
+
+    def requests(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Labelled:
+        program, filled = self._find(row, shots)
+        return [(None, program(filled, turn or 0, replies))]
+
+    def traces(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Iterator[Traced]:
+        program, filled = self._find(row, shots)
+        yield None, program.trace(filled, turn or 0, replies), program.prompt(filled, turn or 0, replies)
+
+    def _find(self, row: Row, shots: tuple[int, ...]) -> tuple[DialogueProgram, Row]:
+        """The program for a row of this form, and the row that it takes."""
+        if not has_messages(row.get(self._column)):
+            return self._program(shots), row
+        said = read_conversation(row[self._column], self._column)
+        has_system = bool(said.system)
+        if has_system not in self._by_form:
+            self._by_form[has_system] = self._compile_messages(self._word(has_system))
+        filled = {self._column: said.questions, self._answer: said.answers, self._system: said.system}
+        return self._by_form[has_system], filled
+
+    def _word(self, has_system: bool) -> Wording:
+        begin = [{**self._speak('SYSTEM', self._system), 'fallback_role': 'HUMAN'}] if has_system else []
+        turns = [self._speak('HUMAN', self._column), self._speak('BOT', self._answer)]
+        template = PromptTemplate({**({'begin': begin} if begin else {}), 'round': turns})
+        return Wording(template, None, self._answer, self._replacement)
+
+    @staticmethod
+    def _speak(role: str, column: str) -> dict[str, str]:
+        return {'role': role, 'prompt': f'{{{column}}}'}

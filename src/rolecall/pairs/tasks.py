@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from rolecall.datasets import Dataset, Reader, open_dataset
 from rolecall.errors import ConfigError, did_you_mean
 from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 from rolecall.prompts.shots import Joints
-from rolecall.prompts.template import Template, build_template
+from rolecall.prompts.template import Template, WordingsTemplate, build_template
 from rolecall.prompts.values import describe_value
 from rolecall.prompts.wording import Mode, Wording
 from rolecall.registry import part_name
@@ -53,6 +53,15 @@ class Task:
         """The labels that are weighed against each other."""
         return self.inferencer.labels or self.wording.prompt.labels
 
+    def wording_of(self, label: Hashable) -> Wording:
+        """The wording of a label's prompt: where a row is asked in several wordings, examples are in the same one."""
+        ice = self.wording.ice_template
+        if not self.inferencer.asks_each_wording or ice is None or not isinstance(label, int):
+            return self.wording
+        options = self.inferencer.options
+        worded = WordingsTemplate(ice, options['adv_key'], options['original_prompt_list'], label)
+        return replace(self.wording, ice_template=worded)
+
     def open(self, *, base: Path | None = None, data: Mapping[str, str] | None = None) -> Dataset:
         """The dataset's rows: those of the entry, or of the files given in `data`. Problems come with their place."""
         with locate_problems(self.where):
@@ -73,6 +82,8 @@ class Task:
         """The labels that have a prompt each: those weighed against each other, or the one of a whole text."""
         if self.inferencer.compares_labels:
             return self.labels
+        if self.inferencer.asks_each_wording:
+            return self.wording.prompt.labels
         labels = self.wording.prompt.labels
         return labels if self.inferencer.scores_whole_text and len(labels) == 1 else (None,)
 
@@ -102,11 +113,26 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     inferencer = _build_inferencer(infer.get('inferencer', {'type': 'GenInferencer'}), f'{at}.inferencer', problems)
     if len(problems.found) > before or inferencer is None:
         return None
+    if inferencer.asks_each_wording:
+        prompt = _build_wordings(inferencer, prompt or ice, at, problems)
+        if prompt is None:
+            return None
     joints = Joints(retriever.ice_separator, retriever.ice_eos_token)
     wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
     task = Task(dataset_abbr(entry), entry, where, reader, wording, retriever, inferencer)
     _check_task(task, at, problems)
     return task if len(problems.found) == before else None
+
+
+def _build_wordings(asks: InferencerEntry, template: Template | None, at: str, problems: Problems) -> Template | None:
+    """The template in all wordings of an inferencer; None if it has no field for them."""
+    column, wordings = asks.options['adv_key'], asks.options['original_prompt_list']
+    columns = template.script().columns if template is not None and not template.labels else ()
+    if template is None or column not in columns:
+        what = f'the template has no field {{{column}}} for the wordings.'
+        problems.add(f'{at}.inferencer.adv_key', what, did_you_mean(column, sorted(columns)))
+        return None
+    return WordingsTemplate(template, column, wordings)
 
 
 def dataset_abbr(entry: Mapping[str, Any]) -> str:

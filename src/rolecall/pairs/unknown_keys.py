@@ -19,7 +19,7 @@ from rolecall.models.entry_keys import (
 from rolecall.pairs.sampling import SAMPLING_OPTIONS
 from rolecall.registry import bare_name
 
-__all__ = ['foreign_keys', 'unknown_dataset_keys', 'unknown_model_keys']
+__all__ = ['DATASET_KEYS', 'foreign_keys', 'unknown_dataset_keys', 'unknown_model_keys']
 
 _BY_MODULE: Mapping[str, Collection[str]] = {
     'rolecall.models.openai': OPENAI_KEYS,
@@ -38,7 +38,7 @@ _MEANT = {
 }
 """Words of other tools, and ours."""
 _NEARLY = 0.75
-_DATASET_KEYS = (
+DATASET_KEYS = (
     *('abbr', 'type', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint', 'n', 'k', 'path', 'name', 'summarizer_abbr'),
     *('data_files', 'file_name', 'format', 'fallback', 'encoding', 'on_error', 'field', 'columns', 'num_repeats'),
     *('train', 'test', 'splits', 'choices_from', 'local_mode', 'meta_path'),
@@ -72,8 +72,8 @@ def unknown_dataset_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | 
     """
     if bare_name(entry.get('type', 'File')) in _FILE_TYPES:
         for key in entry:
-            if key not in _DATASET_KEYS:
-                yield key, _find_meant(key, _DATASET_KEYS)
+            if key not in DATASET_KEYS:
+                yield key, _find_meant(key, DATASET_KEYS)
 
 
 def foreign_keys(entry: Mapping[str, Any]) -> list[str]:

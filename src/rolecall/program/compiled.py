@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import Problem, TemplateError
 from rolecall.prompts.multimodal import MediaUrl
-from rolecall.prompts.pieces import Row
+from rolecall.prompts.pieces import Row, Text
 from rolecall.prompts.script import PromptList, Script
 from rolecall.prompts.template import PromptTemplate, Template
 from rolecall.prompts.values import describe_value
@@ -63,7 +64,8 @@ class Fingerprinter:
         self.options = _CANONICAL.encode(sent_with)
 
     def __call__(self, request: Request) -> str:
-        body = f'[{_CANONICAL.encode(request)}, {self.options}]'
+        written = _quote(request) if type(request) is str else _CANONICAL.encode(request)
+        body = f'[{written}, {self.options}]'
         return hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
 
 
@@ -93,10 +95,32 @@ class Trace:
         """The hash of what is sent."""
         return fingerprint(self.request)
 
+    def extend(self, pieces: Sequence[Text]) -> Trace:
+        """The request with more text at its end; among messages, in the assistant's."""
+        request = _append_text(self.request, ''.join(piece.text for piece in pieces))
+        at = len(request) - 1 if not isinstance(request, str) and isinstance(request[-1], Mapping) else None
+        return Trace(request, (*self.spans, *(Span(one.text, one.origin, at) for one in pieces)), self.notes)
+
     def _repr_html_(self) -> str:
         from rolecall.render.span_html import request_html
 
         return request_html('', self.request, self.spans)
+
+
+def _append_text(request: Any, text: str) -> Any:
+    """A request with a text after it.
+
+    >>> _append_text([{'role': 'user', 'content': '1+1='}], ' 2')
+    [{'role': 'user', 'content': '1+1='}, {'role': 'assistant', 'content': ' 2'}]
+    """
+    if isinstance(request, str):
+        return request + text
+    last = request[-1] if request else {}
+    if not isinstance(last, Mapping):
+        return [*request, text]
+    if last.get('role') != 'assistant':
+        return [*request, {'role': 'assistant', 'content': text}]
+    return [*request[:-1], {**last, 'content': last['content'] + text}]
 
 
 def compile(

@@ -9,25 +9,23 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from rolecall.errors import PrompterError
 from rolecall.prompters.call_inputs import InputReader, PromptCall, read_label
-from rolecall.prompters.frame import HISTORY, INPUT, TOOLS, Frame, fields_of
-from rolecall.prompters.history import HistoryReader, check_history, plain_text
+from rolecall.prompters.frame import Frame, fields_of
+from rolecall.prompters.history import HistoryReader, check_history
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
 from rolecall.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
+from rolecall.prompters.string_layout import StringLayout
 from rolecall.prompters.tool_specs import Tools, read_tools
 from rolecall.prompters.tracing import PromptTrace
-from rolecall.prompters.vendors import Message
 from rolecall.prompts.frozen import freeze
-from rolecall.prompts.pieces import Origin
-from rolecall.render.arrange import Note
 from rolecall.render.chat_template import ChatTemplate
 from rolecall.render.meta import MetaTemplate
 from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
-from rolecall.render.spans import Request, Span
+from rolecall.render.spans import Request
 
 if TYPE_CHECKING:
     from rolecall.prompters.frame_renderer import FrameRenderer
@@ -76,7 +74,7 @@ class Prompter:
     _history: HistoryReader = field(init=False, repr=False)
     _is_blank: bool = field(init=False, repr=False)
     _frame: Frame = field(init=False, repr=False)
-    _renderer: FrameRenderer | None = field(init=False, repr=False)
+    _strings: StringLayout | FrameRenderer = field(init=False, repr=False)
 
     template: ClassVar[str] = ''
     instruction_template: ClassVar[str] = '{instruction}'
@@ -103,8 +101,7 @@ class Prompter:
         put('_slots', instruction.slots)
         put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
         put('_frame', self._compile_frame(instruction))
-        side: Any = None if isinstance(self.model, Tokens) else self.model
-        put('_renderer', None if side is None else _make_frame_renderer(self._frame, side))
+        put('_strings', self._choose_strings())
 
     def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
         """A copy bound to one model: its special tokens, meta template, or renderer.
@@ -205,7 +202,7 @@ class Prompter:
         asked = self._read_call(input, history, tools, label)
         prompt: Prompt
         if format is None and not return_dict:
-            prompt = self._text(asked)
+            prompt = self._strings.fill(asked)
         elif format == 'openai' or _check_format(format) == 'openai':
             prompt = openai_body(self._frame.plain, self._history, asked)
         else:
@@ -228,8 +225,8 @@ class Prompter:
         """The same prompt, with the origin of every character."""
         asked = self._read_call(input, history, tools, label)
         if format is None and not return_dict:
-            text = self._text(asked)
-            spans, notes = self._text_spans(asked)
+            text = self._strings.fill(asked)
+            spans, notes = self._strings.trace(asked)
             return PromptTrace(text, tuple(spans), notes, text)
         if _check_format(format) == 'openai':
             body = openai_body(self._frame.plain, self._history, asked)
@@ -254,11 +251,24 @@ class Prompter:
     @property
     def closing(self) -> str:
         """The text that ends an answer."""
-        return self._renderer.closing if self._renderer else self._tokens.eoa
+        return self._strings.closing
 
     def __reduce__(self) -> Any:
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return (_rebuild, (type(self), given))
+        return (_rebuild, (type(self), self._given()))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal prompters are of one class and were made with equal arguments."""
+        if self is other:
+            return True
+        return isinstance(other, Prompter) and type(self) is type(other) and self._given() == other._given()
+
+    def __hash__(self) -> int:
+        words = self.instruction if isinstance(self.instruction, str) else None
+        return hash((type(self), words, self.system, self.enable_system))
+
+    def _given(self) -> dict[str, Any]:
+        """The arguments it was made with."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
 
     def _read_instruction(self) -> Instruction:
         instruction = read_instruction(
@@ -279,6 +289,21 @@ class Prompter:
             tools=self._tools,
             enable_system=self.enable_system,
             before_user=self.before_user,
+        )
+
+    def _choose_strings(self) -> StringLayout | FrameRenderer:
+        """The writer of string prompts: the model's renderer, or else the prompter's own layout."""
+        side: Any = self.model
+        if side is not None and not isinstance(side, Tokens):
+            return _make_frame_renderer(self._frame, side)
+        return StringLayout(
+            self._frame,
+            self._history,
+            tokens=self._tokens,
+            places=self._places,
+            tools=self._tools,
+            takes_messages=side is not None,
+            name=type(self).__name__,
         )
 
     def _sentence(self) -> str:
@@ -320,62 +345,6 @@ class Prompter:
         if 'tools' not in self._uses:
             raise PrompterError(f'{type(self).__name__} does not support tools.')
         return read_tools(tools)
-
-    def _text(self, asked: PromptCall) -> Request:
-        if self._renderer:
-            rendered, row = self._renderer.render(asked)
-            return rendered.layout.fill(row)
-        row, messages, history, tools, label = asked
-        if history or tools or messages is not None:
-            row, history = self._as_string(asked)
-        text = (self._frame.fill_text if history else self._frame.fill_first)(row)
-        return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
-
-    def _text_spans(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
-        if self._renderer:
-            rendered, row = self._renderer.render(asked)
-            return rendered.layout.trace(row), rendered.notes
-        row, history = self._as_string(asked)
-        spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
-        label = asked[-1]
-        if label is not None:
-            spans += [
-                Span(self._history.answer(label), Origin('label')),
-                Span(self._tokens.eoa, Origin('marker', 'eoa')),
-            ]
-        return spans, ()
-
-    def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
-        """The row with history and tools as text, for the prompter's own string layout, and the history."""
-        row, messages, history, tools, _ = asked
-        if messages is not None:
-            row, history = self._with_last_words(row, messages, history)
-        if history:
-            if 'history' not in self._places:
-                self._refuse_in_string('history')
-            row[HISTORY] = self._history.text(history)
-        if tools:
-            if 'tools' not in self._places:
-                self._refuse_in_string('tools')
-            if tools is not self._tools:
-                row[TOOLS] = tools.words + self._frame.calling
-        return row, history
-
-    def _with_last_words(
-        self, row: dict[str, Any], messages: Sequence[Message], history: Sequence[Any]
-    ) -> tuple[dict[str, Any], Sequence[Any]]:
-        """Split messages into history and the user's last text."""
-        *before, last = messages
-        if self.model is None:
-            raise PrompterError('messages as input need return_dict=True, or a prompter bound to a model.')
-        if last['role'] != 'user':
-            raise PrompterError(
-                f"the last message of a string prompt must be the user's, got a {last['role']} message."
-            )
-        return {**row, INPUT: plain_text(last)}, [*history, *before]
-
-    def _refuse_in_string(self, name: str) -> NoReturn:
-        raise PrompterError(f'{type(self).__name__} does not support {name} in a string; use return_dict=True.')
 
 
 def _check_format(format_: str | None) -> Literal['openai', 'anthropic']:

@@ -17,12 +17,14 @@ from rolecall.prompters.call_inputs import Label, PromptCall, is_silent
 from rolecall.prompters.frame import INPUT, Frame, Levels
 from rolecall.prompters.history import numbered_messages, origin_of, plain_text
 from rolecall.prompters.tool_specs import Tools
-from rolecall.prompters.vendors import Message, parse_arguments
+from rolecall.prompters.vendors import Message, holds_thinking, parse_arguments, restore_fields
 from rolecall.prompts.multimodal import raw_turn
 from rolecall.prompts.pieces import Field, Origin, Pieces, Text, bind
 from rolecall.prompts.script import Script, Turn
+from rolecall.render.arrange import Note
 from rolecall.render.chat_renderer import ChatRenderer
 from rolecall.render.renderers import Rendered, Renderer, TextRenderer
+from rolecall.render.spans import Request, Span
 
 __all__ = ['FrameRenderer', 'read_turn']
 
@@ -42,7 +44,24 @@ class FrameRenderer:
         self._takes_tools = isinstance(self._renderer, ChatRenderer) and self._renderer.template.supports_tools
         self._shaped = lru_cache(maxsize=64)(self._render_shape)
 
-    def render(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
+    @cached_property
+    def closing(self) -> str:
+        """The model's closing text after an answer."""
+        spans = self._render_shape((), False, True, None).layout.trace({_LABEL: 'answer', INPUT: 'input'})
+        places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
+        return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
+
+    def fill(self, asked: PromptCall) -> Request:
+        """The prompt of a call."""
+        rendered, row = self._render_call(asked)
+        return rendered.layout.fill(row)
+
+    def trace(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+        """The spans of the same prompt, and its notes."""
+        rendered, row = self._render_call(asked)
+        return rendered.layout.trace(row), rendered.notes
+
+    def _render_call(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
         """The layout for a call, and the row to fill it with."""
         row, messages, history, tools, label = asked
         row = {**row, _LABEL: label}
@@ -53,13 +72,6 @@ class FrameRenderer:
         row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
         shape = tuple((number, message['role']) for number, message in said)
         return self._shaped(shape, self._frame_is_turned(asked), label is not None, tools), row
-
-    @cached_property
-    def closing(self) -> str:
-        """The model's closing text after an answer."""
-        spans = self._render_shape((), False, True, None).layout.trace({_LABEL: 'answer', INPUT: 'input'})
-        places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
-        return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
 
     def _frame_is_turned(self, asked: PromptCall) -> bool:
         """Whether the user says the instruction: nothing else is said, and the model has no system role."""
@@ -120,13 +132,17 @@ class FrameRenderer:
 
     def _turn(self, message: Message, origin: Origin, what: str = 'history') -> Turn:
         if message.get('tool_calls') and not self._takes_tools:
-            raise PrompterError(f'{what} has a tool call, and this model has no form for one.')
+            raise PrompterError(
+                f'{what} has a tool call, and this model has no form for one. '
+                'Use a model whose chat template writes tool calls.'
+            )
         return read_turn(message, origin)
 
 
 def read_turn(message: Message, origin: Origin) -> Turn:
     """Read a message as a speech whose text has this origin."""
     calls = [_with_parsed_arguments(call) for call in message.get('tool_calls') or ()]
+    message = restore_fields(message) if holds_thinking(message) else message
     message = {key: value for key, value in message.items() if key != 'tool_calls'}
     if calls:
         message['tool_calls'] = calls

@@ -20,6 +20,7 @@ from rolecall.prompts.values import text_of
 __all__ = [
     'HistoryReader',
     'check_history',
+    'describe_tools_in_words',
     'numbered_messages',
     'origin_of',
     'plain_text',
@@ -247,7 +248,34 @@ def plain_text(message: Mapping[str, Any]) -> str:
     """The text of a message, for a string prompt."""
     content = message.get('content')
     if isinstance(content, list):
+        content = [part for part in content if part.get('type') not in ('thinking', 'redacted_thinking')]
         if not all(part.get('type') == 'text' for part in content):
             raise PrompterError('a message has more than text, which a string prompt cannot hold.')
         return '\n'.join(text_of(part.get('text')) for part in content)
     return text_of(content)
+
+
+def _mentions_tools(turn: Any) -> bool:
+    return isinstance(turn, Mapping) and any(
+        message.get('tool_calls') or message['role'] == 'tool' for _, message in numbered_messages([turn])
+    )
+
+
+def describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
+    """Tool calls and results rewritten as plain messages, for chat templates without tool support."""
+    if not any(map(_mentions_tools, history)):
+        return history
+    names: dict[Any, str] = {}
+    told: list[Any] = []
+    for _, message in numbered_messages(history):
+        calls = message.get('tool_calls') or ()
+        names |= {call.get('id'): call['function']['name'] for call in calls}
+        words = plain_text(message) if calls or message['role'] == 'tool' else ''
+        if message['role'] == 'tool':
+            name = message.get('name') or names.get(message.get('tool_call_id')) or 'tool'
+            message = {'role': 'user', 'content': f'{name}: {words}'}
+        elif calls:
+            called = ', '.join(call['function']['name'] for call in calls)
+            message = {'role': message['role'], 'content': words or f'I call {called}.'}
+        told.append(message)
+    return told

@@ -9,7 +9,7 @@ from typing import Any
 from rolecall.prompters.call_inputs import PromptCall, is_silent
 from rolecall.prompters.frame import Frame, Levels
 from rolecall.prompters.history import HistoryReader, numbered_messages, origin_of
-from rolecall.prompters.vendors import Message, anthropic_messages
+from rolecall.prompters.vendors import Message, anthropic_messages, holds_thinking, restore_fields
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Place, Span, texts_of
 
@@ -22,6 +22,14 @@ _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 def openai_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
     """The request body: messages and tools."""
+    body = _common_body(levels, reader, asked)
+    if any(map(holds_thinking, body['messages'])):
+        body['messages'] = [restore_fields(message) for message in body['messages']]
+    return body
+
+
+def _common_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
+    """The request body in OpenAI's form, with reasoning as it was kept."""
     row, given, history, tools, label = asked
     said = reader.messages(history) if history else ()
     opening = levels.opening or levels.write_system(row)
@@ -108,7 +116,7 @@ class _AnthropicForm:
 def _convert(frame: Frame, reader: HistoryReader, asked: PromptCall) -> _AnthropicForm:
     """Convert to Anthropic's format. The API rejects an empty user message, so the instruction moves there."""
     levels = frame.turned if is_silent(asked) and not frame.plain.user else frame.plain
-    messages = openai_body(levels, reader, asked)['messages']
+    messages = _common_body(levels, reader, asked)['messages']
     return _AnthropicForm(levels, messages, *anthropic_messages(messages))
 
 

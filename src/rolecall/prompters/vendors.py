@@ -6,20 +6,38 @@
 | tool result   | a message with role `tool`                     | `tool_result` blocks of the user       |
 | image         | `image_url`, a url (also `data:`)              | `image` with a source                  |
 | system text   | messages                                       | one text outside the messages          |
+| reasoning     | fields of the message, such as `reasoning_content` | `thinking` blocks in the content   |
+
+A message of ours keeps reasoning as its server sent it, under the key `thinking`: `{'vendor': …, 'fields': {…}}`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rolecall.errors import PrompterError
 from rolecall.prompts.values import text_of
 
-__all__ = ['Message', 'anthropic_messages', 'openai_messages', 'parse_arguments']
+__all__ = [
+    'THINKING',
+    'Message',
+    'Vendor',
+    'anthropic_messages',
+    'holds_thinking',
+    'join_texts',
+    'openai_messages',
+    'parse_arguments',
+    'restore_blocks',
+    'restore_fields',
+]
 
 Message = dict[str, Any]
+Vendor = Literal['openai', 'anthropic']
+THINKING = 'thinking'
+"""The key of a message under which reasoning is kept."""
+_THOUGHTS = ('thinking', 'redacted_thinking')
 
 
 def openai_messages(message: Message) -> list[Message]:
@@ -72,6 +90,68 @@ def _openai_part(block: Message) -> Message:
     return {'type': 'image_url', 'image_url': {'url': source.get('url', '')}}
 
 
+def holds_thinking(message: Mapping[str, Any]) -> bool:
+    """Whether a message has reasoning that `restore_fields` has to look at."""
+    content = message.get('content')
+    return THINKING in message or (isinstance(content, list) and any(map(_is_signed_thought, content)))
+
+
+def restore_fields(message: Mapping[str, Any]) -> Message:
+    """The message for an OpenAI-compatible server or a chat template: with the reasoning that came in that form.
+
+    >>> kept = {'vendor': 'openai', 'fields': {'reasoning_content': '2 and 2'}}
+    >>> restore_fields({'role': 'assistant', 'content': '4', 'thinking': kept})
+    {'role': 'assistant', 'content': '4', 'reasoning_content': '2 and 2'}
+    """
+    fields = _kept_fields(message, 'openai')
+    restored = {key: value for key, value in message.items() if key != THINKING}
+    content = restored.get('content')
+    if isinstance(content, list):
+        restored['content'] = [part for part in content if not _is_signed_thought(part)]
+    if 'content' in fields and join_texts(fields['content']) != content:
+        fields = {key: value for key, value in fields.items() if key != 'content'}
+    return {**restored, **fields}
+
+
+def restore_blocks(message: Mapping[str, Any]) -> list[Message] | None:
+    """The content of an assistant message as Anthropic's server sent it; None if none was kept.
+
+    Where the text or the tool calls are others by now, the thinking comes first, as the API demands.
+    """
+    blocks = _kept_fields(message, 'anthropic').get('content')
+    if not isinstance(blocks, (list, tuple)) or not blocks:
+        return None
+    called = [block.get('id') for block in blocks if block.get('type') == 'tool_use']
+    calls = message.get('tool_calls') or ()
+    if called == [call.get('id') for call in calls] and join_texts(blocks) == message.get('content'):
+        return [dict(block) for block in blocks]
+    thoughts = [dict(block) for block in blocks if block.get('type') in _THOUGHTS]
+    content = message.get('content')
+    said = [{'type': 'text', 'text': content}] if isinstance(content, str) and content else content or []
+    return [*thoughts, *said, *map(_tool_use, calls)]
+
+
+def join_texts(blocks: Any) -> str:
+    """The texts of content blocks as one string.
+
+    >>> join_texts([{'type': 'thinking', 'thinking': 'Hm.'}, {'type': 'text', 'text': 'Four'}])
+    'Four'
+    """
+    return ''.join(str(block.get('text', '')) for block in blocks if block.get('type') == 'text')
+
+
+def _kept_fields(message: Mapping[str, Any], vendor: Vendor) -> Mapping[str, Any]:
+    kept = message.get(THINKING)
+    fields = kept.get('fields') if isinstance(kept, Mapping) and kept.get('vendor') == vendor else None
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _is_signed_thought(part: Any) -> bool:
+    """Whether a content part is one of Anthropic's, which no other server takes."""
+    kind = part.get('type') if isinstance(part, Mapping) else None
+    return kind == 'redacted_thinking' or (kind == 'thinking' and 'signature' in part)
+
+
 def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tuple[int, Message]]]:
     """The indices of system messages, and the other messages in Anthropic's format.
 
@@ -103,6 +183,8 @@ def _tool_result(message: Message) -> Message:
 
 
 def _anthropic_content(message: Message) -> Any:
+    if (blocks := restore_blocks(message)) is not None:
+        return blocks
     content, calls = message.get('content'), message.get('tool_calls')
     if isinstance(content, list):
         content = list(map(_anthropic_part, content))

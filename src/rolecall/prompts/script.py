@@ -100,6 +100,8 @@ class Expand:
     column: str
     read: Callable[[Mapping[str, Any], Origin], Turn]
     section: Section = 'round'
+    compose: Callable[[Row], Any] | None = None
+    """Makes the messages from the whole row; `column` then names the maker. None: the column holds them."""
 
 
 Item = Turn | BareText | Expand
@@ -139,7 +141,7 @@ class Script:
     def columns(self) -> set[str]:
         """The columns named in the template."""
         named = {piece.column for piece in self.pieces() if isinstance(piece, Field)}
-        return named | {item.column for item in self.items if isinstance(item, Expand)}
+        return named | {item.column for item in self.items if isinstance(item, Expand) and item.compose is None}
 
     @property
     def needed_columns(self) -> set[str]:
@@ -254,12 +256,15 @@ def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
         yield map_item(item, lambda piece: bind_piece(piece, row, shot=shot))
 
 
-def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn]:
-    """The messages in a row's column as speeches. They are data, so their text is never filled."""
-    messages = row.get(item.column)
+def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn | BareText]:
+    """The messages in a row's column, or made from the row, as speeches. They are data: their text is never filled."""
+    messages = row.get(item.column) if item.compose is None else item.compose(row)
     if not isinstance(messages, (list, tuple)):
         raise RenderError(f"expand_column '{item.column}' needs a list of messages; the row has {messages!r:.60}.")
     for message in messages:
+        if isinstance(message, str) and item.compose is not None:
+            yield BareText((Text(message, Origin('field', item.column, shot=shot)),), item.section, shot)
+            continue
         if not isinstance(message, Mapping) or not isinstance(message.get('role'), str):
             raise RenderError(f"column '{item.column}': expected a message with a role, got {message!r:.60}.")
         origin = Origin('field', item.column, shot=shot)

@@ -12,12 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from rolecall.errors import Problem, RenderError, TemplateError, did_you_mean
 from rolecall.prompts.multimodal import RawParts, find_content_problems, raw_turn
-from rolecall.prompts.pieces import Origin, Pieces, Shots, Text, parse
+from rolecall.prompts.pieces import Field, Origin, Pieces, Row, Shots, Text, parse
 from rolecall.prompts.script import BareText, Expand, Item, Script, Turn
 from rolecall.prompts.shots import as_shot
 from rolecall.prompts.template_reader import DIALOGUE_KEYS, ProblemCollector, check_urls, is_dialogue, read_dialogue
 from rolecall.prompts.values import describe_value
-from rolecall.registry import Registry
+from rolecall.registry import Registry, is_reference_class
 
 __all__ = [
     'TEMPLATES',
@@ -248,14 +248,12 @@ class RawPromptTemplate:
         return f'RawPromptTemplate({self.messages!r:.80})'
 
 
+_BUILT_IN = ('PromptTemplate', 'MMPromptTemplate', 'MultiTurnPromptTemplate', 'RawPromptTemplate')
+"""Templates that are ours even where the class of another system is at hand."""
 TEMPLATES: Registry[type[Template]] = Registry(
     'template',
-    {
-        'PromptTemplate': 'rolecall.prompts.template:PromptTemplate',
-        'MMPromptTemplate': 'rolecall.prompts.template:MMPromptTemplate',
-        'MultiTurnPromptTemplate': 'rolecall.prompts.template:MultiTurnPromptTemplate',
-        'RawPromptTemplate': 'rolecall.prompts.template:RawPromptTemplate',
-    },
+    {name: f'rolecall.prompts.template:{name}' for name in _BUILT_IN},
+    is_ours=lambda name: name in _BUILT_IN,
 )
 
 
@@ -268,9 +266,87 @@ def build_template(written: object) -> Template:
     PromptTemplate('Q: {question}')
     """
     entry = {'type': 'PromptTemplate', **written} if isinstance(written, Mapping) else written
+    kind = entry.get('type') if isinstance(entry, Mapping) else entry
+    if is_reference_class(kind) and TEMPLATES.builtin_name(kind) is None:
+        return PackageTemplate(TEMPLATES.build(entry, protocol=('generate_item',)))
     protocol = ('labels', 'ice_token', 'sep_token', 'is_dialogue', 'script', 'shot')
     template: Template = TEMPLATES.build(entry, protocol=protocol)
     return template
+
+
+class WordingsTemplate:
+    """A template whose field `column` is filled by several wordings in turn; their numbers, from 1, are its labels.
+
+    >>> template = WordingsTemplate(PromptTemplate('{ask} {q}'), 'ask', ['Say:', 'Tell me:'])
+    >>> template.labels, template.script(2).fill({'q': '1+1=?'})
+    ((1, 2), 'Tell me: 1+1=?')
+
+    `number` fixes the wording: then it is a template without labels.
+    """
+
+    def __init__(self, template: Template, column: str, wordings: Sequence[str], number: int | None = None) -> None:
+        if template.labels:
+            raise TemplateError(Problem('adv_key', 'the template has one prompt per label already.'))
+        self._template = template
+        self._column = column
+        self._wordings = tuple(wordings)
+        self._number = number
+        self.labels: tuple[Hashable, ...] = tuple(range(1, len(self._wordings) + 1)) if number is None else ()
+        self.ice_token, self.sep_token = template.ice_token, template.sep_token
+        self.is_dialogue = template.is_dialogue
+
+    def script(self, label: Hashable = None) -> Script:
+        """The parsed prompt in the wording of this number."""
+        return self._word(self._template.script(), label)
+
+    def shot(self, label: Hashable = None) -> Script:
+        """One parsed in-context example, in the same way."""
+        return self._word(self._template.shot(), label)
+
+    def _word(self, script: Script, label: Hashable) -> Script:
+        number = label if self._number is None else self._number
+        if not isinstance(number, int) or not 1 <= number <= len(self._wordings):
+            raise TemplateError(Problem('template', f'no wording {number!r}.', did_you_mean(number, self.labels)))
+        shown = Text(self._wordings[number - 1], Origin('label', self._column))
+        return script.map(lambda piece: shown if isinstance(piece, Field) and piece.column == self._column else piece)
+
+    def __repr__(self) -> str:
+        return f'WordingsTemplate({self._template!r}, {len(self._wordings)} wordings)'
+
+
+class PackageTemplate:
+    """A template class of OpenCompass or AISBench, used as it is: its `generate_item(row)` words each prompt."""
+
+    labels: tuple[Hashable, ...] = ()
+    ice_token: str | None = None
+    sep_token: str | None = None
+    is_dialogue = True
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        raw = getattr(made, 'prompt_type', None) == 'raw_messages' or hasattr(made, 'messages')
+        read = _message_as_data if raw else _speech_as_data
+        self._script = Script((Expand(type(made).__name__, read, compose=self._compose),), raw=raw)
+
+    def _compose(self, row: Row) -> list[Any]:
+        name = type(self.made).__name__
+        try:
+            worded = self.made.generate_item(dict(row))
+        except Exception as error:  # the package's code may raise anything
+            raise RenderError(f'{name} raised {type(error).__name__}: {error}') from error
+        speeches = [worded] if isinstance(worded, str) else list(worded)
+        return [speech for speech in speeches if isinstance(speech, str) or 'section' not in speech]
+
+    def script(self, label: Hashable = None) -> Script:
+        """The prompt, which the package's class words for each row."""
+        return self._script
+
+    def shot(self, label: Hashable = None) -> Script:
+        """One in-context example, worded in the same way."""
+        return self._script
+
+    def __repr__(self) -> str:
+        return f'PackageTemplate({type(self.made).__name__})'
 
 
 def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, str]) -> Any:
@@ -289,6 +365,14 @@ def _message_as_data(message: Mapping[str, Any], origin: Origin) -> Turn:
     for place, what in () if content is None else find_content_problems(content):
         raise RenderError(f"column '{origin.name}': message content{place}: {what}")
     return raw_turn(message, lambda text: (Text(text, origin),))
+
+
+def _speech_as_data(speech: Mapping[str, Any], origin: Origin) -> Turn:
+    begin, end = (
+        (Text(speech[key], origin),) if isinstance(speech.get(key), str) else None for key in ('begin', 'end')
+    )
+    content = (Text(str(speech.get('prompt', '')), origin),)
+    return Turn(speech['role'], content, speech.get('fallback_role'), begin, end, generate=speech.get('generate'))
 
 
 def _check_forms(scripts: Mapping[Hashable, Script], problems: ProblemCollector) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
 from rolecall.prompts.mixed import limit_stand_ins
 from rolecall.prompts.pieces import Field, Origin, Piece, Row, Text
-from rolecall.prompts.script import Script
+from rolecall.prompts.script import Expand, Item, Script
 from rolecall.prompts.shots import Joints, check_place, insert_shots, without_shots
 from rolecall.prompts.template import Template
 from rolecall.prompts.values import describe_value, text_of
@@ -62,7 +62,13 @@ class Wording:
             what = 'the template has one prompt per label; generation needs a single prompt.'
             remedy = 'Use PPLInferencer, or a template that is a string or a dialogue.'
             raise TemplateError(Problem('prompt_template', what, remedy))
-        return self._limit(self.prompt.script(label)).map(self.hide(label, mode))
+        script = self._limit(self.prompt.script(label)).map(self.hide(label, mode))
+        return self._hide_from_composers(script) if mode == 'gen' and self.output_column is not None else script
+
+    def _hide_from_composers(self, script: Script) -> Script:
+        """Let what makes messages from a whole row see the replacement in the output column."""
+        hidden = {self.output_column: self.replacement}
+        return replace(script, items=tuple(_compose_with(item, hidden) for item in script.items))
 
     def _limit(self, script: Script) -> Script:
         return limit_stand_ins(script, self.input_columns, output=self.output_column)
@@ -122,6 +128,13 @@ class Wording:
             return without_shots(script)
         worded = [self.shot(row, k) for k, row in enumerate(shots)]
         return insert_shots(script, worded, self.shot_joints, labelled=self.shots_have_labels)
+
+
+def _compose_with(item: Item, values: Mapping[Any, Any]) -> Item:
+    compose = item.compose if isinstance(item, Expand) else None
+    if not isinstance(item, Expand) or compose is None:
+        return item
+    return replace(item, compose=lambda row: compose({**row, **values}))
 
 
 def _quote_all(labels: Sequence[Hashable]) -> str:

@@ -13,7 +13,8 @@ from jinja2 import Template, meta
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from rolecall.errors import RenderError
-from rolecall.render.jinja_sandbox import ENVIRONMENT, TemplateRefusedError, compile_template
+from rolecall.render.jinja_sandbox import ENVIRONMENT, compile_template
+from rolecall.render.metered_functions import TemplateRefusedError
 from rolecall.render.metering import WorkExceededError, WorkMeter, spend
 
 __all__ = ['ChatProgram', 'make_strftime']

@@ -20,7 +20,8 @@ from rolecall.strings import count_noun
 
 __all__ = ['AlignedRun', 'align_runs', 'explain_differences', 'is_imported']
 
-_LONG_ENOUGH = 8
+_LONG_ENOUGH, _STRETCH = 8, 32
+"""Characters of a text that a row may be recognised by, and of the stretch by which a longer one is looked up."""
 _SHOWN = 160
 
 
@@ -132,26 +133,59 @@ def _rows_by_model(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
 def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
     by_fields = {row.key: row for row in right if row.key}
     by_text = {row.text: row for row in right if row.text}
+    known = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
+    by_part = _find_by_text([row for row, other in zip(left, known, strict=True) if other is None], right)
     taken: set[int] = set()
     pairs = []
-    for row in left:
-        other = by_fields.get(row.key) or by_text.get(row.text) or _find_by_text(row, right)
+    for row, found in zip(left, known, strict=True):
+        other = found or by_part.get(id(row))
         if other is not None and other.result.row not in taken:
             taken.add(other.result.row)
             pairs.append((row, other))
     return pairs
 
 
-def _find_by_text(row: _Row, others: Sequence[_Row]) -> _Row | None:
-    """The only row whose prompt holds this row's longest text, or whose longest text this row's prompt holds."""
-    wanted = row.longest
-    holding = [other for other in others if len(wanted) >= _LONG_ENOUGH and wanted in other.text]
-    held = [other for other in others if len(other.longest) >= _LONG_ENOUGH and other.longest in row.text]
-    for found in (holding, held):
-        if len(found) == 1:
-            return found[0]
-    both = [other for other in holding if other in held]
-    return both[0] if len(both) == 1 else None
+def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Row]:
+    """For each row the only other whose prompt holds its longest text, or whose longest text its prompt holds."""
+    if not rows:
+        return {}
+    own, theirs = _LongestTexts(rows), _LongestTexts(others)
+    holding: dict[int, list[_Row]] = {}
+    for other in others:
+        for row in own.held_by(other.text):
+            holding.setdefault(id(row), []).append(other)
+    found = {}
+    for row in rows:
+        above, below = holding.get(id(row), []), theirs.held_by(row.text)
+        both = {id(other) for other in above} & {id(other) for other in below}
+        candidates = (above, below, [other for other in above if id(other) in both])
+        if (only := next((one for one in candidates if len(one) == 1), None)) is not None:
+            found[id(row)] = only[0]
+    return found
+
+
+class _LongestTexts:
+    """The longest texts of rows, found in a prompt by a stretch of their middle, place by place."""
+
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        self._by_stretch: dict[int, dict[str, list[tuple[str, _Row]]]] = {}
+        for row in rows:
+            text = row.longest
+            if len(text) >= _LONG_ENOUGH:
+                size = _STRETCH if len(text) >= _STRETCH else _LONG_ENOUGH
+                start = (len(text) - size) // 2
+                by_text = self._by_stretch.setdefault(size, {})
+                by_text.setdefault(text[start : start + size], []).append((text, row))
+
+    def held_by(self, prompt: str) -> list[_Row]:
+        """The rows whose longest text is in a prompt."""
+        found: dict[int, _Row] = {}
+        for size, by_text in self._by_stretch.items():
+            for at in range(len(prompt) - size + 1):
+                for text, row in by_text.get(prompt[at : at + size], ()):
+                    if id(row) not in found and text in prompt:
+                        found[id(row)] = row
+        return list(found.values())
 
 
 def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
@@ -159,14 +193,18 @@ def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
     left = aligned.reader
     for side, run in (('left', left), ('right', right)):
         told = run.manifest().get('imported')
-        made_by = f'{told["harness"]} {told["version"]}' if isinstance(told, Mapping) else 'rolecall'
+        made_by = f'{told["harness"]}, version {told["version"]}' if isinstance(told, Mapping) else 'rolecall'
         yield f'{side}: made by {made_by}'
     for name in dict.fromkeys(aligned.names.values()):
         pairs = [(one, other) for one, other in aligned.pairs if other.result.dataset == name]
         missing = aligned.right_rows[name] - len({(other.result.model, other.result.row) for _, other in pairs})
         note = f'; {missing:,} of the right run have no counterpart' if missing > 0 else ''
         yield f'{name}: {count_noun(len(pairs), "row")} found again by content{note}'
-        yield from (f'  settings, {side}: {text}' for side, text in _describe_settings(left, right, pairs))
+        settings = list(_describe_settings(left, right, pairs))
+        if len({text for _, text in settings}) == 1:
+            yield '  settings: equal'
+        else:
+            yield from (f'  settings, {side}: {text}' for side, text in settings)
         yield from (f'  {line}' for line in _describe_prompts(pairs))
         yield from (f'  {line}' for line in _describe_extraction(pairs))
 
@@ -208,6 +246,9 @@ def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
 
 def _describe_extraction(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
     """Rows whose replies are equal and whose scores are not: only reading and scoring differ there."""
+    if not any(result.replies for pair in pairs for result in (pair[0].result, pair[1].result)):
+        yield 'replies: none; log-probabilities were compared, or replies are not recorded'
+        return
     same = [(one.result, other.result) for one, other in pairs if one.result.replies == other.result.replies]
     if not any(one.replies for one, _ in same):
         yield 'replies: none are equal, so reading cannot be told apart from the model'

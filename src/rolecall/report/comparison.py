@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from rolecall.report.pairing import PairedScores, pair_results
+from rolecall.report.pairing import Groups, PairedScores, pair_results
 from rolecall.report.run_source import Run, requests_sent
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
@@ -21,7 +22,9 @@ __all__ = [
     'compare_runs',
     'comparison_as_json',
     'groups_in_cards',
+    'name_models',
     'prompt_changes',
+    'same_metric',
 ]
 
 _ROUNDED = 1e-3
@@ -79,20 +82,25 @@ class Comparison:
 
 def compare_runs(left: Run, right: Run) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
-    rows: list[_Rows] = [{(one.dataset, one.model, one.row): one for one in run.results()} for run in (left, right)]
+    rows = [[_LightRow.of(one) for one in run.results()] for run in (left, right)]
     # The rows' scores are those of the first extractor, so its column is the one that counts.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
-    found = pair_results(rows[0].values(), rows[1].values(), groups=groups)
-    means = [_means(side.values()) for side in rows]
+    found = pair_results(*rows, groups=groups)
+    means = [_means(side) for side in rows]
+    rows.clear()  # a million rows are a lot
+    flipped = [_find_rows(left, _list_flips(found.pairs, groups, 'model_a'))]
+    flipped.append(_find_rows(right, _list_flips(found.pairs, groups, 'model_b')))
     differences = []
     for pair in found.pairs:
         keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
         one, other = (
             _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
         )
-        flips = _flips(pair, groups.get(pair.dataset, ()), *rows)
+        flips = _flips(pair, groups.get(pair.dataset, ()), *flipped)
         differences.append(_difference_of(pair, one, other, flips))
+    order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
+    differences.sort(key=lambda one: order.get((one.dataset, one.left_model), len(order)))
     return Comparison(differences, found.unpaired_a, found.unpaired_b)
 
 
@@ -101,7 +109,60 @@ def groups_in_cards(cards: Iterable[Scorecard]) -> dict[str, Sequence[Sequence[i
     return {card.dataset: card.details['groups'] for card in cards if card.details.get('groups')}
 
 
-_Rows = dict[tuple[str, str, int], Result]
+def name_models(pair: PairedScores) -> str:
+    """The model of a pair, or both where they differ."""
+    return pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
+
+
+def same_metric(one: Scorecard, other: Scorecard) -> bool:
+    """Whether two scores have a difference: the same metric in the same unit."""
+    return (one.metric, one.details.get('unit') == '%') == (other.metric, other.details.get('unit') == '%')
+
+
+_Key = tuple[str, str, int]
+_Rows = dict[_Key, Result]
+
+
+class _LightRow(NamedTuple):
+    """What comparing takes of a row, without its texts: there may be a million."""
+
+    dataset: str
+    model: str
+    row: int
+    outcome: str
+    score: float | None
+    gold: Any
+    fingerprint: str
+    cluster: str | None
+
+    @classmethod
+    def of(cls, result: Result) -> _LightRow:
+        return cls(
+            sys.intern(result.dataset),
+            sys.intern(result.model),
+            result.row,
+            sys.intern(result.outcome),
+            result.score,
+            result.gold,
+            result.fingerprint,
+            result.cluster,
+        )
+
+
+def _list_flips(pairs: Iterable[PairedScores], groups: Groups, model: str) -> set[_Key]:
+    """The rows whose scores changed, with all rows of their groups, under the names of one of the runs."""
+    found: set[_Key] = set()
+    for pair in pairs:
+        members = {group[0]: group for group in groups.get(pair.dataset, ())}
+        changed = {row for one in (*pair.lost, *pair.gained) for row in members.get(one.row, (one.row,))}
+        found.update((pair.dataset, getattr(pair, model), row) for row in changed)
+    return found
+
+
+def _find_rows(run: Run, wanted: set[_Key]) -> _Rows:
+    """These rows of a run, as it has them."""
+    every = run.results() if wanted else ()
+    return {key: one for one in every if (key := (one.dataset, one.model, one.row)) in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +193,7 @@ class _RunScores:
         return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
 
 
-def _means(results: Iterable[Result]) -> dict[tuple[str, str], float]:
+def _means(results: Iterable[_LightRow]) -> dict[tuple[str, str], float]:
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for one in results:
         if one.score is not None:
@@ -141,20 +202,20 @@ def _means(results: Iterable[Result]) -> dict[tuple[str, str], float]:
 
 
 def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips: Sequence[Flip]) -> Difference:
-    same_metric = one.card is None or other.card is None or (one.metric, one.factor) == (other.metric, other.factor)
+    comparable = one.card is None or other.card is None or same_metric(one.card, other.card)
     known = one if one.card is not None else other
     common = Difference(
         dataset=pair.dataset,
-        model=pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}',
-        metric=known.metric if same_metric else f'{one.metric} → {other.metric}',
+        model=name_models(pair),
+        metric=known.metric if comparable else f'{one.metric} → {other.metric}',
         only_left=pair.only_a,
         only_right=pair.only_b,
         different_gold=pair.different_gold,
         left_model=pair.model_a,
         right_model=pair.model_b,
     )
-    if not same_metric or (one.mean is None and other.mean is None):
-        gap = None if one.value is None or other.value is None or not same_metric else other.value - one.value
+    if not comparable or (one.mean is None and other.mean is None):
+        gap = None if one.value is None or other.value is None or not comparable else other.value - one.value
         return replace(common, left=one.value, right=other.value, difference=gap, compared='values')
     of_rows = not pair.grouped and not (one.is_mean_of_rows and other.is_mean_of_rows)
     return replace(

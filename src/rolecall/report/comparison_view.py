@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -46,8 +47,12 @@ def print_comparison(
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     """What the table does not show: rows left out, and scores that are not the reported number."""
+    all_sent = [one for one in comparison.differences if one.rows and one.different_requests == one.rows]
+    everywhere = len(all_sent) > 1 and len(all_sent) == len(comparison.differences)
+    if everywhere:
+        yield 'every row was sent differently (prompt, sampling or model)'
     for one in comparison.differences:
-        if notes := ', '.join(_describe_left_out(one)):
+        if notes := ', '.join(_describe_left_out(replace(one, different_requests=0) if everywhere else one)):
             yield f'{one.dataset} × {one.model}: {notes}'
     for side, pairs in (('left', comparison.only_left), ('right', comparison.only_right)):
         if pairs:
@@ -123,7 +128,8 @@ def _rows_compared(one: Difference) -> str:
 
 
 def _digits(one: Difference) -> int:
-    largest = max((abs(value) for value in (one.left, one.right) if value is not None), default=0.0)
+    numbers = (one.left, one.right, one.low, one.high)
+    largest = max((abs(value) for value in numbers if value is not None), default=0.0)
     return 3 if largest <= 1 else 2 if largest <= 10 else 1
 
 

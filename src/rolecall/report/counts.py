@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from rolecall.runs.store.results import Result, SettledRow
+from rolecall.runs.batches.ledger_reader import BatchTokens
+from rolecall.runs.store.results import Result, SettledRows
+from rolecall.runs.used_tokens import Used
 from rolecall.scoring.model_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
@@ -17,7 +20,6 @@ __all__ = [
     'VERDICTS',
     'Pair',
     'RunCounts',
-    'Used',
     'Why',
     'count_results',
     'every_card',
@@ -67,64 +69,30 @@ class Why:
 
 
 @dataclass(slots=True)
-class Used:
-    """What rows used; None where one of them does not say. Cached tokens and reasoning add up where they are told."""
-
-    rows: int = 1
-    input_tokens: float | None = 0
-    output_tokens: float | None = 0
-    seconds: float | None = 0
-    cached_tokens: float | None = None
-    reasoning_tokens: float | None = None
-
-    @classmethod
-    def of(cls, result: Result) -> Used:
-        """What one row used."""
-        return cls(
-            1,
-            result.input_tokens,
-            result.output_tokens,
-            result.seconds,
-            result.cached_tokens,
-            result.reasoning_tokens,
-        )
-
-    def add(self, other: Used) -> None:
-        """Add what other rows used."""
-        self.rows += other.rows
-        for name in ('input_tokens', 'output_tokens', 'seconds'):
-            ours, theirs = getattr(self, name), getattr(other, name)
-            setattr(self, name, None if ours is None or theirs is None else ours + theirs)
-        for name in ('cached_tokens', 'reasoning_tokens'):
-            told = [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
-            setattr(self, name, sum(told) if told else None)
-
-    def add_settled(self, row: SettledRow) -> None:
-        """Add what a settled row used."""
-        self.rows += 1
-        sent, said, seconds = row.input_tokens, row.output_tokens, row.seconds
-        self.input_tokens = None if self.input_tokens is None or sent is None else self.input_tokens + sent
-        self.output_tokens = None if self.output_tokens is None or said is None else self.output_tokens + said
-        self.seconds = None if self.seconds is None or seconds is None else self.seconds + seconds
-
-
-@dataclass(slots=True)
 class RunCounts:
-    """The counts of a run. `measures` has the numbers of each model by what was measured."""
+    """The counts of a run. `measures` has the numbers of each dataset × model by what was measured."""
 
     endings: dict[Pair, Counter[str]] = field(default_factory=dict)
     """How many rows ended in which verdict (of those that are `ok`) or outcome."""
     reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
-    measures: dict[str, dict[str, array[float]]] = field(default_factory=dict)
+    measures: dict[str, dict[Pair, array[float]]] = field(default_factory=dict)
     usage: dict[Pair, Used] = field(default_factory=dict)
-    scores: dict[str, dict[Hashable, PairedRow]] = field(default_factory=dict)
+    scores: dict[str, dict[tuple[str, int], PairedRow]] = field(default_factory=dict)
     """The scores of each model by dataset and row, for comparing models: those between 0 and 1, up to a limit."""
     scores_capped: bool = False
     rows: int = 0
+    batched: Mapping[Pair, BatchTokens] = field(default_factory=dict)
+    """Tokens that were paid at the price of batches."""
+    judging: dict[Pair, Used] = field(default_factory=dict)
+    """What judges used, by the dataset they judged and their own name; known once scorecards are."""
     measuring: bool = True
     """Whether lengths and times of single rows are kept, for plots."""
 
-    def add(self, result: Result, *, prompt_characters: int | None = None) -> None:
+    def add_some(self, some: Result | SettledRows) -> None:
+        """Count a row, or many settled ones."""
+        self.add_settled(some) if isinstance(some, SettledRows) else self.add(some)
+
+    def add(self, result: Result) -> None:
         """Count one row."""
         pair = (result.dataset, result.model)
         self.rows += 1
@@ -134,38 +102,54 @@ class RunCounts:
             known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
             self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
         if self.measuring:
-            self._measure('prompt tokens', result.model, result.input_tokens)
-            self._measure('prompt characters', result.model, prompt_characters)
-            self._measure('answer tokens', result.model, result.output_tokens)
-            self._measure('answer characters', result.model, sum(map(len, result.replies)) if result.replies else None)
-            self._measure('seconds', result.model, result.seconds)
+            self._measure('prompt tokens', pair, result.input_tokens)
+            self._measure('answer tokens', pair, result.output_tokens)
+            self._measure('seconds', pair, result.seconds)
         self._add_usage(pair, result)
-        self._add_score(result, result.cluster)
+        self._add_score(result.dataset, result.model, result.row, result.score, result.correct, result.cluster)
 
-    def add_settled(self, row: SettledRow) -> None:
-        """Count one row by its numbers."""
-        pair = (row.dataset, row.model)
-        self.rows += 1
-        verdict = 'scored' if row.correct is None else 'correct' if row.correct else 'wrong'
-        self.endings.setdefault(pair, Counter())[verdict] += 1
-        used = self.usage.get(pair)
-        if used is None:
-            used = self.usage[pair] = Used(0)
-        used.add_settled(row)
-        self._add_score(row, None)
+    def measure_texts(self, result: Result, prompt_characters: int | None) -> None:
+        """Measure the texts of a row that is shown."""
+        pair = (result.dataset, result.model)
+        self._measure('prompt characters', pair, prompt_characters)
+        self._measure('answer characters', pair, sum(map(len, result.replies)) if result.replies else None)
+
+    def add_settled(self, rows: SettledRows) -> None:
+        """Count rows by their numbers."""
+        pair = (rows.dataset, rows.model)
+        self.rows += len(rows.rows)
+        used: Sequence[Sequence[Any]] = (rows.input_tokens, rows.output_tokens, rows.seconds)
+        endings = self.endings.setdefault(pair, Counter())
+        for verdict, count in Counter(rows.correct).items():
+            endings['scored' if verdict is None else 'correct' if verdict else 'wrong'] += count
+        totals = [None if None in amounts else sum(amounts) for amounts in used]
+        self.usage.setdefault(pair, Used(0)).add(Used(len(rows.rows), *totals))
+        if self.measuring:
+            for name, amounts in zip(('prompt tokens', 'answer tokens', 'seconds'), used, strict=True):
+                known = [amount for amount in amounts if amount is not None]
+                if known:
+                    self.measures.setdefault(name, {}).setdefault(pair, array('d')).extend(known)
+        for row, score, right in zip(rows.rows, rows.scores, rows.correct, strict=True):
+            if not self._add_score(rows.dataset, rows.model, row, score, None if right is None else bool(right), None):
+                break
 
     def _add_usage(self, pair: Pair, result: Result) -> None:
         unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
         self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
 
-    def _add_score(self, result: Result | SettledRow, cluster: str | None) -> None:
-        if result.score is None or not 0 <= result.score <= 1:
-            return
-        own = self.scores.setdefault(result.model, {})
+    def _add_score(
+        self, dataset: str, model: str, row: int, score: float | None, correct: bool | None, cluster: str | None
+    ) -> bool:
+        """Keep a score for comparing models; False if there is no place for more of this model."""
+        if score is None or not 0 <= score <= 1:
+            return True
+        own = self.scores.setdefault(model, {})
         if len(own) >= _SCORES_KEPT:
             self.scores_capped = True
-            return
-        own[result.dataset, result.row] = PairedRow(result.score, result.correct, cluster)
+            return False
+        apart = None if cluster is None else f'{dataset}: {cluster}'  # equal names in two datasets are two clusters
+        own[dataset, row] = PairedRow(score, correct, apart)
+        return True
 
     def reasons_by_count(self) -> list[Why]:
         """Why rows have no answer, most frequent first."""
@@ -175,28 +159,66 @@ class RunCounts:
         whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in found.items()]
         return sorted(whys, key=lambda why: -why.rows)
 
-    def measure(self, *names: str) -> tuple[str, dict[str, array[float]]] | None:
+    def measure(self, *names: str) -> tuple[str, dict[Pair, array[float]]] | None:
         """The first of these measures that as many rows have as any other; None if no row has one."""
         known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
         best = max(names, key=lambda name: known[name])
         return (best, self.measures[best]) if known[best] else None
 
-    def _measure(self, name: str, model: str, value: float | None) -> None:
+    def sort_as(self, pairs: Iterable[Pair]) -> None:
+        """Put datasets and models into the order of these pairs, which is that of the scores."""
+        known = list(pairs)
+        datasets = {dataset: place for place, dataset in enumerate(dict.fromkeys(pair[0] for pair in known))}
+        models = {model: place for place, model in enumerate(dict.fromkeys(pair[1] for pair in known))}
+
+        def place_of(pair: Pair) -> tuple[int, int]:
+            return datasets.get(pair[0], len(datasets)), models.get(pair[1], len(models))
+
+        self.endings = {pair: self.endings[pair] for pair in sorted(self.endings, key=place_of)}
+        self.usage = {pair: self.usage[pair] for pair in sorted(self.usage, key=place_of)}
+        self.scores = {
+            model: self.scores[model] for model in sorted(self.scores, key=lambda one: models.get(one, len(models)))
+        }
+        for name, numbers in self.measures.items():
+            self.measures[name] = {pair: numbers[pair] for pair in sorted(numbers, key=place_of)}
+
+    def _measure(self, name: str, pair: Pair, value: float | None) -> None:
         if isinstance(value, (int, float)) and math.isfinite(value):
-            self.measures.setdefault(name, {}).setdefault(model, array('d')).append(value)
+            self.measures.setdefault(name, {}).setdefault(pair, array('d')).append(value)
 
 
 UNFINISHED = 'not finished'
 
 
 def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorecard]:
-    """The scores (one for each extractor), and one without a number for each dataset × model that is not finished."""
+    """The scores (one for each extractor), and one without a number for each dataset × model that is not finished.
+
+    The counts are put into the order of the scores, and learn what judges used.
+    """
+    run_counts.judging = sum_judging(cards)
+    run_counts.sort_as((card.dataset, card.model) for card in cards)
     scored = {(card.dataset, card.model) for card in cards}
     begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
     return [
         *(column for card in cards for column in card.columns),
         *(_unfinished_card(*pair, endings) for pair, endings in begun),
     ]
+
+
+def sum_judging(cards: Iterable[Scorecard]) -> dict[Pair, Used]:
+    """What judges used, by the dataset they judged and their own name.
+
+    >>> used = {'model': 'gpt', 'rows': 3, 'input_tokens': 90}
+    >>> card = Scorecard('qa', 'm', 'accuracy', 1.0, details={'judging': used})
+    >>> sum_judging([card, card])['qa', 'gpt'].input_tokens
+    180
+    """
+    found: dict[Pair, Used] = {}
+    for card in cards:
+        told = card.details.get('judging')
+        if isinstance(told, Mapping) and not card.members:
+            found.setdefault((card.dataset, str(told.get('model'))), Used(0)).add(Used.from_dict(told))
+    return found
 
 
 def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
@@ -223,12 +245,11 @@ def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
     return found
 
 
-def count_results(results: Iterable[Result | SettledRow]) -> RunCounts:
+def count_results(
+    results: Iterable[Result | SettledRows], *, batched: Mapping[Pair, BatchTokens] | None = None
+) -> RunCounts:
     """Everything counted that a table needs: no lengths and times of single rows."""
-    run_counts = RunCounts(measuring=False)
+    run_counts = RunCounts(measuring=False, batched=batched or {})
     for result in results:
-        if isinstance(result, SettledRow):
-            run_counts.add_settled(result)
-        else:
-            run_counts.add(result)
+        run_counts.add_some(result)
     return run_counts

@@ -173,7 +173,18 @@ class _Record:
                 **({'num_turns': len(result.replies)} if several else {}),
             },
             'error': None if result.outcome == 'ok' else f'{result.outcome}: {result.reason}'.rstrip(': '),
-            'metadata': {'scored': str(result.score is not None or result.correct is not None).lower()},
+            'metadata': {
+                'scored': str(result.score is not None or result.correct is not None).lower(),
+                **{
+                    name: str(tokens)
+                    for name, tokens in (
+                        ('cached_tokens', result.cached_tokens),
+                        ('cache_written_tokens', result.cache_written_tokens),
+                        ('reasoning_tokens', result.reasoning_tokens),
+                    )
+                    if tokens is not None
+                },
+            },
         }
         if several:
             sample['messages'] = [
@@ -205,7 +216,7 @@ def _describe_score(card: Scorecard) -> dict[str, Any]:
             },
             'num_samples': card.scored,
         }
-    lower = bool(_LOWER_IS_BETTER.search(card.metric))
+    lower = bool(card.details.get('lower_is_better') or _LOWER_IS_BETTER.search(card.metric))
     bounds: dict[str, Any] = {'min_score': 0, 'max_score': 100} if percent else {}
     return {
         'evaluation_name': card.dataset,

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.report.comparison import groups_in_cards
+from rolecall.report.comparison import groups_in_cards, name_models, same_metric
 from rolecall.report.pairing import PairedScores, pair_results
 from rolecall.report.run_source import Run, StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.statistics import paired_difference
 from rolecall.strings import count_noun, printable
 
 __all__ = ['GateResult', 'GatedPair', 'Verdict', 'gate', 'gate_markdown', 'gate_runs', 'need_rows']
@@ -31,6 +32,7 @@ _TWO_SIDED = 0.90
 _Z_SIDE = 1.6449
 _Z_POWER = 0.8416
 """For 80 % power."""
+_MOST_ROWS = 10**9
 _MOST_LOST = 0.1
 """Beyond this share of rows that were not measured, those that were may not be typical."""
 _LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
@@ -59,11 +61,16 @@ class GatedPair:
     why: str = ''
 
     @property
+    def bounds(self) -> str:
+        """The bounds behind the difference; empty where there are none."""
+        return '' if self.low is None or self.high is None else f' [{self.low:+.2f}, {self.high:+.2f}]'
+
+    @property
     def line(self) -> str:
         """The verdict with its numbers."""
         parts = []
-        if self.difference is not None and self.low is not None and self.high is not None:
-            parts.append(f'{self.difference:+.2f} [{self.low:+.2f}, {self.high:+.2f}]')
+        if self.difference is not None:
+            parts.append(f'{self.difference:+.2f}{self.bounds}')
         parts.append(count_noun(self.rows, 'row'))
         if self.not_measured:
             parts.append(f'{self.not_measured:,} not measured')
@@ -133,14 +140,15 @@ def gate_runs(base: Run, new: Run, *, margin: float) -> GateResult:
     ...     card = Scorecard('qa', 'm', 'accuracy', right / 2, details={'unit': '%'})
     ...     return SimpleNamespace(title=title, results=lambda: rows, scorecards=lambda: [card])
     >>> print(*gate_runs(a_run('old', 160), a_run('new', 150), margin=2).lines(), sep='\\n')
-    qa × m: worse, -5.00 [-7.59, -2.31], 200 rows
+    qa × m: worse, -5.00 [-8.49, -2.82], 200 rows
     new against old, margin 2: WORSE
     """
-    cards = {(card.dataset, card.model): card for run in (new, base) for card in reversed(run.scorecards())}
+    sides = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (base, new)]
+    cards = {**sides[1], **sides[0]}
     results = [[_count_lost_by_model(one, cards) for one in run.results()] for run in (base, new)]
     paired = pair_results(*results, groups=groups_in_cards(cards.values()), confidence=_TWO_SIDED)
     failed = [_count_failed(side) for side in results]
-    pairs = [_judge(pair, cards, failed, margin) for pair in paired.pairs]
+    pairs = [_refuse_other_metric(pair, *sides) or _judge(pair, cards, failed, margin) for pair in paired.pairs]
     why = 'the new run has no rows of it'
     pairs += [GatedPair(dataset, model, 'not measured', why=why) for dataset, model in paired.unpaired_a]
     return GateResult(tuple(pairs), margin, base.title, new.title)
@@ -159,32 +167,37 @@ def _count_failed(results: Iterable[Result]) -> Counter[tuple[str, str]]:
     return Counter((one.dataset, one.model) for one in results if one.outcome == 'failed' and one.score is None)
 
 
+def _refuse_other_metric(
+    pair: PairedScores, base: Mapping[tuple[str, str], Scorecard], new: Mapping[tuple[str, str], Scorecard]
+) -> GatedPair | None:
+    """Scores of different metrics have no difference."""
+    one, other = base.get((pair.dataset, pair.model_a)), new.get((pair.dataset, pair.model_b))
+    if one is None or other is None or same_metric(one, other):
+        return None
+    why = f'the metrics differ ({one.metric} → {other.metric})'
+    return GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, why=why)
+
+
 def _judge(
     pair: PairedScores,
     cards: Mapping[tuple[str, str], Scorecard],
     failed: Sequence[Counter[tuple[str, str]]],
     margin: float,
 ) -> GatedPair:
-    model = pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
     lost = max(failed[0][pair.dataset, pair.model_a], failed[1][pair.dataset, pair.model_b])
     card = cards.get((pair.dataset, pair.model_a)) or cards.get((pair.dataset, pair.model_b))
     details = card.details if card is not None else {}
     factor = 100.0 if details.get('unit') == '%' else 1.0
     sign = -1.0 if details.get('lower_is_better') else 1.0
-    found = GatedPair(pair.dataset, model, 'not measured', pair.n, not_measured=lost)
+    found = GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, not_measured=lost)
     if pair.n == 0 or pair.difference is None or pair.mean_a is None or pair.mean_b is None:
         return replace(found, why='no row has a score in both runs')
-    low, high = _bounds(pair, factor)
     difference = factor * pair.difference
-    found = replace(
-        found,
-        base=factor * pair.mean_a,
-        new=factor * pair.mean_b,
-        difference=difference,
-        low=low,
-        high=high,
-    )
-    worst, best = (low, high) if sign > 0 else (-high, -low)
+    found = replace(found, base=factor * pair.mean_a, new=factor * pair.mean_b, difference=difference)
+    if pair.low is None or pair.high is None:
+        return replace(found, verdict='too few rows to tell')
+    found = replace(found, low=factor * pair.low, high=factor * pair.high)
+    worst, best = sorted(sign * factor * bound for bound in (pair.low, pair.high))
     too_many_lost = lost > _MOST_LOST * (pair.n + lost)
     if best < 0 and sign * difference < -margin:
         return replace(found, verdict='worse')
@@ -192,30 +205,43 @@ def _judge(
         return replace(found, why='too many rows failed: run it again with --rerun failed')
     if worst >= -margin:
         return replace(found, verdict='not worse')
-    return replace(
-        found, verdict='too few rows to tell', needed=need_rows(pair.n, best - worst, sign * difference, margin)
-    )
+    needed = need_rows(pair.n, _width_of(pair, factor, best - worst), sign * difference, margin)
+    return replace(found, verdict='too few rows to tell', needed=needed)
 
 
-def _bounds(pair: PairedScores, factor: float) -> tuple[float, float]:
-    """The one-sided bounds. A few rows that all agree are not certainty: half a row on either side is added."""
-    difference = factor * (pair.difference or 0.0)
-    low = difference if pair.low is None else factor * pair.low
-    high = difference if pair.high is None else factor * pair.high
-    least = factor * _Z_SIDE / (pair.n + 2)
-    return min(low, difference - least), max(high, difference + least)
+def need_rows(rows: int, width_at: Callable[[int], float], difference: float, margin: float) -> int | None:
+    """About how many rows tell with 80 % power, if they vary as these do; None if no number would.
 
+    `width_at` gives the width of the interval for a number of rows.
 
-def need_rows(rows: int, width: float, difference: float, margin: float) -> int:
-    """About how many rows tell with 80 % power, if rows vary as these do. Intervals shrink with the root of the number.
-
-    >>> need_rows(100, 12.0, 0.0, 2.0)
+    >>> need_rows(100, lambda rows: 12.0 * (100 / rows) ** 0.5, 0.0, 2.0)
     2057
     """
     room = margin + min(difference, 0.0)
-    room = room if room > 0 else margin
-    reach = width / 2 * (1 + _Z_POWER / _Z_SIDE)
-    return max(rows + 1, math.ceil(rows * (reach / room) ** 2)) if room > 0 else rows + 1
+    room = (room if room > 0 else margin) / (1 + _Z_POWER / _Z_SIDE)
+    enough = rows
+    while width_at(enough) / 2 > room:
+        if enough > _MOST_ROWS:
+            return None
+        enough *= 2
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (middle, enough) if width_at(middle) / 2 > room else (few, middle)
+    return max(rows + 1, enough)
+
+
+def _width_of(pair: PairedScores, factor: float, width: float) -> Callable[[int], float]:
+    """The width of a pair's interval by the number of rows, if they change as often and as much as these."""
+    if pair.test != 'mcnemar':
+        return lambda rows: width * math.sqrt(pair.n / rows)
+    gained, lost = len(pair.gained) / pair.n, len(pair.lost) / pair.n
+
+    def width_at(rows: int) -> float:
+        low, high = paired_difference(gained * rows, lost * rows, rows, confidence=_TWO_SIDED)
+        return factor * (high - low)
+
+    return width_at
 
 
 def gate_markdown(result: GateResult) -> str:
@@ -235,7 +261,7 @@ def gate_markdown(result: GateResult) -> str:
             numbers = [
                 f'{pair.base:.2f}',
                 f'{pair.new:.2f}',
-                f'{pair.difference:+.2f} [{pair.low:+.2f}, {pair.high:+.2f}]',
+                f'{pair.difference:+.2f}{pair.bounds}',
             ]
         rows = f'{pair.rows:,}' + (f' ({pair.not_measured:,} not measured)' if pair.not_measured else '')
         need = f' (need {pair.needed:,})' if pair.needed is not None else ''

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from rolecall.report.counts import VERDICTS, Pair, verdict_of
 from rolecall.report.run_source import SentRequest
 from rolecall.report.score_text import OUTCOMES
 from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
 from rolecall.views.blocks import blocks_of, is_messages
 from rolecall.views.visible import shorten_media
 
@@ -68,6 +69,12 @@ class Packer:
     def has_room(self, pair: Pair) -> bool:
         """Whether another row of this pair would be taken."""
         return self._used[pair] < self.share or self._lent[pair] < self.pool
+
+    def sort_as(self, cards: Iterable[Scorecard]) -> None:
+        """List rows in the order of the scores, dataset by dataset."""
+        for card in cards:
+            if not card.members:
+                self.pairs.setdefault((card.dataset, card.model), len(self.pairs))
 
     def skip(self, pair: Pair) -> None:
         """Count a row that is not taken."""
@@ -173,6 +180,10 @@ def _answer(value: object) -> str | None:
 
 def _more(result: Result) -> dict[str, Any]:
     """What else is known of a row; unknown values are left out."""
+    losses = _table_of_losses(result.details)
+    ended = _endings(result)
+    dropped = (*(('labels', 'decide_by') if losses else ()), *(('ended',) if ended else ()))
+    details = {name: value for name, value in result.details.items() if name not in dropped}
     more = {
         'seconds': _finite(result.seconds),
         'in': result.input_tokens,
@@ -183,11 +194,48 @@ def _more(result: Result) -> dict[str, Any]:
         'dropped': result.shots_dropped,
         'cluster': result.cluster,
         'fingerprint': result.fingerprint,
-        'details': _cut(json.dumps(dict(result.details), ensure_ascii=False, indent=1, default=str))
-        if result.details
-        else None,
+        'losses': losses,
+        'ended': ended,
+        'golds': _turn_golds(result),
+        'details': _cut(json.dumps(details, ensure_ascii=False, indent=1, default=str)) if details else None,
     }
     return {name: value for name, value in more.items() if value not in (None, '', 0, [])}
+
+
+def _endings(result: Result) -> list[str] | None:
+    """Why each reply ended, where that is known of each."""
+    ended = result.details.get('ended')
+    if not isinstance(ended, (list, tuple)) or len(ended) != len(result.replies):
+        return None
+    return [str(one) for one in ended]
+
+
+_LOSSES = {'whole': 'per token', 'sum': 'sum', 'per_token': 'per answer token', 'per_character': 'per character'}
+
+
+def _table_of_losses(details: Mapping[str, Any]) -> list[list[Any]] | None:
+    """The labels of a row with their losses: a line of heads, of which the deciding one comes first, and the labels."""
+    labels = details.get('labels')
+    if not isinstance(labels, (list, tuple)) or not labels or not all(isinstance(one, Mapping) for one in labels):
+        return None
+    decide_by = str(details.get('decide_by', 'whole'))
+    names = [decide_by, *(name for name in _LOSSES if name != decide_by)]
+    if not all(isinstance(one.get(decide_by), (int, float)) and 'label' in one for one in labels):
+        return None
+    kept = [name for name in names if all(_finite_number(one.get(name)) for one in labels)]
+    heads = [_LOSSES.get(name, name.replace('_', ' ')) for name in kept]
+    rows = [[_cut(one['label']), *(one[name] for name in kept), one.get('tokens')] for one in labels]
+    return [['label', *heads, 'tokens'], *rows]
+
+
+def _finite_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < float('inf')
+
+
+def _turn_golds(result: Result) -> list[str | None] | None:
+    """The gold answer of each turn of a dialogue."""
+    turns = isinstance(result.gold, (list, tuple)) and len(result.replies) > 1
+    return [_answer(one) for one in result.gold] if turns and len(result.gold) == len(result.replies) else None
 
 
 def _finite(number: float | None) -> float | None:

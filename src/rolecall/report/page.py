@@ -11,6 +11,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -23,6 +24,7 @@ from rolecall.models.prices import PRICES_OF, Price
 from rolecall.render.looks import LOOKS
 from rolecall.report.counts import VERDICTS, RunCounts, every_card, unjudged_reasons
 from rolecall.report.packing import Packer, pack
+from rolecall.report.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
 from rolecall.report.palette import SERIES, plot_sheet, style_sheet
 from rolecall.report.plots import (
     ENDINGS,
@@ -30,30 +32,37 @@ from rolecall.report.plots import (
     link_to_rows,
     marker_points,
     measure_plot,
+    merge_datasets,
     outcome_bars,
     score_plots,
+    spread_plot,
 )
-from rolecall.report.run_source import Previews, Run, judge_requests, requests_sent
+from rolecall.report.row_sample import RowSample
+from rolecall.report.run_source import Previews, Run, find_batched, find_notices, judge_requests, requests_sent
 from rolecall.report.score_text import (
     FOLD_FROM,
     OUTCOMES,
     denominator,
+    describe_extraction,
     digits_of,
     grid_of,
     interval,
     left_out,
+    numbers_with_stderr,
     score,
-    warnings_of,
 )
-from rolecall.report.standing import find_standing
-from rolecall.report.usage import USAGE_HEADS, usage_lines
+from rolecall.report.standing import find_standing, word_headline
+from rolecall.report.usage import usage_table
+from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
-__all__ = ['make_environment', 'page_parts', 'read_asset', 'report_html']
+__all__ = ['ReportPage', 'build_page', 'make_environment', 'page_parts', 'read_asset', 'report_html']
 
 _MOST_BYTES = 50_000_000
 _LEAST_SHARE = 100_000
+_MOST_ROWS, _FEWEST_ROWS = 10_000, 50
+"""Rows shown of a run, and at least of each dataset × model."""
 _REASONS = 50
 _MEASURES = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',))
 
@@ -63,54 +72,80 @@ def report_html(
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
+    most_rows: int = _MOST_ROWS,
     prices: Mapping[str, Price | None] | None = None,
 ) -> str:
-    """The whole page. `previews` gives origins to the prompts; rows beyond `most_bytes` are counted, not shown."""
-    return ''.join(page_parts(run, previews=previews, most_bytes=most_bytes, prices=prices))
+    """The whole page. `previews` gives origins to the prompts.
+
+    Of a larger run, `most_rows` are shown, spread over all, and no more than fit into `most_bytes`; all are counted.
+    """
+    return ''.join(build_page(run, previews=previews, most_bytes=most_bytes, most_rows=most_rows, prices=prices).parts)
 
 
-def page_parts(
+def page_parts(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> Iterator[str]:
+    """The page in parts, for writing it to a file as it is made."""
+    return build_page(run, prices=prices).parts
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """The page in parts, and the sentence at its top."""
+
+    headline: str
+    parts: Iterator[str]
+
+
+def build_page(
     run: Run,
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
+    most_rows: int = _MOST_ROWS,
     prices: Mapping[str, Price | None] | None = None,
-) -> Iterator[str]:
-    """The page in parts, for writing it to a file as it is made."""
+) -> ReportPage:
+    """The page: every row is read here, once, and the parts are made as they are written."""
     cards: Sequence[Scorecard] = run.scorecards()
     pairs = dict.fromkeys((card.dataset, card.model) for card in cards)
     packer = Packer(share=max(_LEAST_SHARE, most_bytes // 2 // max(1, len(pairs))), pool=most_bytes // 2)
-    run_counts = RunCounts()
-    for result in run.results():
+    sample = RowSample(max(_FEWEST_ROWS, most_rows // max(1, len(pairs))))
+    packer.sort_as(card for card in grid_of(cards).cards_in_order())
+    run_counts = RunCounts(batched=find_batched(run))
+    for one in run.light_results():
+        run_counts.add_some(one)
+        sample.add(one)
+    packer.left_out.update(sample.left_out)
+    shown = (run.result(*row) for row in sample.rows()) if packer.left_out else run.results()
+    for result in filter(None, shown):
         pair = (result.dataset, result.model)
         if packer.has_room(pair):
-            run_counts.add(
-                result,
-                prompt_characters=packer.add(result, requests_sent(run, result, previews), judge_requests(run, result)),
-            )
+            sent = requests_sent(run, result, previews)
+            run_counts.measure_texts(result, packer.add(result, sent, judge_requests(run, result)))
         else:
             packer.skip(pair)
-            run_counts.add(result)
+            run_counts.measure_texts(result, None)
     cards = every_card(cards, run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    return (
+    standing = find_standing(run_counts, cards)
+    headline = word_headline(standing, run_counts, cards)
+    parts = (
         make_environment()
         .get_template('page.html')
         .generate(
             **_head(run, packer),
             **_summary(cards, run_counts, models),
-            **_scores(cards, models, run.damage),
+            **_scores(cards, models, find_notices(run)),
             **_outcomes(cards, run_counts),
-            standing=find_standing(run_counts),
+            standing=standing,
+            headline=headline,
+            pairwise=pairwise_tables(cards),
+            pairwise_heads=PAIRWISE_HEADS,
+            rating_heads=RATING_HEADS,
             **_usage(run_counts, prices or {}),
-            measures=[
-                measure_plot(*measure, models)
-                for names in _MEASURES
-                if (measure := run_counts.measure(*names)) is not None
-            ],
+            **_lengths(run_counts, models),
             **_rows(packer),
         )
     )
+    return ReportPage(headline, parts)
 
 
 @lru_cache(maxsize=1)
@@ -133,6 +168,7 @@ def make_environment() -> Environment:
         interval=interval,
         denominator=denominator,
         left_out_of=left_out,
+        numbers_with_stderr=numbers_with_stderr,
         count=count_noun,
         breakable=_make_breakable,
         outcome_words=lambda outcome: OUTCOMES.get(outcome, outcome),
@@ -200,7 +236,7 @@ def _summary(cards: Sequence[Scorecard], run_counts: RunCounts, models: Sequence
     return {'facts': [count_noun(*count) for count in counts], 'models': models}
 
 
-def _scores(cards: Sequence[Scorecard], models: Sequence[str], damage: str) -> dict[str, Any]:
+def _scores(cards: Sequence[Scorecard], models: Sequence[str], notices: Sequence[str]) -> dict[str, Any]:
     digits, grid = digits_of(cards), grid_of(cards)
     few = len(grid.groups) < FOLD_FROM
     plotted = [card for card in cards if few or (card.dataset, card.metric) not in grid.groups]
@@ -208,14 +244,24 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str], damage: str) -> d
         'grid': grid,
         'digits': digits,
         'score_plots': list(score_plots(plotted, models, digits)),
-        'warnings': [*filter(None, [damage]), *warnings_of(cards)],
+        'notices': notices,
+        'warnings': warnings_of(cards),
+        'extraction': describe_extraction(cards),
     }
 
 
 def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[str, Any]:
-    lines = list(usage_lines(run_counts, prices))
-    known = any(line.known for line in lines)
-    return {'usage': lines if known else [], 'usage_heads': USAGE_HEADS, 'prices_of': PRICES_OF}
+    return {'usage': usage_table(run_counts, prices), 'prices_of': PRICES_OF}
+
+
+def _lengths(run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
+    found = [measure for names in _MEASURES if (measure := run_counts.measure(*names)) is not None]
+    several = len({dataset for _, numbers in found for dataset, _ in numbers}) > 1
+    return {
+        'measures': [measure_plot(name, merge_datasets(numbers), models) for name, numbers in found],
+        'length_plots': [spread_plot(name, numbers, models) for name, numbers in found] if several else [],
+        'fold_from': FOLD_FROM,
+    }
 
 
 def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:

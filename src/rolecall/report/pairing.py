@@ -7,14 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from rolecall.scoring.statistics import (
-    Interval,
-    cluster_sums,
-    mcnemar,
-    mean_interval,
-    paired_difference,
-    sign_flip,
-)
+from rolecall.scoring.statistics import compare_paired
 
 __all__ = ['Groups', 'PairedScores', 'Pairing', 'Row', 'ScoreChange', 'pair_results']
 
@@ -74,7 +67,7 @@ class PairedScores:
     low: float | None
     high: float | None
     p: float | None
-    test: Literal['mcnemar', 'permutation', 'none']
+    test: Literal['mcnemar', 'paired mean', 'none']
     clusters: int
     gained: tuple[ScoreChange, ...]
     """Rows that B does better, largest change first."""
@@ -114,7 +107,7 @@ def pair_results(
     >>> new = [Result('gsm8k', 'm', row, 'ok', score=float(row > 1), fingerprint='y') for row in range(20)]
     >>> pair = pair_results(old, new).pairs[0]
     >>> pair.n, round(pair.difference, 2), round(pair.p, 3), len(pair.gained), len(pair.lost)
-    (20, 0.3, 0.031, 6, 0)
+    (20, 0.3, 0.025, 6, 0)
     """
     a, b = _by_pair(results_a), _by_pair(results_b)
     matched = _match_pairs(a, b)
@@ -228,7 +221,7 @@ def _pair_scores(
     flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
     gained = tuple(flip for flip in flips if flip.after > flip.before)
     lost = tuple(flip for flip in flips if flip.after < flip.before)
-    tested = _test(before, after, [a[row].cluster for row in rows], len(gained), len(lost), confidence)
+    tested = compare_paired(before, after, [a[row].cluster for row in rows], confidence=confidence)
     return PairedScores(
         dataset=key_a[0],
         model_a=key_a[1],
@@ -250,34 +243,6 @@ def _pair_scores(
         different_requests=sum(a[row].fingerprint != b[row].fingerprint for row in rows),
         grouped=bool(groups),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tested:
-    name: Literal['mcnemar', 'permutation', 'none']
-    p: float | None
-    interval: Interval | None
-    clusters: int
-
-
-def _test(
-    before: Sequence[float],
-    after: Sequence[float],
-    clusters: Sequence[str | None],
-    gained: int,
-    lost: int,
-    confidence: float,
-) -> _Tested:
-    """McNemar's test for right and wrong; for other scores, or rows that belong together, permutation and bootstrap."""
-    differences = [other - one for one, other in zip(before, after, strict=True)]
-    sums = cluster_sums(differences, clusters)
-    if not sums:
-        return _Tested('none', None, None, 0)
-    if len(sums) == len(differences) and {*before, *after} <= {0.0, 1.0}:
-        interval = paired_difference(gained, lost, len(differences), confidence=confidence)
-        return _Tested('mcnemar', mcnemar(gained, lost), interval, len(sums))
-    spread = mean_interval(sums, confidence=confidence) if len(sums) > 1 else None
-    return _Tested('permutation', sign_flip([total for total, _ in sums]), spread, len(sums))
 
 
 def _scores_at(results: _Rows, rows: Iterable[int]) -> list[float]:

@@ -28,9 +28,11 @@ __all__ = [
     'link_to_rows',
     'marker_points',
     'measure_plot',
+    'merge_datasets',
     'outcome_bars',
     'round_ticks',
     'score_plots',
+    'spread_plot',
 ]
 
 ENDINGS = (*VERDICTS, *(outcome for outcome in OUTCOMES if outcome != 'ok'))
@@ -215,14 +217,15 @@ def fold_endings(
     endings: Mapping[Pair, Counter[str]], grid: Grid
 ) -> tuple[dict[Pair, Counter[str]], dict[Pair, Counter[str]]]:
     """The endings of groups and of datasets outside groups, and those of the groups' members, in the grid's order."""
-    group_of = {line[0]: group for line, group in grid.groups.items()}
+    inside = {line[0]: grid.groups_over(line[0]) for line in grid.groups}
     models = {model: place for place, model in enumerate(grid.models)}
     places = {line[0]: place for place, line in enumerate(grid.lines)}
     order = sorted(endings, key=lambda pair: (places.get(pair[0], len(places)), models.get(pair[1], len(models))))
     folded: dict[Pair, Counter[str]] = {}
     for dataset, model in order:
-        folded.setdefault((group_of.get(dataset, dataset), model), Counter()).update(endings[dataset, model])
-    members = {pair: endings[pair] for pair in order if pair[0] in group_of}
+        for name in inside.get(dataset) or [dataset]:
+            folded.setdefault((name, model), Counter()).update(endings[dataset, model])
+    members = {pair: endings[pair] for pair in order if pair[0] in inside}
     by_place = sorted(folded, key=lambda pair: (places.get(pair[0], len(places)), models.get(pair[1], len(models))))
     return {pair: folded[pair] for pair in by_place}, members
 
@@ -312,6 +315,47 @@ def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequenc
     scale = Scale(tuple(round_ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
     beyond = sum(1 for _, _, values in own for value in values if value > scale.at[-1])
     return Measure(name, beyond, scale, tuple(_histogram(*one, scale) for one in own))
+
+
+def merge_datasets(numbers: Mapping[Pair, array[float]]) -> dict[str, array[float]]:
+    """The numbers of each model over all datasets."""
+    merged: dict[str, array[float]] = {}
+    for (_, model), values in numbers.items():
+        merged.setdefault(model, array('d')).extend(values)
+    return merged
+
+
+def spread_plot(name: str, numbers: Mapping[Pair, array[float]], models: Sequence[str]) -> ScorePlot:
+    """How a measure spreads in each dataset: the median of each model, and what 90 of 100 rows lie between."""
+    spreads = {pair: _spread(values) for pair, values in numbers.items()}
+    scale = Scale(tuple(round_ticks(0.0, max(high for _, _, high in spreads.values()))))
+    bands = []
+    for dataset in dict.fromkeys(dataset for dataset, _ in spreads):
+        own = [(model, spreads[dataset, model]) for model in models if (dataset, model) in spreads]
+        words = [
+            (model, f'{model} median {_round(middle)}, {_round(low)} to {_round(high)}')
+            for model, (low, middle, high) in own
+        ]
+        whiskers = (
+            Whisker(
+                model=models.index(model),
+                y=_PAD + _STEP * (place + 0.5),
+                x=scale.x(middle),
+                low=scale.x(low),
+                high=scale.x(high),
+                title=f'{dataset} × {said}',
+                href=link_to_rows(dataset=dataset, model=model),
+            )
+            for place, ((model, (low, middle, high)), (_, said)) in enumerate(zip(own, words, strict=True))
+        )
+        title = f'{dataset}: ' + '; '.join(said for _, said in words)
+        bands.append(Band(dataset, _STEP * len(own) + 2 * _PAD, title, tuple(whiskers)))
+    return ScorePlot(name, scale, tuple(bands))
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float]:
+    ordered = sorted(values)
+    return _quantile(ordered, 0.05), _quantile(ordered, 0.5), _quantile(ordered, 0.95)
 
 
 def _histogram(number: int, model: str, values: Sequence[float], scale: Scale) -> Histogram:

@@ -21,9 +21,11 @@ from rolecall.pairs.pair import Pair, Preview
 from rolecall.prompts.pieces import Origin
 from rolecall.render.spans import Request, Span, texts_of
 from rolecall.retrievers import Picked
+from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
 from rolecall.runs.store.codec import pack_request, unpack_request
-from rolecall.runs.store.results import Result, SettledRow
-from rolecall.runs.store.run_reader import FILE, NodeTimes, RunReader
+from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.results import Result, SettledRows
+from rolecall.runs.store.run_reader import NodeTimes, RunReader
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     'Run',
     'SentRequest',
     'StoredRun',
+    'find_batched',
+    'find_notices',
     'judge_requests',
     'requests_sent',
     'stored_preview',
@@ -64,8 +68,11 @@ class Run(Protocol):
     def results(self) -> Iterator[Result]:
         """Every finished row."""
 
-    def light_results(self) -> Iterator[Result | SettledRow]:
+    def light_results(self) -> Iterator[Result | SettledRows]:
         """Every finished row, perhaps without texts: enough for counting outcomes, scores and tokens."""
+
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        """One finished row; None if it is damaged."""
 
     def request(self, fingerprint: str) -> Request | None:
         """What was sent under this identity, if it was kept."""
@@ -123,6 +130,30 @@ def stored_preview(result: Result, request: Request) -> Preview:
 
 
 _AS_SENT = Origin('text')
+_FAR = 100
+
+
+def find_notices(run: Run) -> list[str]:
+    """What to know of a run before its scores: what waits in a batch, and what is damaged."""
+    waiting = run.waiting if isinstance(run, StoredRun) else []
+    return [*waiting, *filter(None, [run.damage])]
+
+
+def find_batched(run: Run) -> Mapping[tuple[str, str], BatchTokens]:
+    """The tokens of a run that were paid at the price of batches, by dataset and model."""
+    return run.batched if isinstance(run, StoredRun) else {}
+
+
+def _find_judges(written: Any) -> Iterator[dict[str, Any]]:
+    """The entries of models that only judge, wherever datasets hold them."""
+    inner = written.values() if isinstance(written, Mapping) else written if isinstance(written, list | tuple) else ()
+    judge = written.get('judge_cfg') if isinstance(written, Mapping) else None
+    if isinstance(judge, str):
+        judge = {'abbr': judge, 'model': judge.rpartition('/')[2]}
+    if isinstance(judge, Mapping):
+        yield {'abbr': 'judge', **judge}
+    for one in inner:
+        yield from _find_judges(one)
 
 
 class StoredRun:
@@ -138,7 +169,10 @@ class StoredRun:
 
     @property
     def created(self) -> str:
-        """When the store was last written."""
+        """When the store was last written; of a log of another harness, who wrote it and when."""
+        log = self._archive.manifest().get('imported')
+        if isinstance(log, Mapping):
+            return f'made by {log["harness"]} (version: {log["version"]}; time: {log["created"]})'
         written = (self._archive.directory / FILE).stat().st_mtime
         return datetime.fromtimestamp(written).isoformat(' ', 'minutes')
 
@@ -147,15 +181,35 @@ class StoredRun:
         """What could not be read so far, in a sentence; empty if nothing is damaged."""
         return str(self._archive.damage or '')
 
+    @property
+    def waiting(self) -> list[str]:
+        """What waits at which server, a line for each model; empty if nothing does."""
+        return describe_waiting(self._archive.directory)
+
+    @property
+    def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
+        """The tokens that were paid at the price of batches, by dataset and model."""
+        return read_batch_tokens(self._archive.directory)
+
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
-        """The price of each model, as far as it is known."""
-        entries = self._archive.config().get('models') or []
+        """The price of each model, judges included, as far as it is known."""
+        config = self._archive.config()
+        entries = [*_find_judges(config.get('datasets')), *(config.get('models') or [])]
         known = [entry for entry in entries if isinstance(entry, Mapping)]
         return {str(entry.get('abbr', '')): find_price(entry, overrides) for entry in known}
 
     def scorecards(self) -> list[Scorecard]:
-        """The score of every dataset × model."""
-        return self._archive.scorecards()
+        """The score of every dataset × model, in the order of the config; what it does not have comes last."""
+        pairs = [pair for pair in self._archive.manifest().get('pairs') or () if isinstance(pair, Mapping)]
+        places = {
+            kind: {name: place for place, name in enumerate(dict.fromkeys(pair.get(kind) for pair in pairs))}
+            for kind in ('dataset', 'model')
+        }
+        end = len(pairs)
+        return sorted(
+            self._archive.scorecards(),
+            key=lambda card: (places['dataset'].get(card.dataset, end), places['model'].get(card.model, end)),
+        )
 
     def results(self) -> Iterator[Result]:
         """Every finished row."""
@@ -165,9 +219,13 @@ class StoredRun:
         """Where rows were computed, if in other processes."""
         return self._archive.times()
 
-    def light_results(self) -> Iterator[Result | SettledRow]:
+    def light_results(self) -> Iterator[Result | SettledRows]:
         """Every finished row, without texts where they are settled."""
         return self._archive.light_results()
+
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        """One finished row; None if it is damaged."""
+        return self._archive.whole_result(dataset, model, row)
 
     def request(self, fingerprint: str) -> Request | None:
         """What was sent under this identity, if it was kept."""
@@ -240,8 +298,11 @@ class OneModelRun:
     def results(self) -> Iterator[Result]:
         return self._reader.results(model=self._model)
 
-    def light_results(self) -> Iterator[Result | SettledRow]:
+    def light_results(self) -> Iterator[Result | SettledRows]:
         return self.results()
+
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        return self._reader.whole_result(dataset, model, row)
 
     def request(self, fingerprint: str) -> Request | None:
         request: Request | None = self._reader.request(fingerprint)
@@ -253,11 +314,14 @@ class PairRows:
 
     def __init__(self, pair: Pair, limit: int | None = None) -> None:
         self.pair = pair
+        self._limit = limit
         self._coming = pair.rows(limit, strict=False)
         self._read: list[tuple[int, Row, Picked]] = []
 
     def find(self, row: int) -> tuple[int, Row, Picked] | None:
-        """A row with its number and examples; None if there is no such row."""
+        """A row with its number and examples; None if there is no such row. One far ahead is looked up."""
+        if row - len(self._read) > _FAR and self.pair.task.retriever.fixed:
+            return next(self.pair.rows(self._limit, strict=False, only=[row]), None)
         self._read += islice(self._coming, max(0, row + 1 - len(self._read)))
         return self._read[row] if 0 <= row < len(self._read) else None
 

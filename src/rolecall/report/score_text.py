@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
 
 __all__ = [
     'FOLD_FROM',
     'OUTCOMES',
     'Grid',
     'Line',
+    'alias_of',
     'denominator',
+    'describe_extraction',
     'digits_of',
     'grid_of',
     'interval',
@@ -20,7 +23,6 @@ __all__ = [
     'numbers_with_stderr',
     'scale_of',
     'score',
-    'warnings_of',
 ]
 
 OUTCOMES = {
@@ -59,9 +61,26 @@ class Grid:
         """Whether a line is the average of others."""
         return any(card.members for model in self.models if (card := self.card(line, model)))
 
+    def alias(self, line: Line) -> str:
+        """The other name of a line's dataset, where a task file has one."""
+        return next((alias for model in self.models if (alias := alias_of(self.card(line, model)))), '')
+
+    def groups_over(self, dataset: str) -> list[str]:
+        """The groups that stand outside others and have the dataset, at any depth."""
+        members = {card.dataset: card.members for card in self.cards.values() if card.members}
+        outer = dict.fromkeys(self.groups.values())
+        return [group for group in outer if dataset in _find_leaves(group, members)]
+
     def has_members(self, line: Line) -> bool:
         """Whether other lines are folded under this one."""
         return line not in self.groups and line[0] in self.groups.values()
+
+    def cards_in_order(self) -> Iterator[Scorecard]:
+        """Every score, line by line."""
+        for line in self.lines:
+            for model in self.models:
+                if (card := self.card(line, model)) is not None:
+                    yield card
 
     def fold(self) -> Grid:
         """The grid without the members of groups."""
@@ -115,9 +134,56 @@ def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[s
     return frozenset(one for one in found if one not in members)
 
 
-def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
-    """What keeps scores from being trusted, once each."""
-    return list(dict.fromkeys(warning for card in cards for warning in card.warnings()))
+def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
+    """How far apart several extractors put the score of the same replies, and what that does to the models' order.
+
+    >>> strict, flexible = ({'extractor': name} for name in ('strict', 'flexible'))
+    >>> describe_extraction([
+    ...     Scorecard('d', 'm', 'accuracy (strict)', 25.0, total=4, outcomes={'unparsed': 3}, details=strict),
+    ...     Scorecard('d', 'm', 'accuracy (flexible)', 75.0, total=4, details=flexible),
+    ... ])
+    ['d × m: 50.0 between flexible (75.0) and strict (25.0, 3 of 4 unparsed).']
+    """
+    read: dict[tuple[str, str], dict[str, Scorecard]] = {}
+    for card in cards:
+        if card.value is not None and 'extractor' in card.details:
+            read.setdefault((card.dataset, card.model), {})[str(card.details['extractor'])] = card
+    told = _describe_leads(read)
+    for (dataset, model), columns in read.items():
+        if len(columns) > 1:
+            high, low = (pick(columns.values(), key=_value_of) for pick in (max, min))
+            gap = _value_of(high) - _value_of(low)
+            between = f'between {_describe_reading(high)} and {_describe_reading(low)}' if gap else 'by any extractor'
+            told.append(f'{dataset} × {model}: {gap:,.1f} {between}.')
+    return told
+
+
+def _describe_leads(read: Mapping[tuple[str, str], Mapping[str, Scorecard]]) -> list[str]:
+    """For each dataset, the lead of the best model by the first extractor over the second best, by each extractor."""
+    by_dataset: dict[str, list[tuple[str, Mapping[str, Scorecard]]]] = {}
+    for (dataset, model), columns in read.items():
+        by_dataset.setdefault(dataset, []).append((model, columns))
+    told = []
+    for dataset, models in by_dataset.items():
+        models.sort(key=lambda one: -_value_of(next(iter(one[1].values()))))
+        if len(models) > 1:
+            (first, one), (second, other) = models[:2]
+            leads = [
+                f'{_value_of(one[name]) - _value_of(other[name]):+,.1f} by {name}' for name in one if name in other
+            ]
+            if len(leads) > 1:
+                told.append(f'{dataset}: {first} against {second}: {", ".join(leads)}.')
+    return told
+
+
+def _value_of(card: Scorecard) -> float:
+    return card.value or 0.0
+
+
+def _describe_reading(card: Scorecard) -> str:
+    unparsed = card.outcomes.get('unparsed', 0)
+    lost = f', {unparsed:,} of {card.total:,} unparsed' if unparsed else ''
+    return f'{card.details["extractor"]} ({_value_of(card):,.1f}{lost})'
 
 
 def digits_of(cards: Sequence[Scorecard]) -> dict[str, int]:
@@ -146,7 +212,14 @@ def interval(card: Scorecard, digits: int) -> str:
 
 
 def denominator(card: Scorecard) -> str:
-    """How many rows the score is based on, of how many."""
+    """How many rows the score is based on, of how many; of a group that lacks scores, how many members have one.
+
+    >>> denominator(Scorecard('all', 'm', 'acc', None, scored=7, total=7, details={'members': 'ab', 'missing': 'b'}))
+    '1 of 2 members'
+    """
+    missing = card.details.get('missing')
+    if missing and card.value is None:
+        return f'{len(card.members) - len(missing):,} of {count_noun(len(card.members), "member")}'
     return f'{card.scored:,}/{card.total:,}'
 
 
@@ -163,13 +236,22 @@ def left_out(card: Scorecard) -> str:
         if outcome != 'ok' and card.outcomes.get(outcome)
     ]
     finished = sum(card.outcomes.values())
-    unscored = card.outcomes.get('ok', 0) - card.scored
+    unscored = 0 if card.is_baseline else card.outcomes.get('ok', 0) - card.scored
     unasked = card.total - finished if card.outcomes else 0
     return ', '.join(
         ended
         + ([f'{unscored:,} not scored'] if unscored > 0 else [])
         + ([f'{unasked:,} not asked'] if unasked > 0 else [])
     )
+
+
+def alias_of(card: Scorecard | None) -> str:
+    """The other name of a dataset, where a task file has one.
+
+    >>> alias_of(Scorecard('d', 'm', 'acc', 50.0, details={'alias': 'short'})), alias_of(None)
+    ('short', '')
+    """
+    return str((card.details.get('alias') if card else None) or '')
 
 
 def numbers_with_stderr(card: Scorecard, digits: int) -> list[str]:

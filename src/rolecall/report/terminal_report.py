@@ -13,23 +13,26 @@ from rich.text import Text
 
 from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
-from rolecall.report.run_source import Run, StoredRun
+from rolecall.report.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
+from rolecall.report.run_source import Run, StoredRun, find_batched, find_notices
 from rolecall.report.score_text import (
     FOLD_FROM,
     OUTCOMES,
     Grid,
     Line,
+    alias_of,
     denominator,
+    describe_extraction,
     digits_of,
     grid_of,
     interval,
     left_out,
     numbers_with_stderr,
     score,
-    warnings_of,
 )
-from rolecall.report.standing import Standing, find_standing
-from rolecall.report.usage import USAGE_HEADS, usage_lines
+from rolecall.report.standing import Standing, find_standing, word_headline
+from rolecall.report.usage import usage_table
+from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -37,7 +40,10 @@ __all__ = ['report_terminal']
 
 _CELL = 26
 _FIRST = 24
+_NARROW, _NARROW_FIRST = 10, 18
+_NARROW_REMARKS = 12
 _REASONS = 10
+_EXTRACTIONS = 12
 _REASON_WIDTH = 160
 _ODD = '#d55e00'
 
@@ -46,46 +52,48 @@ def report_terminal(
     run: Run, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
 ) -> None:
     """Print the scores of a run with their intervals and denominators, and what to know about them."""
-    run_counts = count_results(run.light_results())
+    run_counts = count_results(run.light_results(), batched=find_batched(run))
     cards = every_card(run.scorecards(), run_counts)
     whole = grid_of(cards)
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
-    standing = find_standing(run_counts)
-    if standing is not None:
-        to.print(Text(printable(standing.headline), 'bold'))
+    standing = find_standing(run_counts, cards)
+    if headline := word_headline(standing, run_counts, cards):
+        to.print(Text(printable(headline), 'bold'))
     if not cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:
         to.print(_across(grid, digits_of(cards)))
+    elif len(grid.models) > 2 and _NARROW_FIRST + _NARROW * len(grid.models) <= to.width:
+        to.print(_narrow_table(grid, digits_of(cards)))
+        _print_remarks(grid, digits_of(cards), to)
     else:
         to.print(_make_tall_table(grid, digits_of(cards)))
     if hidden := len(whole.lines) - len(grid.lines):
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
-    for warning in (*filter(None, [run.damage]), *warnings_of(cards)):
+    for warning in (*find_notices(run), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
+    _print_extraction(describe_extraction(grid.cards_in_order()), to)
     if standing is not None and len(standing.ranking.places) > 2:
         rows = count_noun(standing.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
         to.print(_ranking_table(standing))
-    _print_usage(run_counts, prices or {}, to)
+    _print_pairwise(cards, to)
+    _print_usage(run_counts, prices or {}, to, everything=everything)
     _print_times(run, to)
     _print_reasons([*unjudged_reasons(cards), *run_counts.reasons_by_count()], to)
 
 
 def _head(grid: Grid, line: Line) -> Text:
     indent = '  ' if line in grid.groups else ''
-    cards = (grid.card(line, model) for model in grid.models)
-    alias = next((_alias(card) for card in cards if card is not None), '')
+    alias = _in_brackets(grid.alias(line))
     return Text.assemble(
         (f'{indent}{printable(line[0])}', 'bold'), (alias, 'dim'), (f'\n{indent}{printable(line[1])}', 'dim')
     )
 
 
-def _alias(card: Scorecard) -> str:
-    """The other name of a dataset, where a task file has one."""
-    alias = card.details.get('alias')
-    return f' ({printable(str(alias))})' if alias else ''
+def _in_brackets(alias: str) -> str:
+    return f' ({printable(alias)})' if alias else ''
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
@@ -112,8 +120,46 @@ def _cell(card: Scorecard | None, digits: int) -> Text:
 
 def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
     """Further numbers, what is missing from a score, and how many replies were cut or empty."""
-    odd = [(f'\n{words}', _ODD) for words in (left_out(card), card.describe_replies(digits)) if words]
+    odd = [
+        (f'\n{words}', _ODD)
+        for words in (card.describe_missing(), left_out(card), card.describe_replies(digits))
+        if words
+    ]
     return [*((f'\n{words}', 'dim') for words in numbers_with_stderr(card, digits)), *odd]
+
+
+def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
+    """Models across with a score and half its interval each, for many models on few columns."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column('dataset', overflow='fold')
+    for model in grid.models:
+        table.add_column(Text(printable(model)), justify='right', overflow='fold', max_width=_NARROW - 2)
+    for line in grid.lines:
+        cells = []
+        for card in (grid.card(line, model) for model in grid.models):
+            places = digits[line[1]]
+            mark = '*' if card is not None and _remarks(card, places) else ''
+            reach = '' if card is None or card.low is None or card.high is None else (card.high - card.low) / 2
+            half = f'\n±{reach:,.{places}f}' if reach != '' else ''
+            number = '' if card is None else f'{score(card, places)}{mark}'
+            cells.append(Text.assemble((number, 'bold'), (half, 'dim')))
+        table.add_row(_head(grid, line), *cells)
+    return table
+
+
+def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
+    """What the stars of a narrow table mean: rows without a score, replies that were cut or empty."""
+    found = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
+    told = [
+        f'{card.dataset} × {card.model}: {", ".join(words.strip() for words, _ in remarks)}'
+        for card, remarks in found
+        if remarks
+    ]
+    marked = list(dict.fromkeys(told))  # extractors of one dataset often have the same
+    for remark in marked[:_NARROW_REMARKS]:
+        to.print(Text(f'* {printable(remark)}', _ODD))
+    if (rest := len(marked) - _NARROW_REMARKS) > 0:
+        to.print(Text(f'* and {count_noun(rest, "other remark")}; --html shows them all', 'dim'))
 
 
 def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
@@ -129,7 +175,7 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
             table.add_row(
                 Text.assemble(
                     (f'{indent}{printable(card.dataset)}', 'bold'),
-                    (_alias(card), 'dim'),
+                    (_in_brackets(alias_of(card)), 'dim'),
                     f' × {printable(card.model)}',
                     (f'\n{indent}{printable(card.metric)}', 'dim'),
                 ),
@@ -137,6 +183,16 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
                 Text.assemble((f'{denominator(card)} scored', 'dim'), *_remarks(card, places)),
             )
     return table
+
+
+def _print_extraction(lines: Sequence[str], to: Console) -> None:
+    """How much of a difference is extraction, where several extractors read the same replies."""
+    if lines:
+        to.print(Text('extraction', 'bold'))
+    for line in lines[:_EXTRACTIONS]:
+        to.print(Text(f' {printable(line)}'))
+    if (rest := len(lines) - _EXTRACTIONS) > 0:
+        to.print(Text(f' and {count_noun(rest, "other line")}; --markdown shows them all', 'dim'))
 
 
 def _new_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
@@ -155,24 +211,56 @@ def _ranking_table(standing: Standing) -> Table:
     return table
 
 
-def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console) -> None:
-    lines = list(usage_lines(counts, prices))
-    if not any(line.known for line in lines):
+def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
+    """Who wins against whom, where a judge compared models, and a rating of three or more."""
+    tables = pairwise_tables(cards)
+    if tables is None:
         return
-    table = _new_table('tokens', USAGE_HEADS, ('model', 'dataset'))
-    for line in lines:
-        table.add_row(Text(printable(line.model)), Text(printable(line.dataset or 'all')), *line.cells)
+    one_dataset = len({line[0] for line in tables.pairs}) == 1
+    named = ((PAIRWISE_HEADS, tables.pairs, 'comparisons'), (RATING_HEADS, tables.ratings, 'Bradley-Terry ratings'))
+    for heads, lines, title in named:
+        if not lines:
+            continue
+        start = 1 if one_dataset else 0
+        texts = 3 if heads is PAIRWISE_HEADS else 2
+        table = _new_table(title, heads[texts:], heads[start:texts])
+        for column in table.columns[texts - start :]:
+            column.no_wrap = True
+        for line in lines:
+            table.add_row(*(Text(printable(cell)) for cell in line[start:]))
+        to.print(table)
+
+
+def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console, *, everything: bool) -> None:
+    usage = usage_table(counts, prices)
+    if usage is None:
+        return
+    fold = not everything and len({line.dataset for line, _ in usage.rows}) > FOLD_FROM
+    table = _new_table('tokens', usage.heads, ('model, dataset',))
+    table.collapse_padding = True
+    before = None
+    for line, cells in usage.rows:
+        alone = line.dataset and line.name != before
+        before = line.name
+        if fold and line.dataset and not alone:
+            continue
+        name = f'{line.name}, {line.dataset}' if alone else f'  {line.dataset}' if line.dataset else line.name
+        table.add_row(Text(printable(name), '' if line.dataset and not alone else 'bold'), *cells)
     to.print(table)
+    if fold:
+        to.print(Text('--all shows the tokens of each dataset.', 'dim'))
 
 
 def _print_times(run: Run, to: Console) -> None:
     times = run.times() if isinstance(run, StoredRun) else []
     if not times:
         return
-    table = _new_table('where rows were computed', ('rows', 'computing s', 'waiting s'), ('model', 'machine'))
+    heads = ('rows', 'computing s', 'waiting s', 'wording s', 'writing s')
+    table = _new_table('where time went', heads, ('model', 'machine'))
     for one in times:
-        cells = (f'{one.rows:,}', f'{one.computing:,.1f}', f'{one.waiting:,.1f}')
-        table.add_row(Text(printable(one.model)), Text(printable(one.node)), *cells)
+        seconds = (one.computing, one.waiting, one.wording, one.writing)
+        cells = (f'{one.rows:,}', *('' if spent is None else f'{spent:,.1f}' for spent in seconds))
+        table.add_row(Text(printable(one.model or '(this run)')), Text(printable(one.node)), *cells)
     to.print(table)
 
 

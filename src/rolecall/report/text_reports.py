@@ -11,11 +11,23 @@ from typing import Any
 
 from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, count_results, every_card, unjudged_reasons
-from rolecall.report.run_source import Run
-from rolecall.report.score_text import OUTCOMES, denominator, digits_of, grid_of, interval, left_out, score
-from rolecall.report.standing import Standing, find_standing
-from rolecall.report.usage import USAGE_HEADS, UsageLine, usage_lines
+from rolecall.report.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
+from rolecall.report.run_source import Run, find_batched, find_notices
+from rolecall.report.score_text import (
+    OUTCOMES,
+    denominator,
+    describe_extraction,
+    digits_of,
+    grid_of,
+    interval,
+    left_out,
+    numbers_with_stderr,
+    score,
+)
+from rolecall.report.standing import Standing, find_standing, word_headline
+from rolecall.report.usage import UsageLine, usage_lines, usage_table
 from rolecall.runs.result_files import quote_formula
+from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 
@@ -25,7 +37,7 @@ _SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
 _REASONS = 20
 _SCORES = ('dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total')
 _REPLIES = ('cut', 'empty', 'value_of_finished')
-_USED = ('input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens')
+_USED = ('input_tokens', 'cached_tokens', 'cache_written_tokens', 'output_tokens', 'reasoning_tokens')
 
 
 def report_markdown(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
@@ -38,20 +50,25 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     yield ''
     yield _words(run.created)
     yield ''
-    run_counts = count_results(run.light_results())
+    run_counts = count_results(run.light_results(), batched=find_batched(run))
     cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
-    if run.damage:
-        yield f'**{_words(run.damage)}**'
+    for notice in find_notices(run):
+        yield f'**{_words(notice)}**'
         yield ''
-    if standing := find_standing(run_counts):
-        yield _words(standing.headline)
+    for warning in warnings_of(cards):
+        yield f'**{_words(warning)}**'
+        yield ''
+    standing = find_standing(run_counts, cards)
+    if headline := word_headline(standing, run_counts, cards):
+        yield f'**{_words(headline)}**'
         yield ''
     yield from _table(
         ['dataset', 'metric', *grid.models],
         [
             [
-                *line,
+                f'{line[0]} ({grid.alias(line)})' if grid.alias(line) else line[0],
+                line[1],
                 *(
                     '' if card is None else f'{score(card, digits[line[1]])} {interval(card, digits[line[1]])}'
                     for card in (grid.card(line, model) for model in grid.models)
@@ -71,6 +88,14 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
             for card in cards
         ],
     )
+    if numbers := [line for card in cards if (line := _further_numbers(card, digits[card.metric]))]:
+        yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
+    if told := describe_extraction(cards):
+        yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in told))
+    if tables := pairwise_tables(cards):
+        yield from ('', '## Comparisons', '', *_table(PAIRWISE_HEADS, tables.pairs, numbers_from=3))
+        if tables.ratings:
+            yield from ('', '## Bradley-Terry ratings', '', *_table(RATING_HEADS, tables.ratings, numbers_from=2))
     yield from _more_tables(standing, run_counts, prices or {})
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     if reasons:
@@ -83,6 +108,11 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
         )
 
 
+def _further_numbers(card: Scorecard, digits: int) -> str:
+    numbers = numbers_with_stderr(card, digits)
+    return f'{card.dataset} × {card.model}: {", ".join(numbers)}' if numbers else ''
+
+
 def _more_tables(standing: Standing | None, run_counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterator[str]:
     if standing is not None and len(standing.ranking.places) > 2:
         yield from ('', f'## Ranking on {count_noun(standing.ranking.rows, "row")}', '')
@@ -92,12 +122,11 @@ def _more_tables(standing: Standing | None, run_counts: RunCounts, prices: Mappi
             [[place.model, place.rank, f'{100 * place.value:.1f}'] for place in places],
             numbers_from=1,
         )
-    usage = list(usage_lines(run_counts, prices))
-    if any(line.known for line in usage):
+    if usage := usage_table(run_counts, prices):
         yield from ('', '## Tokens', '')
         yield from _table(
-            ['model', 'dataset', *USAGE_HEADS],
-            [[line.model, line.dataset or 'all', *line.cells] for line in usage],
+            ['model', 'dataset', *usage.heads],
+            [[line.name, line.dataset or 'all', *cells] for line, cells in usage.rows],
             numbers_from=2,
         )
 
@@ -120,9 +149,11 @@ def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) ->
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')
     writer.writerow([*_SCORES, *OUTCOMES, *_REPLIES, *_USED, 'cost', 'details'])
-    run_counts = count_results(run.light_results())
-    usage = {(line.dataset, line.model): line for line in usage_lines(run_counts, prices or {})}
-    for card in every_card(run.scorecards(), run_counts):
+    run_counts = count_results(run.light_results(), batched=find_batched(run))
+    cards = every_card(run.scorecards(), run_counts)
+    lines = usage_lines(run_counts, prices or {})
+    usage = {(line.dataset, line.model): line for line in lines if not line.as_judge}
+    for card in cards:
         writer.writerow(
             [
                 *map(quote_formula, (card.dataset, card.model, card.metric)),

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from rolecall.errors import RenderError, RunError
-from rolecall.inferencers.generation import GenInferencer
 from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong, only_step, wait_for_all
 from rolecall.models.protocol import ModelError
 from rolecall.pairs.fitting import Step
@@ -23,47 +22,18 @@ from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
-from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
 from rolecall.runs.client.model_client import ModelCall, ModelClient, ModelUnavailableError
+from rolecall.runs.job import FinishedRow, Job, NumberedRow, make_result, make_scorable, says_the_same
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.store.codec import dumps
-from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
+from rolecall.scoring.session import Verdict
 
-__all__ = ['Engine', 'Job', 'infer_row', 'run_blocking']
+__all__ = ['Engine', 'infer_row', 'run_blocking']
 
 T = TypeVar('T')
-NumberedRow = tuple[int, Row, Picked]
 _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
 _GROUPS_AT_ONCE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One dataset × model: its rows, how they are worded and asked, and who answers."""
-
-    dataset: str
-    client: ModelClient
-    pair: Pair
-    inferencer: Inferencer
-    rows: Callable[[], Iterable[NumberedRow]]
-    gold: Callable[[Row], Any]
-    total: int | None = None
-    cluster: Callable[[Row], str | None] = field(default=lambda row: None)
-    is_whole: bool = True
-    """Whether `rows` gives every row that the run should have; otherwise the stored ones stay."""
-    mark: Callable[[Sequence[Result], Sequence[Row]], Sequence[Result]] = field(default=lambda results, rows: results)
-    """Adds the verdicts to finished rows, where they can be known at once."""
-
-    @property
-    def model(self) -> str:
-        return self.client.model.name
-
-    @property
-    def single(self) -> GenInferencer | None:
-        """The inferencer, if it asks once for each row: then rows can be asked about in groups."""
-        found = self.inferencer
-        return found if type(found) is GenInferencer and found.samples == 1 and self.pair is not None else None
 
 
 class Engine:
@@ -76,16 +46,22 @@ class Engine:
         rerun: Collection[str] = (),
         listener: RunListener | None = None,
         done: Callable[[Job], Awaitable[None]] | None = None,
+        done_later: Callable[[Job], Awaitable[None]] | None = None,
+        open_cache: Callable[[ModelClient, str], CachedClient] | None = None,
     ) -> None:
         self._store = store
+        self._open_cache = open_cache or (lambda client, dataset: CachedClient(client, store))
         self._rerun = tuple(rerun)
         self._listener = listener or NullListener()
         self._done = done
+        self._done_later = done_later
         self._rows: set[asyncio.Future[None]] = set()
         self._stopping = False
         self._error: BaseException | None = None
         self.broken: dict[str, str] = {}
         """Models that could not be asked to the end, with why."""
+        self.deferred: Counter[str] = Counter()
+        """Rows of each model that wait for a batch."""
         store.when_broken = self.stop
         store.when_unsaved = self._listener.on_message
 
@@ -117,10 +93,9 @@ class Engine:
         """Every job of these models, one after the other. What goes wrong here stops the other models, too."""
         try:
             for client in clients:
-                cached = CachedClient(client, self._store)
                 for job in jobs:
                     if job.client is client and client.model.name not in self.broken and not self._stopping:
-                        await self._run_job(job, cached)
+                        await self._run_job(job, self._open_cache(client, job.dataset))
                 await client.close()  # what it holds, the next model may need
         except BaseException:
             self.stop()
@@ -132,10 +107,11 @@ class Engine:
         places = asyncio.Semaphore(job.client.window)
         groups = asyncio.Semaphore(_GROUPS_AT_ONCE)
         own: set[asyncio.Task[None]] = set()
-        count = 0
+        count, waiting = 0, self.deferred[job.model]
         rows = iter(job.rows())
         try:
             while group := list(islice(rows, self._group_size(job))):
+                await self._store.wait_for_room()
                 room = places if len(group) == 1 else groups
                 await room.acquire()
                 if self._stopping or job.model in self.broken:
@@ -165,17 +141,24 @@ class Engine:
         if not self._stopping and job.model not in self.broken:
             if job.is_whole:
                 self._store.drop_rows_from(job.dataset, job.model, count if job.total is None else job.total)
-            await self._conclude(job)
+            if self.deferred[job.model] == waiting:
+                await self._conclude(job, self._done)
 
     def _group_size(self, job: Job) -> int:
         """How many rows are asked about together. Rows that are asked again go one by one."""
         return 1 if self._rerun or job.single is None else job.client.group
 
-    async def _conclude(self, job: Job) -> None:
+    async def conclude_later(self, jobs: Sequence[Job]) -> None:
+        """Report jobs that had to wait for others to `done_later`, after all have run."""
+        for job in jobs:
+            if not self._stopping:
+                await self._conclude(job, self._done_later)
+
+    async def _conclude(self, job: Job, done: Callable[[Job], Awaitable[None]] | None) -> None:
         """Report a finished job. That may take calls of its own (a judge), which a stopped run drops, too."""
-        if self._done is None:
+        if done is None:
             return
-        task = asyncio.ensure_future(self._done(job))
+        task = asyncio.ensure_future(done(job))
         self._rows.add(task)
         await asyncio.wait([task])
         self._rows.discard(task)
@@ -204,7 +187,10 @@ class Engine:
         except ModelUnavailableError as error:
             self._give_up(job, error)
             return
-        self._keep(job, [(ask, row, _result(job, ask, number, row, picked, prediction))])
+        except RequestDeferred:
+            self.deferred[job.model] += 1
+            return
+        self._keep(job, [FinishedRow(ask, number, row, picked, prediction)])
 
     async def _ask_group(self, job: Job, cached: CachedClient, rows: Sequence[NumberedRow]) -> None:
         """Ask about rows together: known replies are looked up at once, and new requests go out in one call."""
@@ -240,13 +226,7 @@ class Engine:
                 concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
             except ModelError as error:
                 concluded[place] = Prediction(None, 'failed', str(error))
-        self._keep(
-            job,
-            [
-                (asks[place], rows[place][1], _result(job, asks[place], *rows[place], prediction))
-                for place, prediction in sorted(concluded.items())
-            ],
-        )
+        self._keep(job, [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)])
         left = [one for place, one in enumerate(rows) if place not in concluded]
         await wait_for_all(self._row(job, RowClient(cached, check=_find_check(job, *one)), *one) for one in left)
 
@@ -255,21 +235,22 @@ class Engine:
             self.broken[job.model] = str(error)
             self._listener.on_message(str(error))
 
-    def _keep(self, job: Job, ended: Sequence[tuple[RowClient, Row, Result]]) -> None:
+    def _keep(self, job: Job, finished: Sequence[FinishedRow]) -> None:
         """Store rows with their verdicts, unless they are stored and say the same; tell of each once it is on disk."""
-        new: list[tuple[RowClient, Row, Result]] = []
-        for ask, row, result in ended:
-            known = None if ask.sent else self._store.result(job.dataset, job.model, result.row)
-            if known is not None and _says_the_same(known, result):
+        new: list[FinishedRow] = []
+        for one in finished:
+            known = None if one.ask.sent else self._store.result(job.dataset, job.model, one.number)
+            if known is not None and says_the_same(known, make_result(job, one, make_scorable(job, one))):
                 self._listener.on_row(known, asked=False)
             else:
-                new.append((ask, row, result))
+                new.append(one)
         if not new:
             return
-        for _, row, result in new:
-            self._store.add_fields(job.dataset, job.model, result.row, row)
-        results = job.mark([result for _, _, result in new], [row for _, row, _ in new])
-        sent = [ask.sent > 0 for ask, _, _ in new]
+        self._store.add_fields(job.dataset, job.model, [(one.number, one.row) for one in new])
+        scorable = [make_scorable(job, one) for one in new]
+        verdicts: Sequence[Verdict | None] = job.mark(scorable) or [None] * len(new)
+        results = [make_result(job, *one) for one in zip(new, scorable, verdicts, strict=True)]
+        sent = [one.ask.sent > 0 for one in new]
 
         def tell() -> None:
             for result, asked in zip(results, sent, strict=True):
@@ -313,46 +294,6 @@ def _check_shown(job: Job, number: int, row: Row, picked: Picked, request: Reque
             f'{job.dataset} × {job.model}, row {number}: the request to send is not the one that a preview shows.\n'
             'This is a bug in rolecall, so the run stops here. Please report it with the config.'
         )
-
-
-def _says_the_same(known: Result, result: Result) -> bool:
-    """Whether a row that was kept, and perhaps scored since, rests on the same requests and says the same."""
-    ended = known.outcome in (result.outcome, 'unparsed')
-    return (
-        ended
-        and known.fingerprints == result.fingerprints
-        and dumps(_list_replies(known)) == dumps(_list_replies(result))
-    )
-
-
-def _list_replies(result: Result) -> list[Any]:
-    return [result.prediction, result.gold, result.cluster, result.details, result.shots]
-
-
-def _result(job: Job, ask: RowClient, number: int, row: Row, picked: Picked, prediction: Prediction) -> Result:
-    kept = len(picked.ids) - prediction.shots_dropped
-    return Result(
-        dataset=job.dataset,
-        model=job.model,
-        row=number,
-        outcome=prediction.outcome,
-        reason=prediction.reason,
-        prediction=prediction.value,
-        gold=job.gold(row),
-        fingerprint=ask.fingerprints[0] if ask.fingerprints else '',
-        fingerprints=tuple(ask.fingerprints),
-        replies=prediction.replies,
-        reasoning=prediction.reasoning,
-        details=prediction.details,
-        shots=picked.ids[:kept],
-        shots_dropped=prediction.shots_dropped,
-        cluster=job.cluster(row),
-        input_tokens=ask.input_tokens,
-        output_tokens=ask.output_tokens,
-        seconds=ask.seconds,
-        cached_tokens=ask.cached_tokens,
-        reasoning_tokens=ask.reasoning_tokens,
-    )
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:

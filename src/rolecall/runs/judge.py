@@ -10,8 +10,9 @@ from rolecall.errors import RenderError
 from rolecall.models.protocol import Model, ModelError
 from rolecall.pairs.judges import JudgeEntry
 from rolecall.pairs.sampling import sampling_of
-from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
 from rolecall.runs.client.model_client import ModelUnavailableError
+from rolecall.runs.used_tokens import Used
 
 __all__ = ['Judge', 'Opinion']
 
@@ -40,6 +41,12 @@ class Judge:
         """Why it gave no reply, and how often."""
         self.broken: str | None = None
         """Why nothing more can be asked of it in this run."""
+        self.deferred = 0
+        """Questions that wait for a batch."""
+        self.used = Used(0)
+        """The tokens of its replies, stored ones included."""
+        self.counted: set[int] = set()
+        """Questions whose tokens are counted. The judges of a run share it: equal questions are sent once."""
         self._sampling = sampling_of({}, self.entry)
 
     @property
@@ -51,6 +58,9 @@ class Judge:
         """The judge's reply; `ModelError` if there is none."""
         try:
             return await self._ask(values)
+        except RequestDeferred:
+            self.deferred += 1
+            raise ModelError(f'{self.model.name}: the question waits for a batch.') from None
         except (ModelError, RenderError) as error:
             self.failures[str(error)] += 1
             raise ModelError(str(error)) from error
@@ -69,7 +79,15 @@ class Judge:
         ask = RowClient(self.client, retry_failed='failed' in self.rerun)
         reply = await ask.generate(request, self._sampling)
         if reply.outcome in self.rerun and not ask.sent:
-            reply = await RowClient(self.client, retry_all=True).generate(request, self._sampling)
+            ask = RowClient(self.client, retry_all=True)
+            reply = await ask.generate(request, self._sampling)
+        self._count_tokens(ask)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
         return Opinion(reply.text, ask.fingerprints[0])
+
+    def _count_tokens(self, ask: RowClient) -> None:
+        question = int(ask.fingerprints[0][:16], 16)  # a number takes half the memory of a text
+        if question not in self.counted:
+            self.counted.add(question)
+            self.used.add(Used.of(ask))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,7 +11,10 @@ from rolecall.runs.client.model_client import Activity
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['NullListener', 'RunListener']
+__all__ = ['NullListener', 'RunListener', 'tell_indexing', 'tell_programs']
+
+_PROGRAMS_SECONDS = 5.0
+_INDEXING_SECONDS = 5.0
 
 
 class RunListener(Protocol):
@@ -51,3 +56,29 @@ class NullListener:
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None: ...
     def on_message(self, message: str) -> None: ...
     def on_end(self) -> None: ...
+
+
+def tell_indexing(dataset: str, listener: RunListener) -> Callable[[int, int], None]:
+    """Report how many examples a retriever has indexed, every few seconds."""
+    told = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > _INDEXING_SECONDS:
+            told = time.monotonic()
+            listener.on_message(f'{dataset}: {done:,} of {total:,} examples indexed')
+
+    return tell
+
+
+def tell_programs(pair: str, listener: RunListener) -> Callable[[int, int], None]:
+    """Report how many programs of a dataset × model have run, every few seconds; called from another thread."""
+    loop, reported = asyncio.get_running_loop(), time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        if time.monotonic() - reported > _PROGRAMS_SECONDS:
+            reported = time.monotonic()
+            loop.call_soon_threadsafe(listener.on_message, f'{pair}: {done:,} of {total:,} programs run')
+
+    return report

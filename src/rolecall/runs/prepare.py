@@ -1,135 +1,47 @@
-"""A config, prepared for a run: models built, datasets opened, and everything that could not work refused at once."""
+"""Preparing a config for a run: build its models, open its datasets, and refuse all that could not work at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, open_dataset
-from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
 from rolecall.inferencers.build import build_inferencer
-from rolecall.inferencers.inferencer import Inferencer
-from rolecall.models.protocol import Capabilities, Model
+from rolecall.models.protocol import Model
 from rolecall.pairs.entries import Entries, add_line, build_entries, media_folders
-from rolecall.pairs.judges import JudgeEntry, JudgePair
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Picking, match_abbr
 from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
+from rolecall.pairs.shared_prefix import find_shared_prefix
 from rolecall.pairs.tasks import Task
-from rolecall.prompts.pieces import Row
-from rolecall.prompts.values import text_of
 from rolecall.redaction import find_secrets
-from rolecall.render.renderers import ApiRenderer
-from rolecall.render.spans import Request
-from rolecall.retrievers import Picked
 from rolecall.runs.client.client_options import check_client_options
-from rolecall.runs.scores import Scores, build_scores
+from rolecall.runs.pair_checks import (
+    check_cluster,
+    check_columns,
+    check_opponents,
+    cluster_column,
+    find_lacking,
+    find_misspelt_fields,
+)
+from rolecall.runs.prepared import Prepared, PreparedPair, Share, guard_model
+from rolecall.runs.scores import build_scores
 from rolecall.strings import mask_details
 
-__all__ = ['Prepared', 'PreparedPair', 'Share', 'guard_model', 'prepare']
+__all__ = ['prepare']
 
-_LOOKED_AT = 1000
 _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""
-_MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedPair:
-    """One dataset × model with everything a run needs to ask and score it."""
-
-    pair: Pair
-    model_entry: ModelEntry
-    model: Model
-    inferencer: Inferencer
-    scores: Scores
-
-    @property
-    def dataset(self) -> str:
-        return self.pair.task.abbr
-
-    def gold(self, row: Row) -> Any:
-        """The row's own answer; of a dialogue that is asked for its last turn only, that turn's."""
-        column = self.pair.task.wording.output_column
-        answer = row.get(column) if column is not None else None
-        only_last = self.pair.task.inferencer.asks_last_turn
-        return answer[-1] if only_last and isinstance(answer, (list, tuple)) and answer else answer
-
-    def cluster(self, row: Row) -> str | None:
-        """What rows that belong together share: the column that eval_cfg names as `cluster`."""
-        evaluation = self.pair.task.entry.get('eval_cfg')
-        column = evaluation.get('cluster') if isinstance(evaluation, Mapping) else None
-        return None if column is None or row.get(column) is None else text_of(row[column])
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The rows of one process among several that run the same config: every row whose number leaves its rank.
-
-    >>> list(Share(1, 4).numbers(10))
-    [1, 5, 9]
-    """
-
-    rank: int
-    of: int
-
-    def __post_init__(self) -> None:
-        if self.of < 1 or not 0 <= self.rank < self.of:
-            raise ConfigError(
-                Problem('rank', f'rank {self.rank} of {self.of} does not exist.', 'Ranks count from 0 to one less.')
-            )
-
-    def numbers(self, total: int) -> range:
-        """The numbers of its rows."""
-        return range(self.rank, total, self.of)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A config, prepared: every dataset × model that was picked."""
-
-    config: Mapping[str, Any]
-    plan: Entries
-    picked: Entries
-    """The tasks and models of the plan that were picked."""
-    pairs: tuple[PreparedPair, ...]
-    limit: int | None
-    skipped: tuple[Problem, ...] = ()
-    """Why datasets or pairs were left out, where the run goes on without them."""
-    share: Share | None = None
-    """Which rows are asked, where several processes share them."""
-    guards: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What models were told by the names of their methods: media folders, secrets."""
-
-    def numbers(self, pair: Pair) -> range:
-        """The numbers of the rows that are asked about."""
-        total = len(pair.data.test) if self.limit is None else min(len(pair.data.test), self.limit)
-        return range(total) if self.share is None else self.share.numbers(total)
-
-    def count(self, pair: Pair) -> int:
-        """How many rows are asked about."""
-        return len(self.numbers(pair))
-
-    @property
-    def models(self) -> dict[str, Model]:
-        return {pair.model.name: pair.model for pair in self.pairs}
-
-
-def guard_model(model: Model | None, guards: Mapping[str, Any]) -> None:
-    """Call the methods of these names that the model has: which media it may read, what its replies must not show."""
-    for guard, given in guards.items():
-        if callable(guarded := getattr(model, guard, None)):
-            guarded(given)
 
 
 def prepare(
     config: Mapping[str, Any] | str | Path,
     *,
-    dataset: str | None = None,
+    dataset: str | Sequence[str] | None = None,
     model: str | Sequence[str] | None = None,
     limit: int | None = None,
     data: Mapping[str, str] | None = None,
@@ -150,7 +62,7 @@ def prepare(
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
-    guards = {'restrict_media': folders, 'add_secrets': find_secrets(loaded)}
+    guards: dict[str, Any] = {'restrict_media': folders, 'add_secrets': find_secrets(loaded)}
     for built in models.values():
         guard_model(built, guards)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
@@ -163,10 +75,17 @@ def prepare(
             mismatched = any(f'{task.where} × {model_entry.where}' in one.where for one in unusable)
             if who is not None and rows is not None and not mismatched:
                 pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
-                pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries)
+                # Without keep_going, the linter reports missing columns, with all else that it finds.
+                lacking = [problem.inside(task.where) for problem in check_columns(pair)] if keep_going else []
+                problems += lacking
+                if not lacking:
+                    pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries, base)
             else:
                 problems += _find_scoring_problems(task, model_entry, plan.model_entries)
                 problems += _find_inferencer_problems(task, model_entry)
+    guards['share_prefixes'] = _find_shared(pairs)
+    for who in {id(one.model): one.model for one in pairs}.values():
+        guard_model(who, {'share_prefixes': guards['share_prefixes']})
     for judge in filter(None, (one.scores.judge for one in pairs)):
         guard_model(judge.model, guards)
     found = _merge_same(list(dict.fromkeys(problems)))
@@ -178,6 +97,16 @@ def prepare(
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
     return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, guards)
+
+
+def _find_shared(pairs: Sequence[PreparedPair]) -> tuple[tuple[Sequence[Any], str], ...]:
+    """What all requests of each pair begin with, for models whose servers can be asked to keep it."""
+    found = (
+        find_shared_prefix(one.pair)
+        for one in pairs
+        if hasattr(one.model, 'share_prefixes') and len(one.pair.data.test) > 1
+    )
+    return tuple(prefix for prefix in found if prefix is not None)
 
 
 def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
@@ -275,6 +204,7 @@ def _prepare_pair(
     model: Model,
     problems: list[Problem],
     model_entries: Sequence[ModelEntry],
+    base: Path | None,
 ) -> Iterator[PreparedPair]:
     """The pair, prepared; nothing where it could not work."""
     task = pair.task
@@ -299,103 +229,19 @@ def _prepare_pair(
     known = len(problems)
     judge = scores.judge
     if judge is not None:
-        problems += [_place_in_pair(pair, where, problem) for problem in _find_misspelt_fields(pair, judge.judge_entry)]
+        problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge.judge_entry)]
     if judge is not None and all(judge.entry is not one.entry for one in model_entries):
         at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
         wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]
-    problems += [problem.inside(task.where) for problem in _wrong_cluster(pair)]
-    lacking = list(_find_lacking(pair, inferencer, model.capabilities, model.name))
+    problems += [problem.inside(task.where) for problem in (*check_cluster(pair), *check_opponents(pair, scores, base))]
+    lacking = list(find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if len(problems) == known:
-        yield PreparedPair(pair, model_entry, model, inferencer, scores)
-
-
-def _find_misspelt_fields(pair: Pair, judge: JudgeEntry) -> Iterator[Problem]:
-    """Fields of a judge's template that no row fills."""
-    rows = list(islice(pair.data.test, _LOOKED_AT))
-    try:
-        values = [one for row in rows[:1] for one in JudgePair(pair, judge).values(row)]
-        columns = dict.fromkeys(column for row in rows for column in row)
-        for one in values[:1]:
-            for name, meant in dict(judge.misspelt_fields({**columns, **one})).items():
-                what = f"the judge's template has the field {{{name}}}, and nothing fills it."
-                yield Problem(f'{judge.where}.prompt_template', what, f'Did you mean {{{meant}}}?')
-    except (RenderError, DataError):
-        return
-
-
-def _wrong_cluster(pair: Pair) -> Iterator[Problem]:
-    evaluation = pair.task.entry.get('eval_cfg')
-    column = evaluation.get('cluster') if isinstance(evaluation, Mapping) else None
-    if column is None:
-        return
-    try:
-        seen = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
-    except DataError:
-        return
-    if seen and not any(column in columns for columns in seen):
-        yield Problem('eval_cfg.cluster', f'no row has the column {column!r}.', did_you_mean(column, seen[0]))
+        yield PreparedPair(pair, model_entry, model, inferencer, scores, cluster_column(pair))
 
 
 def _repeats(task: Task) -> int | None:
     """How often each row is asked, where the dataset says so (`n`)."""
     repeats = task.entry.get('n')
     return repeats if isinstance(repeats, int) and repeats > 1 else None
-
-
-_NEEDS = {
-    'generate': ('generates answers; model {model} cannot generate.', 'Use a model that can.'),
-    'score': (
-        'needs prompt log-probabilities; model {model} does not provide them.',
-        "Use a local model, or a server that gives them (score='echo' or 'prompt_logprobs'); or use GenInferencer.",
-    ),
-}
-
-
-def _find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: str) -> Iterator[tuple[str, str]]:
-    """What the pair needs and the model lacks."""
-    name = pair.task.inferencer.name
-    for need in inferencer.needs:
-        if not getattr(can, need):
-            what, remedy = _NEEDS[need]
-            yield f'{name} {what.format(model=model)}', remedy
-    if name == 'CLPInferencer' and pair.model_entry is not None and isinstance(pair.model_entry.renderer, ApiRenderer):
-        what = 'CLPInferencer appends choices to a text, but this model is sent messages.'
-        yield what, 'Use a model that takes text.'
-    request = _first_request(pair)
-    if pair.task.inferencer.options.get('output_schema') is not None and not can.json_schema:
-        yield f'output_schema: model {model} cannot be held to a JSON Schema.', 'Leave output_schema out.'
-    if pair.task.inferencer.prefill and not can.prefill:
-        yield f'prefill=True starts the answer, but model {model} cannot continue it.', 'Leave prefill out.'
-    if not isinstance(request, list) or not request or not isinstance(request[0], Mapping):
-        if name == 'CLPInferencer' or request is None or not can.chat or isinstance(request, list):
-            return
-        yield (
-            f'{model} takes messages, but its entry renders a text.',
-            "Give it a meta template with api_role, or ask for completions with endpoint='completions'.",
-        )
-        return
-    if not can.chat:
-        yield f'{model} takes text, but its entry renders messages.', 'Give it a meta_template, or a chat_template.'
-    messages = [message for message in request if isinstance(message, Mapping)]
-    if not can.system and any(message.get('role') == 'system' for message in messages):
-        yield f'{model} has no system role.', "Add fallback_role='HUMAN' to the SYSTEM speech."
-    if not can.media and any(_has_media(message) for message in messages):
-        yield f'{model} does not accept images, audio or video.', 'Use a model that does.'
-
-
-def _has_media(message: Mapping[str, Any]) -> bool:
-    content = message.get('content')
-    return isinstance(content, (list, tuple)) and any(part.get('type') in _MEDIA for part in content)
-
-
-def _first_request(pair: Pair) -> Request | None:
-    """The first row's request without examples; None where that row cannot be worded or read."""
-    try:
-        for row in islice(pair.data.test, 1):
-            step = pair.step(row, Picked(()))
-            return step.requests[0][1] if step is not None else None
-    except (RenderError, DataError):
-        pass
-    return None

@@ -13,16 +13,18 @@ from typing import IO, Any, Literal
 
 from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, import_extra
 from rolecall.runs.atomic import write_atomically
-from rolecall.runs.store.codec import dumps, result_as_dict
+from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.row_codec import result_as_dict
 from rolecall.runs.store.run_reader import RunReader
 
 __all__ = ['Format', 'export_results', 'quote_formula', 'result_lines', 'result_objects']
 
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
-_TOKENS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens')
+_LARGEST = 2**63
+_TOKENS = ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_written_tokens', 'reasoning_tokens')
 _PART = 1000
 _FORMULA = ('=', '+', '-', '@', '\t', '\r')
 _NUMBER = re.compile(r'[+-]?\d+(?:[.,]\d+)*%?')
@@ -212,7 +214,9 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
 
 
 def _number(value: Any) -> Any:
-    return value if isinstance(value, (int, float)) else None
+    """A number that a column can hold; a count beyond 64 bits, which only a broken server reports, is left out."""
+    fits = isinstance(value, float) or (isinstance(value, int) and -_LARGEST <= value < _LARGEST)
+    return value if fits else None
 
 
 def _text(value: Any) -> str | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import compress
 
 from rolecall.datasets import Row
 from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.listener import RunListener
-from rolecall.runs.prepare import Prepared, PreparedPair
+from rolecall.runs.prepared import Prepared, PreparedPair
 from rolecall.runs.recipes import digest_asking
 from rolecall.runs.store.writer import Store
 
 __all__ = ['RowChooser']
+
+_FINISHED = ('ok', 'unparsed')
 
 
 class RowChooser:
@@ -58,7 +61,8 @@ class RowChooser:
         digest, marking = self.digest(one), one.scores.digest
         asking, scoring = store.recipe(*names)
         alike = digest is not None and asking == digest and self._is_worded_alike(one, everything)
-        new = not store.count_outcomes(*names)
+        if new := not store.has_rows(*names):
+            store.trust_rows(*names)
         # Rows that are replaced from here on are of the new kind, the others not yet.
         store.record_recipe(
             *names,
@@ -71,14 +75,22 @@ class RowChooser:
 
     def _find_unfinished(self, one: PreparedPair, everything: range) -> array[int]:
         """The numbers of the rows without an answer in the store, and of those that are asked again."""
-        finished = bytearray(everything.stop)
+        unfinished = bytearray(b'\1') * everything.stop
         outcomes: Counter[str] = Counter()
-        for number, outcome in self._store.finished_rows(one.dataset, one.model.name):
-            if number in everything and outcome in ('ok', 'unparsed') and outcome not in self._rerun:
-                finished[number] = True
-                outcomes[outcome] += 1
+        reused = [outcome for outcome in _FINISHED if outcome not in self._rerun]
+        for numbers, ended in self._store.finished_rows(one.dataset, one.model.name, reused):
+            first, last = numbers[0], numbers[-1]
+            is_stretch = last - first + 1 == len(numbers)
+            if is_stretch and everything.step == 1 and everything.start <= first and last < everything.stop:
+                unfinished[first : last + 1] = bytes(len(numbers))
+                outcomes.update(ended)
+                continue
+            for number, outcome in zip(numbers, ended, strict=True):
+                if number in everything:
+                    unfinished[number] = False
+                    outcomes[outcome] += 1
         self._listener.on_known(one.dataset, one.model.name, outcomes)
-        return array('Q', (number for number in everything if not finished[number]))
+        return array('Q', compress(everything, unfinished[everything.start :: everything.step]))
 
     def _is_worded_alike(self, one: PreparedPair, everything: range) -> bool:
         """Whether the first, second, third, fifth, ninth, … row still lead to the requests that were sent.
@@ -91,7 +103,7 @@ class RowChooser:
         probes: Sequence[int] = [everything[place] for place in places if place < len(everything)]
         for number, row, picked in one.pair.rows(self._prepared.limit, strict=False, only=probes):
             known = self._store.result(one.dataset, one.model.name, number)
-            if known is None or known.outcome not in ('ok', 'unparsed'):
+            if known is None or known.outcome not in _FINISHED:
                 continue
             step = one.pair.step(row, picked)
             request = step.requests[0][1] if step is not None and step.requests else None

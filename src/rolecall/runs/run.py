@@ -2,57 +2,53 @@
 
 from __future__ import annotations
 
-import asyncio
 import glob
-import signal
-import threading
+import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rolecall.config.files import Config
 from rolecall.config.printing import format_config
-from rolecall.datasets import Dataset
+from rolecall.datasets.digest import checksum_rows
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lint.linter import Finding, lint_plan
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair
-from rolecall.pairs.tasks import Task
+from rolecall.lint import Finding
 from rolecall.program import fingerprint
+from rolecall.runs.batches.deferring import Deferrals
+from rolecall.runs.batches.ledger import BatchLedger, BatchRecord
+from rolecall.runs.batches.ledger_reader import has_batches
+from rolecall.runs.batches.readiness import check_batchable, refuse_while_waiting
+from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.model_client import ModelClient
-from rolecall.runs.engine import Engine, Job, run_blocking
-from rolecall.runs.judge import Judge
-from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.plan import Costs, RunPlan, make_plan
-from rolecall.runs.prepare import Prepared, PreparedPair, Share, prepare
-from rolecall.runs.remarks import remark_on_stored
+from rolecall.runs.engine import Engine, run_blocking
+from rolecall.runs.job import Job
+from rolecall.runs.lint_gate import describe_keys, lint_prepared, refuse_run, stops_run
+from rolecall.runs.listener import NullListener, RunListener, tell_indexing
+from rolecall.runs.plan import make_plan
+from rolecall.runs.prepare import prepare
+from rolecall.runs.prepared import Prepared, PreparedPair, Share
 from rolecall.runs.row_chooser import RowChooser
+from rolecall.runs.run_plan import Costs, RunPlan
+from rolecall.runs.run_scorer import RunScorer
+from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.store.manifest import describe_run, hide_secrets
-from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.runs.workers.pool_client import describe_times, find_times
 from rolecall.runs.workers.settings import Connect, Workers, connect_here, open_workers
-from rolecall.scoring.code import report_progress
-from rolecall.scoring.groups import Group, read_groups, summarise_groups
+from rolecall.scoring.groups import read_groups
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.strings import count_noun
 
-__all__ = ['RunSummary', 'ask_rows_again', 'run_config']
+__all__ = ['Run', 'RunSummary', 'ask_rows_again', 'open_deferrals', 'run_config']
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
-_LINTED_ROWS = 20
-_PROGRAMS_SECONDS = 5.0
 _PLANNING_SECONDS = 2.0
-_INDEXING_SECONDS = 5.0
-_REASONS = 20
-_LOOKED_AT = 1000
+_WORTH_TELLING = 60.0
+"""Seconds from which on a run says where they went, also if all of it happened in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +72,17 @@ class RunSummary:
     """Models, judges among them, that could not be asked to the end, with why."""
     unjudged: int = 0
     """Answers on which a judge was asked and said nothing."""
+    without_verdict: int = 0
+    """Rows with a reply of the judge that cannot be read."""
     interrupted: bool = False
     dry: bool = False
     seconds: float = 0.0
     skipped: tuple[Problem, ...] = ()
     """Why datasets or pairs were left out (`keep_going`)."""
+    submitted: tuple[BatchRecord, ...] = ()
+    """The batches that were submitted (`batch`)."""
+    waiting: int = 0
+    """Rows and judgements that wait for a batch."""
 
     @property
     def exit_code(self) -> int:
@@ -90,8 +92,8 @@ class RunSummary:
         """
         if self.interrupted:
             return 130
-        unscored = any(card.error for card in self.scorecards)
-        return 1 if self.skipped or self.broken or self.unjudged or unscored or self.outcomes.get('failed') else 0
+        unscored = self.unjudged or self.without_verdict or any(card.error for card in self.scorecards)
+        return 1 if self.skipped or self.broken or unscored or self.outcomes.get('failed') else 0
 
 
 def run_config(
@@ -112,6 +114,7 @@ def run_config(
     costs: Costs | None = None,
     share: Share | None = None,
     workers: Workers | None = None,
+    batch: bool = False,
 ) -> RunSummary:
     """Run a config in a directory, or resume the run that is there.
 
@@ -125,22 +128,28 @@ def run_config(
     Without `force`, errors that the linter finds end the run before anything is sent.
     `costs` has prices of your own for the plan. With a `share`, only the rows of one process among several are asked,
     and nothing is scored: `merge_runs` puts their run directories together. `workers` says in which processes models
-    are computed.
+    are computed. With `batch`, requests are submitted to the servers' batch endpoints, and `collect_run` fetches what
+    they answered; until then, rows that wait are not stored.
     """
     rerun = {rerun} if isinstance(rerun, str) else set(rerun)
     _check_outcomes(rerun)
     listener = progress or NullListener()
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going, share=share)
+    if batch:
+        check_batchable(prepared)
+        costs = replace(costs or Costs(), batch=True)
+    elif not dry_run:
+        refuse_while_waiting(prepared, out)
     groups = read_groups(prepared.config)
     for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
         listener.on_message(note)
-    found = tuple(_lint(prepared)) if lint else ()
+    found = tuple(lint_prepared(prepared)) if lint else ()
     findings = tuple(one for one in found if one.severity == 'error')
     warnings = tuple(one for one in found if one.severity == 'warning')
-    for line in _describe_keys(found):
+    for line in describe_keys(found):
         listener.on_message(line)
-    if not force and not keep_going and not dry_run and (errors := [one for one in findings if _stops(one)]):
-        raise ConfigError([*map(_as_problem, errors), Problem('lint', *_how_to_go_on(len(errors)))])
+    if not force and not keep_going and not dry_run and (errors := [one for one in findings if stops_run(one)]):
+        raise refuse_run(errors)
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun, costs=costs)
         listener.on_plan(plan, findings)
@@ -150,18 +159,31 @@ def run_config(
         prices = None if costs is None else replace(costs, ask_vendor=False)
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)
         listener.on_plan(plan, findings)
-        store.record_start(
-            _describe(prepared, overrides or {}), format_config(hide_secrets(prepared.config), style='json')
-        )
-        run = _Run(prepared, store, listener, rerun, workers=workers)
-        began = time.monotonic()
-        try:
-            run_blocking(run.ask_and_score())
-            if share is None:
-                run.average(groups)
-        finally:
-            listener.on_end()
-        return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
+        manifest = _describe(prepared, overrides or {})
+        before = store.last_manifest()
+        for line in (*_describe_changed_rows(before, manifest), *_describe_other_models(before, manifest)):
+            listener.on_message(line)
+        store.record_start(manifest, format_config(hide_secrets(prepared.config), style='json'))
+        if not batch and has_batches(out):
+            with closing(BatchLedger(store.directory)) as ledger:
+                ledger.discard_unsubmitted()
+        with open_deferrals(store, tell=listener.on_message) if batch else nullcontext() as deferrals:
+            run = Run(prepared, store, listener, rerun, workers=workers, deferrals=deferrals)
+            began = time.monotonic()
+            try:
+                run_blocking(run.ask_and_score())
+                if share is None:
+                    run.scorer.average(groups)
+            finally:
+                listener.on_end()
+            return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def open_deferrals(store: Store, *, tell: Callable[[str], None]) -> Iterator[Deferrals]:
+    """Where requests are put down for batches."""
+    with closing(BatchLedger(store.directory)) as ledger:
+        yield Deferrals(ledger, submits=True, tell=tell)
 
 
 def ask_rows_again(
@@ -172,15 +194,16 @@ def ask_rows_again(
     Other rows are not asked, whether they are finished or not. A dataset that was not scored yet stays so.
     """
     prepared = prepare(config, dataset=glob.escape(dataset), model=glob.escape(model))
+    refuse_while_waiting(prepared, out)
     with open_store(out) as store:
-        run = _Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
+        run = Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
         began = time.monotonic()
         run_blocking(run.ask_and_score())
-        run.average(read_groups(prepared.config))
+        run.scorer.average(read_groups(prepared.config))
         return run.summarise(RunPlan(()), (), (), seconds=time.monotonic() - began)
 
 
-class _Run:
+class Run:
     """One run under way: every pair is asked about its rows, then scored."""
 
     def __init__(
@@ -192,44 +215,67 @@ class _Run:
         *,
         rows: Collection[int] | None = None,
         workers: Workers | None = None,
+        deferrals: Deferrals | None = None,
     ) -> None:
         self._prepared = prepared
+        self._deferrals = deferrals
+        self._submitted: list[BatchRecord] = []
         self._workers = workers
         self._store = store
         self._listener = listener
         self._rerun = rerun
-        self._rows = rows
-        """The rows to ask about; None for all."""
         self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
-        self._outcomes: Counter[str] = Counter()
-        self._cards: list[Scorecard] = []
-        self._remarks: list[str] = []
-        self._reasons: Counter[str] = Counter()
-        self._broken_judges: dict[str, str] = {}
-        self._unjudged = 0
-        self._scored_before = (
-            {(card.dataset, card.model) for card in _read_scorecards(store)} if rows is not None else set()
-        )
+        self._compared: list[Job] = []
+        """Finished pairs whose answers are compared with those of others, which may not be finished."""
         self._chooser = RowChooser(prepared, store, listener, rerun, rows=rows)
+        self.scorer = RunScorer(prepared, store, listener, self._chooser, rescored_only=rows is not None)
         for one in prepared.pairs:
-            one.pair.picking.on_indexing = _tell_indexing(one.dataset, listener)
-        self.engine = Engine(store, rerun=rerun, listener=listener, done=self._score_pair)
+            one.pair.picking.on_indexing = tell_indexing(one.dataset, listener)
+        entries = {one.model.name: one.model_entry.entry for one in prepared.pairs}
+        self.engine = Engine(
+            store,
+            rerun=rerun,
+            listener=listener,
+            done=self._finish_job,
+            done_later=self.scorer.score_pair,
+            open_cache=lambda client, dataset: self._open_cache(client, entries[client.model.name], dataset),
+        )
+
+    def _open_cache(self, client: ModelClient, entry: Mapping[str, Any], dataset: str) -> CachedClient:
+        """What answers the requests of a model: the store and the model, or the store and a batch."""
+        if self._deferrals is None:
+            return CachedClient(client, self._store)
+        return self._deferrals.open_cache(client, self._store, entry, dataset)
 
     async def ask_and_score(self) -> None:
         """Connect to the models and judges, ask about all rows, and close what was opened."""
         path = self._prepared.config.path if isinstance(self._prepared.config, Config) else ''
-        with open_workers(self._workers, guards=self._prepared.guards, config=str(path)) as connect:
-            await self._ask_through(connect)
+        guards, budgets = self._prepared.guards, self._find_budgets()
+        tell = self._listener.on_message
+        with open_workers(self._workers, guards=guards, config=str(path), budgets=budgets, tell=tell) as connect:
+            await self._ask_through(connect, budgets)
 
-    async def _ask_through(self, connect: Connect) -> None:
+    def _find_budgets(self) -> Budgets:
+        """What models of one server share, judges included."""
+        pairs = self._prepared.pairs
+        models = {id(one.model): (one.model, one.model_entry.entry) for one in pairs}
+        judges = [one.scores.judge for one in pairs if one.scores.judge is not None]
+        asked = {fingerprint('', model=dict(judge.model.identity)): (judge.model, judge.entry) for judge in judges}
+        others = [one for one in asked.values() if id(one[0]) not in models]
+        return Budgets([*models.values(), *others])
+
+    async def _ask_through(self, connect: Connect, budgets: Budgets) -> None:
         entries = {one.model.name: one.model_entry.entry for one in self._prepared.pairs}
         clients = {name: connect(model, entries[name]) for name, model in self._prepared.models.items()}
-        judges = self._connect_judges(clients)
+        judges = self._connect_judges(clients, budgets)
         jobs = [self._make_job(one, clients[one.model.name]) for one in self._prepared.pairs]
         began, computed = time.monotonic(), time.process_time()
         try:
-            with _stop_on_signal(self.engine):
+            with stop_on_signal(self.engine.stop):
                 await self.engine.run(jobs)
+                await self.engine.conclude_later(list(filter(self._has_rivals, self._compared)))
+            if self._deferrals is not None and not self.engine.stopped:
+                self._submitted += await self._deferrals.submit(self._prepared, tell=self._listener.on_message)
         finally:
             self._note_times(clients, time.monotonic() - began, time.process_time() - computed)
             for client in judges:
@@ -239,48 +285,61 @@ class _Run:
                 await model.close()
 
     def _note_times(self, clients: Mapping[str, ModelClient], seconds: float, computed: float) -> None:
-        """Store where time went, if models were computed elsewhere; the listener hears of it."""
+        """Store where time went, if models were computed elsewhere or it took long; the listener hears of it."""
         found = {name: times for name, client in clients.items() if (times := find_times(client))}
-        if not found or self._store.failure is not None:
+        if self._store.failure is not None or not (found or seconds >= _WORTH_TELLING):
             return
         for name, times in found.items():
             self._store.add_times(name, times)
             for line in describe_times(times):
                 self._listener.on_message(f'{name} on {line}')
         writing = self._store.seconds_writing
-        own = f'{writing:.1f} s writing, {max(0.0, computed - writing):.1f} s reading, wording and scoring'
+        wording = max(0.0, computed - self._store.cpu_seconds_writing)
+        waiting = max(0.0, seconds - wording - writing)
+        elsewhere = sum(one.rows for times in found.values() for one in times.values())
+        rows = elsewhere or self.scorer.outcomes.total()
+        self._store.add_own_times(socket.gethostname(), rows=rows, waiting=waiting, wording=wording, writing=writing)
+        local = not found and any(not client.model.identity.get('server') for client in clients.values())
+        busy = 'computing, reading, wording and scoring' if local else 'reading, wording and scoring'
+        own = f'{writing:.1f} s writing, {wording:.1f} s {busy}, {waiting:.1f} s waiting'
         self._listener.on_message(f'this process: {seconds:.1f} s, of them {own}')
 
     def summarise(
         self, plan: RunPlan, findings: tuple[Finding, ...], warnings: tuple[Finding, ...], *, seconds: float
     ) -> RunSummary:
         """What the run came to."""
+        scorer = self.scorer
         return RunSummary(
             self._store.directory,
             plan,
-            tuple(self._cards),
-            self._outcomes,
+            tuple(scorer.cards),
+            scorer.outcomes,
             findings,
             warnings,
-            self._reasons,
-            tuple(self._remarks),
-            {**self._broken_judges, **self.engine.broken},
-            self._unjudged,
+            scorer.reasons,
+            tuple(scorer.remarks),
+            {**scorer.broken_judges, **self.engine.broken},
+            scorer.unjudged,
+            scorer.without_verdict,
             self.engine.stopped,
             seconds=seconds,
             skipped=self._prepared.skipped,
+            submitted=tuple(self._submitted),
+            waiting=self.engine.deferred.total() + scorer.unjudged_yet,
         )
 
-    def _connect_judges(self, clients: Mapping[str, ModelClient]) -> list[ModelClient]:
+    def _connect_judges(self, clients: Mapping[str, ModelClient], budgets: Budgets) -> list[ModelClient]:
         """Give every judge a client: that of the run, where its model is one of the run's."""
         own: dict[str, ModelClient] = {}
+        counted: set[int] = set()
         for judge in (one.scores.judge for one in self._prepared.pairs):
             if judge is None:
                 continue
             client = next((client for client in clients.values() if client.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
-            client = client or own.setdefault(key, connect_here(judge.model, judge.entry))
-            judge.client, judge.rerun = CachedClient(client, self._store), self._rerun
+            client = client or own.setdefault(key, connect_here(judge.model, judge.entry, budgets))
+            judge.client, judge.rerun = self._open_cache(client, judge.entry, ''), self._rerun
+            judge.counted = counted
         return list(own.values())
 
     def _make_job(self, one: PreparedPair, client: ModelClient) -> Job:
@@ -297,128 +356,60 @@ class _Run:
             is_whole=self._chooser.is_whole,
         )
 
-    async def _score_pair(self, job: Job) -> None:
-        """Score a dataset × model that is finished."""
-        if self._prepared.share is not None:  # the rows of one process among several: scores take all
-            self._outcomes.update(self._store.count_outcomes(job.dataset, job.model))
-            return
-        if self._rows is not None and (job.dataset, job.model) not in self._scored_before:
-            return
-        one = self._pairs[job.dataset, job.model]
-        store, scores = self._store, one.scores
-        report_progress.set(_throttle(f'{job.dataset} × {job.model}', self._listener))
-        _, scoring = store.recipe(job.dataset, job.model)
-        marked = scores.digest is not None and scoring == scores.digest
-        card = await scores.score_stored(store, job.dataset, job.model, one.pair.data.test, marked=marked)
-        card = self._note_unjudged(card, scores.judge)
-        await store.wait_until_saved()
-        store.record_scores(card.columns)
-        asking = self._chooser.digest(one)
-        store.record_recipe(job.dataset, job.model, asking=asking, scoring=scores.digest)
-        self._outcomes.update(store.count_outcomes(job.dataset, job.model))
-        self._cards += card.columns
-        self._remarks += remark_on_stored(store.results(job.dataset, job.model), card)
-        if card.outcomes.get('failed'):
-            first = islice(store.results(job.dataset, job.model), _LOOKED_AT)
-            self._reasons.update(result.reason for result in first if result.outcome == 'failed')
-        for message in (*((card.error,) if card.error else ()), *card.warnings()):
-            self._listener.on_message(message)
-        self._listener.on_scores(job.dataset, job.model, card.columns)
+    async def _finish_job(self, job: Job) -> None:
+        """Score a dataset × model that is finished. Answers that are compared wait for those of all models."""
+        if self._pairs[job.dataset, job.model].scores.comparison is not None and self._prepared.share is None:
+            self._compared.append(job)
+        else:
+            await self.scorer.score_pair(job)
 
-    def average(self, groups: Sequence[Group]) -> None:
-        """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
-        own = {(card.dataset, card.model) for card in self._cards}
-        models = {card.model for card in self._cards}
-        others = [
-            card
-            for card in (_read_scorecards(self._store) if groups else ())
-            if not card.members and card.model in models and (card.dataset, card.model) not in own
-        ]
-        cards = summarise_groups(groups, [*self._cards, *others])
-        self._store.record_scores(cards, [])
-        self._cards += cards
-        for card in cards:
-            self._listener.on_scores(card.dataset, card.model, [card])
-
-    def _note_unjudged(self, card: Scorecard, judge: Judge | None) -> Scorecard:
-        """The scorecard with the answers that have no verdict, and why. The listener hears of them."""
-        if judge is None or not judge.failures:
-            return card
-        count = judge.failures.total()
-        self._unjudged += count
-        if judge.broken is not None:
-            self._broken_judges[judge.model.name] = judge.broken
-        [(why, _), *others] = judge.failures.most_common()
-        more = f' (and {count_noun(len(others), "other reason")})' if others else ''
-        what = f'{count_noun(count, "answer")} not judged: {why}{more}'
-        self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
-        unjudged = {'model': judge.model.name, 'reasons': dict(judge.failures.most_common(_REASONS))}
-        return replace(card, details={**card.details, 'not_judged': unjudged})
-
-
-def _read_scorecards(store: Store) -> list[Scorecard]:
-    with RunReader(store.directory) as reader:
-        return reader.scorecards()
+    def _has_rivals(self, job: Job) -> bool:
+        """Whether no row of a model that this one is compared with waits for a batch."""
+        comparison = self._pairs[job.dataset, job.model].scores.comparison
+        opponents = comparison.against(job.model) if comparison is not None else ()
+        return not any(self.engine.deferred[one.name] for one in opponents)
 
 
 def _describe(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any]:
     models = {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()}
+    named = prepared.pairs if prepared.config.get('benchmarks') else ()
+    checksums = {name: checksum_rows(rows) for name, rows in {one.dataset: one.pair.data.test for one in named}.items()}
     pairs = [
         {
             'dataset': one.dataset,
             'model': one.model.name,
             'template': fingerprint(format_config(hide_secrets(one.pair.task.entry['infer_cfg']), style='json')),
+            **({'rows': rows} if (rows := checksums.get(one.dataset)) else {}),
+            **({'path': path} if isinstance(path := one.pair.task.entry.get('path'), str) else {}),
         }
         for one in prepared.pairs
     ]
     return describe_run(models, pairs, overrides)
 
 
-def _lint(prepared: Prepared) -> Iterator[Finding]:
-    """What the linter finds on the pairs that the run is about to ask."""
-    pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
-    datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
-
-    def find_pair(task: Task, model_entry: ModelEntry | None, data: Dataset) -> Pair:
-        known = None if model_entry is None else pairs.get((task.where, model_entry.where))
-        return known or Pair(task, model_entry, data)
-
-    found = lint_plan(
-        prepared.config,
-        prepared.plan,
-        prepared.picked,
-        open_task=lambda task: datasets[task.where],
-        build_pair=find_pair,
-        limit=_LINTED_ROWS,
-    )
-    asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
-    # A pair that was left out is reported already.
-    return (one for one in found if ' × ' not in one.where or one.where in asked)
+def _describe_changed_rows(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Datasets that are read from another file, or benchmarks with other rows, than when this run began."""
+    known = {one.get('dataset'): one for one in before.get('pairs') or () if isinstance(one, dict)}
+    told: dict[str, str] = {}
+    for one in now['pairs']:
+        name, was = one['dataset'], known.get(one['dataset'], one)
+        if was.get('path', one.get('path')) != one.get('path'):
+            told[name] = (
+                f'{name}: this run began with the rows of {was["path"]}; those of {one.get("path")} replace them.'
+            )
+        elif was.get('rows', one.get('rows')) != one.get('rows'):
+            told[name] = f'{name}: its rows have changed since this run began; those that changed are asked again.'
+    return list(told.values())
 
 
-def _stops(finding: Finding) -> bool:
-    """Whether an error concerns the whole dataset. A few rows that fail are outcomes of those rows."""
-    return not (finding.rule == 'row-fails' and finding.count < finding.seen)
-
-
-def _as_problem(finding: Finding) -> Problem:
-    return Problem(f'{finding.where} ({finding.rule})', finding.message, finding.remedy)
-
-
-def _how_to_go_on(count: int) -> tuple[str, str]:
-    what = f'{count_noun(count, "error")} found before the run; nothing was sent.'
-    return what, 'Correct the config, or run it as it is with --force (force=True).'
-
-
-def _describe_keys(findings: Sequence[Finding]) -> Iterator[str]:
-    """Keys without effect: each slip, and those of other systems together."""
-    for finding in findings:
-        if finding.rule == 'unknown-key':
-            meant = finding.remedy.partition('?')[0] if finding.remedy.startswith('Did') else ''
-            yield f'{finding.where}: {finding.message}{f" {meant}?" if meant else ""}'
-    if foreign := [one for one in findings if one.rule == 'foreign-key']:
-        keys = dict.fromkeys(key for one in foreign for key in one.message.partition(': ')[2].rstrip('.').split(', '))
-        yield f'keys of OpenCompass or AISBench without effect here: {", ".join(keys)}.'
+def _describe_other_models(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Models whose results stay in this directory, where a new one joins them."""
+    known = {str(one.get('model')) for one in before.get('pairs') or () if isinstance(one, dict)}
+    asked = {str(one['model']) for one in now['pairs']}
+    if known >= asked or known <= asked:
+        return []
+    names = ', '.join(sorted(known - asked))
+    return [f'This directory has results of {names}, too; they stay beside the new ones. --out DIR keeps runs apart.']
 
 
 def _check_outcomes(rerun: Collection[str]) -> None:
@@ -429,54 +420,3 @@ def _check_outcomes(rerun: Collection[str]) -> None:
     ]
     if problems:
         raise ConfigError(problems)
-
-
-@contextmanager
-def _stop_on_signal(engine: Engine) -> Iterator[None]:
-    """Ctrl-C stops the engine cleanly; a second one stops the process."""
-    loop = asyncio.get_running_loop()
-    ours = threading.current_thread() is threading.main_thread()
-
-    def stop(number: int) -> None:
-        loop.remove_signal_handler(number)
-        engine.stop()
-
-    signals = [signal.SIGINT, signal.SIGTERM] if ours else []
-    handled = []
-    for number in signals:
-        try:
-            loop.add_signal_handler(number, stop, number)
-        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
-            continue
-        handled.append(number)
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
-
-
-def _tell_indexing(dataset: str, listener: RunListener) -> Callable[[int, int], None]:
-    """Report how many examples a retriever has indexed, every few seconds."""
-    told = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > _INDEXING_SECONDS:
-            told = time.monotonic()
-            listener.on_message(f'{dataset}: {done:,} of {total:,} examples indexed')
-
-    return tell
-
-
-def _throttle(pair: str, listener: RunListener) -> Callable[[int, int], None]:
-    """Report how many programs of a dataset × model have run, every few seconds; called from another thread."""
-    loop, reported = asyncio.get_running_loop(), time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal reported
-        if time.monotonic() - reported > _PROGRAMS_SECONDS:
-            reported = time.monotonic()
-            loop.call_soon_threadsafe(listener.on_message, f'{pair}: {done:,} of {total:,} programs run')
-
-    return report

@@ -7,27 +7,35 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from rolecall.datasets.rows import Rows
-from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError
-from rolecall.pairs.judges import find_judge
+from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError, RolecallError
+from rolecall.models.protocol import Outcome
+from rolecall.pairs.comparisons import Comparison
+from rolecall.pairs.judges import describe_scoring, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
+from rolecall.prompts.script import PromptList
 from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, Opinion
 from rolecall.runs.recipes import digest_scoring
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
+from rolecall.scoring.answers import ReadRow
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
+from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession
 
-__all__ = ['Scores', 'build_scores']
+__all__ = ['FindRivals', 'Scores', 'build_scores', 'outcome_to_score', 'read_verdict']
 
+FindRivals = Callable[[int, Row], Sequence[Rival]]
+"""From a row and its number to the answers that a judge compares its answer with."""
 _NO_ANSWER = 'no answer was found in the reply.'
 _CHUNK, _MANY = 1000, 10_000
 """Rows that are scored together; many where programs run side by side."""
@@ -45,42 +53,64 @@ class Scores:
     judge: Judge | None = None
     alias: str = ''
     """The dataset's other name, where a task file has one."""
+    rows_note: str = ''
+    """What is special about the rows: that they are a sample, or not the published ones."""
     digest: str | None = None
     """What the verdicts depend on; None if that cannot be told."""
+    is_baseline: bool = False
+    """Whether the other models are compared with this one, and it is compared with none."""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What the answers are compared with; None if they are judged alone, or by a rule."""
+        return None if self.judge is None else self.judge.judge_entry.comparison
 
     def extract(self, reply: str) -> Any:
         """The answer in a reply; None if there is none."""
         return self.scorer.extract(reply)
 
-    def start_marking(self) -> Callable[[Sequence[Result], Sequence[Row]], Sequence[Result]]:
-        """A function that adds verdicts to rows as they finish, as long as that is quick.
+    def read_answers(self, result: Result, values: Row) -> ReadRow:
+        """The answers in a stored row, as a judge sees them."""
+        return self.scorer.read(_scorable(result, values))
 
-        Rows it leaves alone are marked by `score_stored`. Metrics that need a judge, other rows or other processes are
-        left to that, too.
+    def start_marking(self) -> Callable[[Sequence[Scorable]], Sequence[Verdict] | None]:
+        """A function that gives the verdicts on rows as they finish, as long as that is quick.
+
+        Rows without one are marked by `score_stored`, and so are all rows if the metric needs a judge, other rows or
+        other processes.
         """
         session = self.scorer.start(adds_up=False)
         seconds, marked = 0.0, 0
 
-        def mark(results: Sequence[Result], rows: Sequence[Row]) -> Sequence[Result]:
+        def mark(rows: Sequence[Scorable]) -> Sequence[Verdict] | None:
             nonlocal seconds, marked
             if marked > _TRIED and seconds / marked > _QUICK:
-                return results
+                return None
             began = time.thread_time()  # others may keep this process waiting
             try:
-                verdicts = session.add(list(map(_scorable, results, rows)))
+                verdicts = session.add(rows)
             except (ScoringError, MissingExtraError):  # reported when the rows are scored
-                return results
-            seconds, marked = seconds + time.thread_time() - began, marked + len(results)
-            return list(map(_mark_result, results, verdicts))
+                return None
+            seconds, marked = seconds + time.thread_time() - began, marked + len(rows)
+            return verdicts
 
-        return mark if self.digest is not None and session.is_plain else lambda results, rows: results
+        return mark if self.digest is not None and session.is_plain else lambda rows: None
 
-    async def score_stored(self, store: Store, dataset: str, model: str, rows: Rows, *, marked: bool) -> Scorecard:
+    async def score_stored(
+        self,
+        store: Store,
+        dataset: str,
+        model: str,
+        rows: Rows,
+        *,
+        marked: bool,
+        find_rivals: FindRivals = lambda number, row: (),
+    ) -> Scorecard:
         """The score of the stored rows of a dataset × model, `rows` being the dataset's. Changed rows are stored.
 
-        `marked`: all of them were marked this way as they finished, so that settled rows need not be marked again.
-        What keeps rows from being scored (an evaluator that raises) is the scorecard's `error`: other datasets are not
-        concerned.
+        `find_rivals` gives the answers that those of a row are compared with. `marked`: all of them were marked this
+        way as they finished, so that settled rows need not be marked again. What keeps rows from being scored (an
+        evaluator that raises) is the scorecard's `error`: other datasets are not concerned.
         """
         session = self.scorer.start()
         try:
@@ -91,7 +121,9 @@ class Scores:
                 stored = store.results(dataset, model)
                 many = self.scorer.metric is not None and self.scorer.metric.prepare is not None
                 while chunk := list(islice(stored, _MANY if many else _CHUNK)):
-                    await _store_rows(store, _find_changed(chunk, await self._mark(session, chunk, values)))
+                    await _store_rows(
+                        store, _find_changed(chunk, await self._mark(session, chunk, values, find_rivals))
+                    )
             scored = session.finish()
         except (ScoringError, MissingExtraError) as error:
             return await _report_unscored(store, dataset, model, self.scorer, error)
@@ -100,7 +132,10 @@ class Scores:
         while chunk := list(islice(stored, _CHUNK)):
             await _store_rows(store, _find_changed(chunk, [_mark_result(one, next(verdicts)) for one in chunk]))
         card = scored.scorecard(dataset, model)
-        return replace(card, details={**card.details, 'alias': self.alias}) if self.alias else card
+        notes = {name: note for name in ('alias', 'rows_note') if (note := getattr(self, name))}
+        if self.is_baseline:
+            card, notes = replace(card, metric='win_rate'), {**notes, 'baseline': True}
+        return replace(card, details={**card.details, **notes}) if notes else card
 
     async def _add_marks(self, session: ScoringSession, store: Store, dataset: str, model: str, rows: Rows) -> None:
         """Add settled rows by their stored marks, and mark the others."""
@@ -111,18 +146,21 @@ class Scores:
             if isinstance(one, Result):
                 changed += _find_changed([one], await self._mark(session, [one], values))
             else:
-                score, correct = one
-                session.add_settled(score, None if correct is None else bool(correct))
+                session.add_settled(one.scores, one.correct)
             if count % _CHUNK == 0 or len(changed) >= _CHUNK:
                 await _store_rows(store, changed)
                 changed = []
         await _store_rows(store, changed)
 
     async def _mark(
-        self, session: ScoringSession, results: Sequence[Result], values: Callable[[int], Row]
+        self,
+        session: ScoringSession,
+        results: Sequence[Result],
+        values: Callable[[int], Row],
+        find_rivals: FindRivals = lambda number, row: (),
     ) -> list[Result]:
         """The rows with their marks, which take the judge's replies where it is needed."""
-        scorable = [_scorable(result, values(result.row)) for result in results]
+        scorable = [_scorable(result, values(result.row), find_rivals) for result in results]
         ask = self.scorer.needs_judge and self.judge is not None
         opinions = await self.scorer.ask_judge(scorable) if ask else {}
         if self.scorer.metric is not None and self.scorer.metric.prepare is not None:  # programs have to run first
@@ -178,19 +216,60 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
     own = model_entry.entry.get('pred_postprocessor')
     if isinstance(own, Mapping) and 'type' in own:
         evaluation.setdefault('model_postprocessor', own)
+    column = task.wording.output_column
     try:
         judge_entry = find_judge(task, model_entries)
+    except ConfigError as error:
+        problems = [*error.problems, *_find_further_problems(evaluation, column)]
+        raise ConfigError(dict.fromkeys(map(_in_eval_cfg, problems))) from error
+    comparison = judge_entry.comparison if judge_entry is not None else None
+    is_baseline = comparison is not None and not comparison.against(model_entry.abbr)
+    whole = judge_entry is not None and judge_entry.whole_dialogue
+    try:
         judge = None if judge_entry is None else Judge(judge_entry, judge_entry.model_entry.model)
         scorer = build_scorer(
-            evaluation,
-            output_column=task.wording.output_column,
+            describe_scoring(evaluation, judge_entry),
+            output_column=column,
             judge=judge,
-            turns=task.inferencer.asks_every_turn,
+            turns=task.inferencer.asks_every_turn and not whole,
+            whole_dialogue=whole,
+            by_prompt=judge_entry is not None and judge_entry.by_prompt,
             role_marks=_role_marks(model_entry, evaluation.get('pred_role')),
+            word_prompt=partial(_word_prompt, task),
         )
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
-    return Scores(scorer, judge, str(task.entry.get('alias') or ''), digest_scoring(task, model_entry))
+    notes = {name: str(task.entry.get(name) or '') for name in ('alias', 'rows_note')}
+    if is_baseline:
+        scorer = replace(scorer, metric=None)
+    digest = digest_scoring(task, model_entry)
+    return Scores(scorer, None if is_baseline else judge, **notes, digest=digest, is_baseline=is_baseline)
+
+
+def _find_further_problems(evaluation: Mapping[str, Any], output_column: str | None) -> list[Problem]:
+    """What else is wrong with the scoring, where the judge cannot be asked."""
+    try:
+        build_scorer(evaluation, output_column=output_column, judge=lambda values: '')
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+def _word_prompt(task: Task, row: Row) -> Any:
+    """The prompt of a row as OpenCompass records it: without examples, and before the model's own template.
+
+    Where labels have a prompt each, it is a dict of them; nothing for a row that cannot be worded.
+    """
+    labels = task.prompt_labels
+    try:
+        prompts = [_as_plain_data(task.wording.script(label, task.mode).fill(row)) for label in labels]
+    except RenderError:
+        return ''
+    return prompts[0] if labels == (None,) else {str(label): one for label, one in zip(labels, prompts, strict=True)}
+
+
+def _as_plain_data(prompt: str | PromptList) -> Any:
+    return prompt if isinstance(prompt, str) else [dict(one) if isinstance(one, Mapping) else one for one in prompt]
 
 
 def _in_eval_cfg(problem: Problem) -> Problem:
@@ -205,19 +284,39 @@ def _role_marks(model_entry: ModelEntry, role: object) -> Mapping[str, Any] | No
     return next((one for one in rounds or () if isinstance(one, Mapping) and one.get('role') == role), None)
 
 
-def _scorable(result: Result, values: Row) -> Scorable:
-    unmarked = result.outcome == 'failed' and result.prediction is not None  # the evaluator failed, not the model
-    outcome = 'ok' if result.outcome == 'unparsed' or unmarked else result.outcome
-    return Scorable(result.row, outcome, result.prediction, result.gold, values, result.cluster, result.details)
+def outcome_to_score(outcome: Outcome, prediction: Any) -> Outcome:
+    """The outcome of a row before it was scored."""
+    unmarked = outcome == 'failed' and prediction is not None  # the evaluator failed, not the model
+    return 'ok' if outcome == 'unparsed' or unmarked else outcome
+
+
+def read_verdict(verdict: Verdict, reason: str) -> tuple[Outcome, str]:
+    """The outcome of a row with this verdict, and why; `reason` is the one it had before."""
+    read = verdict.outcome in ('ok', 'unparsed')
+    nothing = _NO_ANSWER if verdict.outcome == 'unparsed' else ''
+    return verdict.outcome, (verdict.reason or nothing) if read else verdict.reason or reason
+
+
+def _scorable(result: Result, values: Row, find_rivals: FindRivals = lambda number, row: ()) -> Scorable:
+    outcome = outcome_to_score(result.outcome, result.prediction)
+    return Scorable(
+        result.row,
+        outcome,
+        result.prediction,
+        result.gold,
+        values,
+        result.cluster,
+        result.details,
+        find_rivals(result.row, values),
+    )
 
 
 def _mark_result(result: Result, verdict: Verdict) -> Result:
-    read = verdict.outcome in ('ok', 'unparsed')
-    nothing = _NO_ANSWER if verdict.outcome == 'unparsed' else ''
+    outcome, reason = read_verdict(verdict, result.reason)
     return replace(
         result,
-        outcome=verdict.outcome,
-        reason=(verdict.reason or nothing) if read else verdict.reason or result.reason,
+        outcome=outcome,
+        reason=reason,
         extracted=verdict.extracted,
         score=verdict.score,
         correct=verdict.correct,

@@ -30,7 +30,7 @@ _MOST_UNITS = 5000
 """Rows of a corpus metric beyond this many are resampled in blocks of neighbours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MarkedRow:
     """A row with its answers and their marks; no marks if it is excluded."""
 
@@ -100,6 +100,12 @@ class ClusterSums:
             sums, rows = self._named.get(cluster, ((), 0))
             self._named[cluster] = (_add(sums, numbers), rows + 1)
 
+    def add_alone(self, scores: Sequence[float]) -> None:
+        """Add one number for each of many rows without a cluster."""
+        [total] = self.totals or (0.0,)
+        self.totals = (_sum_from(total, scores),)
+        self._alone.extend(scores)
+
     def __len__(self) -> int:
         return len(self._alone) // self._width + len(self._named)
 
@@ -143,18 +149,19 @@ class MarkAccumulator:
 
     def add(self, row: MarkedRow) -> None:
         """Take a row into account; one without marks only breaks its group."""
-        if self.metric.group is not None or self.metric.breakdown is not None:
+        if self.metric.group is not None or self.metric.breakdown is not None or self.metric.tabulate is not None:
             self._held.append(row)
         elif row.marks:
             self._count(row)
 
-    def add_plain(self, score: float, correct: bool | None) -> None:
-        """Take a row with one mark, no parts and no cluster into account."""
-        self._rows += 1
-        self._scores.add((score,), None)
-        self._binary = self._binary and correct is not None
-        self._decided = self._decided and correct is not None
-        self._finished.totals = _add(self._finished.totals, (score, 1.0))
+    def add_plain(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
+        """Take rows with one mark each, no parts and no cluster into account."""
+        self._rows += len(scores)
+        self._scores.add_alone(scores)
+        if None in correct:
+            self._binary = self._decided = False
+        finished, count = self._finished.totals or (0.0, 0.0)
+        self._finished.totals = (_sum_from(finished, scores), count + len(scores))
 
     def summarise(self) -> Summary:
         """The value, its interval and further numbers."""
@@ -163,10 +170,12 @@ class MarkAccumulator:
         whole = self._whole_groups()
         pairs = [pair for row in whole for pair in zip(row.answers, row.marks, strict=False)]
         breakdown = self.metric.breakdown(pairs) if self.metric.breakdown and pairs else {}
-        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None), k=self._k)
+        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None, tabulate=None), k=self._k)
         for row in whole if self.metric.group is None else self._one_per_group(whole):
             counted._count(row)
-        return counted._summary(breakdown, len(whole))
+        found = counted._summary(breakdown, len(whole))
+        table = self.metric.tabulate([row.marks for row in whole]) if self.metric.tabulate is not None else {}
+        return replace(found, details={**found.details, **table})
 
     def _count(self, row: MarkedRow) -> None:
         problem = self.metric.problem(row.answers[0]) if self.metric.problem and row.answers else None
@@ -215,7 +224,7 @@ class MarkAccumulator:
         value, interval, method, clusters = self._estimate()
         parts = self._parts.values()
         derived = self.metric.derive(parts) if self.metric.derive and parts else {}
-        pass_rates, intervals = self._pass_rates()
+        pass_rates, intervals, short = self._pass_rates()
         further = {**parts, **derived, **self._turns.values(), **breakdown, **pass_rates}
         finished = self._value_of_finished()
         return Summary(
@@ -233,6 +242,7 @@ class MarkAccumulator:
                 'clusters': clusters,
                 **({'further': {name: number * factor for name, number in further.items()}} if further else {}),
                 **({'further_intervals': intervals} if intervals else {}),
+                **({'short_of_samples': short} if short else {}),
             },
         )
 
@@ -241,12 +251,14 @@ class MarkAccumulator:
             return self._estimate_corpus()
         right, clusters = self._scores.totals[0], len(self._scores)
         value = right / self._rows
-        if self._binary and self._scores.independent:
+        if (self._binary or self.metric.compares) and self._scores.independent:
             return value, wilson(right, self._rows, confidence=CONFIDENCE), 'wilson', clusters
         sums = [(total, count) for (total,), count in self._scores.units()]
-        if self._binary:
+        if self._binary or self.metric.compares:
             return value, clustered_wilson(sums, confidence=CONFIDENCE), 'wilson', clusters
-        return value, mean_interval(sums, confidence=CONFIDENCE) if clusters > 1 else None, 'bootstrap', clusters
+        shares = self.metric.unit == '%' and all(0 <= total <= count for total, count in sums)
+        interval = mean_interval(sums, scale=(0.0, 1.0) if shares else None, confidence=CONFIDENCE)
+        return value, interval if clusters > 1 else None, 'score', clusters
 
     def _estimate_corpus(self) -> tuple[float, Interval | None, str, int]:
         total = self.metric.total
@@ -266,8 +278,9 @@ class MarkAccumulator:
             return None
         return self.metric.total(totals) if self.metric.total else totals[0] / totals[1]
 
-    def _pass_rates(self) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-        """pass@k and G-Pass@k, where every row has enough samples that are right or wrong; intervals in percent.
+    def _pass_rates(self) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, int]]:
+        """pass@k and G-Pass@k, where every row has enough samples; intervals in percent; rows with too few,
+        if others have enough.
 
         A counted row without an answer is wrong in as many samples as the other rows have.
         """
@@ -277,11 +290,14 @@ class MarkAccumulator:
         if self._unanswered:
             counts[most, 0] += self._unanswered
         if self._graded or not counts:
-            return {}, {}
+            return {}, {}, {}
         rows = counts.total()
-        numbers, intervals = {}, {}
+        numbers: dict[str, float] = {}
+        intervals: dict[str, tuple[float, float]] = {}
+        short: dict[str, int] = {}
         for k in self._k:
-            if any(samples < k for samples, _ in counts):
+            if few := sum(times for (samples, _), times in counts.items() if samples < k):
+                short |= {f'pass@{k}': few} if most >= k else {}
                 continue
             chances = [(pass_at_k(*count, k), times) for count, times in counts.items()]
             numbers[f'pass@{k}'] = sum(chance * times for chance, times in chances) / rows
@@ -291,7 +307,7 @@ class MarkAccumulator:
             for threshold in _THRESHOLDS if most > 1 else ():
                 total = sum(g_pass_at_k(*count, k, threshold) * times for count, times in counts.items())
                 numbers[f'g-pass@{k}_{threshold}'] = total / rows
-        return numbers, intervals
+        return numbers, intervals, short
 
     def _whole_groups(self) -> list[MarkedRow]:
         """The rows that count; groups with an unmarked row do not, because they can no longer be right."""
@@ -310,6 +326,13 @@ class MarkAccumulator:
             yield replace(group[0], marks=(Mark(float(right), correct=right),), cut=any(row.cut for row in group))
 
 
+def _sum_from(total: float, numbers: Sequence[float]) -> float:
+    """The sum, added one by one, so that it is the same in however many parts the numbers come."""
+    for number in numbers:
+        total += number
+    return total
+
+
 def _add(*tallies: Sequence[float]) -> tuple[float, ...]:
     given = [tally for tally in tallies if tally]
     return tuple(map(sum, zip(*given, strict=True))) if len(given) > 1 else tuple(given[0]) if given else ()
@@ -325,4 +348,5 @@ def _interval_of_chances(chances: Sequence[tuple[float, int]]) -> Interval:
     if all(chance in (0.0, 1.0) for chance, _ in chances):
         right = sum(chance * times for chance, times in chances)
         return wilson(right, sum(times for _, times in chances), confidence=CONFIDENCE)
-    return mean_interval([(chance, 1) for chance, times in chances for _ in range(times)], confidence=CONFIDENCE)
+    sums = [(chance, 1) for chance, times in chances for _ in range(times)]
+    return mean_interval(sums, scale=(0.0, 1.0), confidence=CONFIDENCE) or Interval(0.0, 1.0)

@@ -1,24 +1,27 @@
 """Extract the answers of a finished row: one, one per sample, or one per turn.
 
-A row whose postprocessor finds nothing or raises is `unparsed`, with the reason.
+A row whose postprocessor finds nothing or raises is `unparsed`, with the reason. What is made for every row is not
+frozen: making a frozen object takes three times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.errors import RenderError
 from rolecall.models.protocol import Outcome
+from rolecall.prompts.messages import has_messages, read_conversation
 from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError, blame_errors_on
-from rolecall.scoring.metrics.metric import Answer
+from rolecall.scoring.metrics.metric import Answer, Rival
 from rolecall.scoring.postprocessors import Extract, is_empty
 
 __all__ = ['AnswerReader', 'ReadRow', 'Scorable']
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scorable:
     """The part of a finished row that scoring needs."""
 
@@ -32,9 +35,11 @@ class Scorable:
     cluster: str | None = None
     """Rows of one cluster are not independent."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    rivals: Sequence[Rival] = ()
+    """The answers that a judge compares this one with, one for each order in which it sees them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadRow:
     """A row with its extracted answers: one, or one per sample or turn."""
 
@@ -60,20 +65,39 @@ class AnswerReader:
     """Whether turns without a gold answer are left out."""
     weighs: bool = False
     """Whether probabilities of choices are passed on as they are; otherwise the likeliest choice is the answer."""
+    whole_dialogue: bool = False
+    """Whether a list of predictions holds the turns of a dialogue that is marked as a whole."""
+    by_prompt: bool = False
+    """Whether a row has several judge's templates (`judge_prompt_list`), so that an answer is judged by each."""
 
     def read(self, row: Scorable) -> ReadRow:
-        """The row's answers; an empty one where there is none."""
+        """The row's answers; an empty one where there is none. With rivals, one for each of them."""
+        read = self._read(row)
+        if self.by_prompt and read.outcome == 'ok':
+            read = _add_prompts(read)
+        return _add_rivals(read, row.rivals) if row.rivals and read.outcome == 'ok' else read
+
+    def _read(self, row: Scorable) -> ReadRow:
         gold = self._read_gold(row)
         if row.outcome != 'ok':
             return ReadRow(row, row.outcome, None, gold, self._answers(row, [] if self.by_turn else [''], gold))
         prediction = row.prediction
-        choices = () if self.weighs else _choices(row)
+        choices = () if self.weighs or isinstance(prediction, str) else _choices(row)
         if choices:
             prediction, gold = _pick_likeliest(prediction, choices), _resolve_choice(gold, choices)
+        if isinstance(prediction, str) and not self.by_turn:
+            found, reason = self._try_extract(prediction)
+            outcome: Outcome = 'unparsed' if self.extract and is_empty(found) else 'ok'
+            answer = Answer(self._or_empty(found), gold, row.values, calls=_calls(row))
+            return ReadRow(row, outcome, found, gold, (answer,), reason)
         several = isinstance(prediction, (list, tuple)) and all(isinstance(one, str) for one in prediction)
         tries = [self._try_extract(one) for one in (prediction if several else [prediction])]
         found = [one for one, _ in tries] if several else tries[0][0]
         empty = bool(self.extract) and all(is_empty(one) for one, _ in tries)
+        if several and self.whole_dialogue and not empty:
+            turns = _describe_turns(row.values, [self._or_empty(one) for one in found])
+            answer = Answer(turns[-1]['prediction'], gold, row.values, turns=turns)
+            return ReadRow(row, 'ok', found, gold, (answer,), next((reason for _, reason in tries if reason), ''))
         return ReadRow(
             row,
             'unparsed' if empty else 'ok',
@@ -124,7 +148,7 @@ class AnswerReader:
         right = [*golds, *[None] * (turns - len(golds))]
         replies = row.prediction if isinstance(row.prediction, (list, tuple)) else found
         values = [_values_of_turn(row.values, turn, turns) for turn in range(turns)]
-        history = tuple({**now, 'prediction': reply} for now, reply in zip(values, replies, strict=False))
+        history = _describe_turns(row.values, replies, turns)
         return [
             Answer(self._or_empty(said[turn]), right[turn], values[turn], history=history[:turn])
             for turn in range(turns)
@@ -135,12 +159,65 @@ class AnswerReader:
         return '' if found is None and self.extract else found
 
 
+def _add_prompts(read: ReadRow) -> ReadRow:
+    """The row with its answers once for each of its judge's templates, as the column `judge_prompt`."""
+    values = read.row.values
+    nested = values.get('judge')
+    prompts = values.get('judge_prompt_list') or (
+        nested.get('judge_prompt_list') if isinstance(nested, Mapping) else None
+    )
+    if not isinstance(prompts, (list, tuple)) or not all(isinstance(prompt, str) for prompt in prompts):
+        reason = "the row has no list of judge's templates in the column 'judge_prompt_list'."
+        return replace(read, outcome='failed', answers=(), reason=reason)
+    answers = [
+        replace(one, values={**one.values, 'judge_prompt': prompt}) for one in read.answers for prompt in prompts
+    ]
+    return replace(read, answers=tuple(answers))
+
+
+def _add_rivals(read: ReadRow, rivals: Sequence[Rival]) -> ReadRow:
+    """The row with its answers once for each rival that has an answer, too; failed if none has."""
+    present = [rival for rival in rivals if not rival.reason]
+    if not present:
+        return replace(read, outcome='failed', answers=(), reason=rivals[0].reason)
+    answers = tuple(replace(answer, rival=rival) for answer in read.answers for rival in present)
+    return replace(read, answers=answers)
+
+
+def _describe_turns(
+    values: Mapping[str, Any], replies: Sequence[Any], turns: int | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """Each turn that has a reply: the row's columns at that turn, and the reply."""
+    count = len(replies) if turns is None else turns
+    return tuple(
+        {**_values_of_turn(values, turn, count), 'prediction': reply}
+        for turn, reply in enumerate(replies)
+        if turn < count
+    )
+
+
+def _calls(row: Scorable) -> tuple[Mapping[str, Any], ...]:
+    """The tools that were called for the one reply of a row."""
+    by_reply = row.details.get('tool_calls') or ()
+    return tuple(call for calls in by_reply for call in calls)
+
+
 def _values_of_turn(values: Mapping[str, Any], turn: int, turns: int) -> dict[str, Any]:
-    """The row's columns for one turn: columns with one value per turn are indexed by the turn."""
-    return {
-        name: value[turn] if isinstance(value, (list, tuple)) and len(value) == turns else value
-        for name, value in values.items()
-    }
+    """The row's columns for one turn: one value of columns that have one per turn, one question of a dialogue."""
+    return {name: _value_of_turn(name, value, turn, turns) for name, value in values.items()}
+
+
+def _value_of_turn(name: str, value: Any, turn: int, turns: int) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return value
+    if has_messages(value):
+        try:
+            questions = read_conversation(value, name).questions
+        except RenderError:  # messages of another kind
+            questions = ()
+        if len(questions) == turns:
+            return questions[turn]
+    return value[turn] if len(value) == turns else value
 
 
 def _choices(row: Scorable) -> Sequence[str]:

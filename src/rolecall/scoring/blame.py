@@ -21,7 +21,7 @@ class NoOpinionError(ScoringError):
 
 
 def blame_errors_on(who: str) -> AbstractContextManager[None]:
-    """Raise exceptions as a `ScoringError` that names their source.
+    """Raise exceptions as a `ScoringError` that names their source. What this returns can be entered many times.
 
     >>> with blame_errors_on('the evaluator halve'):
     ...     1 / 0

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.protocol import ModelError
-from rolecall.scoring.answers import AnswerReader, Scorable
+from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
@@ -24,7 +24,7 @@ from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
 from rolecall.scoring.session import Opinions, Policy, ScoredRun, ScoringSession, Verdict, name_evaluator
 
-__all__ = ['DatasetScorer', 'Scorable', 'ScoredRun', 'Verdict', 'build_scorer']
+__all__ = ['EVAL_KEYS', 'DatasetScorer', 'Scorable', 'ScoredRun', 'Verdict', 'build_scorer']
 
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
@@ -40,7 +40,7 @@ _OF_THE_RUN = (
     'cal_extract_rate',
     'analyze_contamination',
 )
-_KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', 'failures', 'unparsed', *_OF_THE_RUN)
+EVAL_KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', 'failures', 'unparsed', *_OF_THE_RUN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,10 @@ class DatasetScorer:
         except (ModelError, RenderError):
             return None
 
+    def read(self, row: Scorable) -> ReadRow:
+        """The answers of a row."""
+        return self._reader.read(row)
+
     def extract(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty text if there is none."""
         return self._reader.extract_answer(prediction)
@@ -120,13 +124,19 @@ def build_scorer(
     output_column: str | None = None,
     judge: Judge | None = None,
     turns: bool = False,
+    whole_dialogue: bool = False,
+    by_prompt: bool = False,
     role_marks: Mapping[str, Any] | None = None,
+    word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
 ) -> DatasetScorer:
     """Build the scorer that a dataset's `eval_cfg` describes; all problems are reported in one ConfigError.
 
     `output_column` names the gold answer where a row has none of its own. `judge` serves evaluators that need one.
-    With `turns`, a list of predictions holds the turns of a dialogue, each with its own gold answer; otherwise it holds
-    samples. `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end` are removed from replies.
+    With `turns`, a list of predictions holds the turns of a dialogue, each with its own gold answer, and with
+    `whole_dialogue` the turns of one that is judged as a whole; otherwise it holds samples. With `by_prompt`, each row
+    has a list of judge's templates. `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end`
+    are removed from replies.
+    `word_prompt` gives evaluators of other systems the prompt of a row.
     `pred_postprocessor` may be a dict of names: each extractor gets a score of its own, the first makes the verdicts.
 
     >>> build_scorer({'evaluator': {'type': 'AccEvalutor'}})
@@ -137,9 +147,9 @@ def build_scorer(
     """
     config = eval_cfg or {}
     problems = [
-        Problem(str(key), f'eval_cfg has no key {key!r}.', did_you_mean(key, _KEYS))
+        Problem(str(key), f'eval_cfg has no key {key!r}.', did_you_mean(key, EVAL_KEYS))
         for key in config
-        if key not in _KEYS
+        if key not in EVAL_KEYS
     ]
     named = _named_extractors(config.get('pred_postprocessor'))
     parts = {key: config[key] for key in (*_EXTRACTING, 'dataset_postprocessor') if config.get(key)}
@@ -159,7 +169,11 @@ def build_scorer(
         except ConfigError as error:
             problems += error.problems
     metric: Metric | None = read.get('evaluator')
-    if metric is not None and turns:
+    if metric is not None and metric.with_prompts is not None and word_prompt is not None:
+        metric = replace(metric.with_prompts(word_prompt), takes_turns=metric.takes_turns)
+    if metric is not None and turns and metric.takes_turns:
+        whole_dialogue = True
+    elif metric is not None and turns:
         try:
             metric = turn_mean(metric)
         except ConfigError as error:
@@ -189,6 +203,8 @@ def build_scorer(
         by_turn=metric is not None and metric.by_turn,
         needs_gold=metric is None or metric.needs_gold,
         weighs=metric is None or metric.weighs,
+        whole_dialogue=whole_dialogue,
+        by_prompt=by_prompt,
     )
 
     def extract(name: str) -> tuple[Extract, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import Registry, offer_package
+from rolecall.registry import Registry, is_reference_class, offer_package
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import CODE_METRICS
 from rolecall.scoring.families import FAMILY_METRICS
@@ -19,7 +19,15 @@ from rolecall.scoring.user_evaluators import read_user_evaluator
 __all__ = ['METRICS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
 
 _ALWAYS_OURS = frozenset(
-    {'GenericLLMEvaluator', 'LMEvaluator', 'CascadeEvaluator', 'MultiTurnEvaluator', *CODE_METRICS}
+    {
+        'GenericLLMEvaluator',
+        'LMEvaluator',
+        'PairwiseEvaluator',
+        'CascadeEvaluator',
+        'MultiTurnEvaluator',
+        'CharmMemoryEvaluator',
+        *CODE_METRICS,
+    }
 )
 """Judges and what runs code: ours even where the class of another system is at hand."""
 
@@ -29,6 +37,7 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         'AccEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
         'AccwithDetailsEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
         'EMEvaluator': 'rolecall.scoring.metrics.matching:exact_match',
+        'WholeMatchEvaluator': 'rolecall.scoring.metrics.matching:whole_match',
         'Gsm8kEvaluator': 'rolecall.scoring.metrics.matching:gsm8k',
         'MATHEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
         'MATHVerifyEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
@@ -44,8 +53,11 @@ METRICS: Registry[Callable[..., Metric]] = Registry(
         'BleuEvaluator': 'rolecall.scoring.metrics.overlap:bleu',
         'MultiTurnEvaluator': 'rolecall.scoring.metrics.several:turn_mean',
         'AveragePPLEvaluator': 'rolecall.scoring.metrics.several:average_ppl',
+        'AverageInferencePPLEvaluator': 'rolecall.scoring.metrics.several:average_inference_ppl',
+        'BPCEvaluator': 'rolecall.scoring.metrics.several:bits_per_character',
         'GenericLLMEvaluator': 'rolecall.scoring.metrics.judging:judge_accuracy',
         'LMEvaluator': 'rolecall.scoring.metrics.judging:judge_rating',
+        'PairwiseEvaluator': 'rolecall.scoring.metrics.judging:judge_preference',
         'CascadeEvaluator': 'rolecall.scoring.metrics.judging:cascade',
         **FAMILY_METRICS,
         **CODE_METRICS,
@@ -68,6 +80,8 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 """Evaluators that configs name but rolecall does not implement, with the reason."""
 
+_RUN_HERE = ('python', 'py')
+"""The languages whose programs are run here, however a config spells them."""
 _NESTED = ('evaluator', 'rule_evaluator', 'llm_evaluator')
 """Options that hold nested evaluators."""
 
@@ -80,7 +94,10 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     >>> read_evaluator(lambda prediction, gold: prediction in gold).mark(Answer('a', 'cat')).correct
     True
     """
-    _refuse_unsupported(read_entry(entry, where=where))
+    written = read_entry(entry, where=where)
+    _refuse_unsupported(written)
+    if _runs_in_a_service(written):
+        return read_user_evaluator(written)
     read = find_entry(entry, METRICS, where=where)
     if not read.builtin:
         return read_user_evaluator(read)
@@ -111,10 +128,16 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
     ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
     """
     read = read_entry(entry)
-    if METRICS.builtin_name(read.kind) in ('GenericLLMEvaluator', 'LMEvaluator'):
+    if METRICS.builtin_name(read.kind) in ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator'):
         return entry if isinstance(entry, Mapping) else {'type': entry}
     nested = read.options.get('llm_evaluator')
     return judge_entry(nested) if nested is not None else None
+
+
+def _runs_in_a_service(read: Entry) -> bool:
+    """Whether a class of another system is at hand that has programs in other languages run by a service."""
+    other = read.options.get('language', 'python') not in _RUN_HERE
+    return other and read.name in CODE_METRICS and is_reference_class(read.kind)
 
 
 def _refuse_unsupported(read: Entry) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
-from rolecall.scoring.statistics import (
-    Interval,
-    cluster_sums,
-    mcnemar,
-    mean_interval,
-    paired_difference,
-    sign_flip,
-)
+from rolecall.scoring.statistics import compare_paired
 
 __all__ = ['ModelPair', 'PairedRow', 'Place', 'Ranking', 'rank_models']
 
 _LEVEL = 0.05
+_Key = TypeVar('_Key', bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +31,9 @@ class ModelPair:
     better: str
     worse: str
     difference: float
-    low: float
-    high: float
+    low: float | None
+    """The bounds of the difference; None where there are too few clusters for any."""
+    high: float | None
     p: float
     adjusted: float
     rows: int
@@ -71,9 +67,7 @@ class Ranking:
     rows: int
 
 
-def rank_models(
-    scores: Mapping[str, Mapping[Hashable, PairedRow]], *, lower_is_better: bool = False, seed: int = 0
-) -> Ranking:
+def rank_models(scores: Mapping[str, Mapping[_Key, PairedRow]], *, lower_is_better: bool = False) -> Ranking:
     """Rank models by their mean over the rows that all of them were scored on.
 
     A model's best rank is one more than the number of models that are surely better; its worst counts those that are
@@ -88,7 +82,7 @@ def rank_models(
     shared = _shared_rows(scores)
     means = {model: _mean_over(rows, shared) for model, rows in scores.items()}
     order = sorted(means, key=lambda model: means[model] if lower_is_better else -means[model])
-    tested = [_compare(a, b, scores, shared, seed) for a, b in combinations(order, 2)] if shared else []
+    tested = [_compare(a, b, scores, shared) for a, b in combinations(order, 2)] if shared else []
     pairs = _adjust(tested)
     places = []
     for model in order:
@@ -98,35 +92,25 @@ def rank_models(
     return Ranking(tuple(places), tuple(pairs), len(shared))
 
 
-def _shared_rows(scores: Mapping[str, Mapping[Hashable, PairedRow]]) -> list[Hashable]:
+def _shared_rows(scores: Mapping[str, Mapping[_Key, PairedRow]]) -> list[_Key]:
     first, *others = scores.values() if scores else [{}]
     return [row for row in first if all(row in other for other in others)]
 
 
-def _mean_over(rows: Mapping[Hashable, PairedRow], shared: Sequence[Hashable]) -> float:
+def _mean_over(rows: Mapping[_Key, PairedRow], shared: Sequence[_Key]) -> float:
     return sum(rows[row].score for row in shared) / len(shared) if shared else 0.0
 
 
 def _compare(
-    better: str,
-    worse: str,
-    scores: Mapping[str, Mapping[Hashable, PairedRow]],
-    shared: Sequence[Hashable],
-    seed: int,
+    better: str, worse: str, scores: Mapping[str, Mapping[_Key, PairedRow]], shared: Sequence[_Key]
 ) -> ModelPair:
-    pairs = [(scores[better][row], scores[worse][row]) for row in shared]
-    differences = [ours.score - theirs.score for ours, theirs in pairs]
-    mean = sum(differences) / len(differences)
-    clusters = [ours.cluster for ours, _ in pairs]
-    verdicts = all(one.correct is not None for pair in pairs for one in pair)
-    if verdicts and all(cluster is None for cluster in clusters):
-        gained, lost = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
-        interval = paired_difference(gained, lost, len(pairs))
-        return ModelPair(better, worse, mean, *interval, mcnemar(gained, lost), 1.0, len(pairs), 'mcnemar')
-    sums = cluster_sums(differences, clusters)
-    interval = mean_interval(sums, seed=seed) if len(sums) > 1 else Interval(mean, mean)
-    p = sign_flip([total for total, _ in sums], seed=seed)
-    return ModelPair(better, worse, mean, *interval, p, 1.0, len(pairs), 'permutation')
+    ours, theirs = ([scores[model][row] for row in shared] for model in (better, worse))
+    before, after = ([row.score for row in rows] for rows in (theirs, ours))
+    tested = compare_paired(before, after, [row.cluster for row in ours])
+    low, high = tested.interval or (None, None)
+    difference = (sum(after) - sum(before)) / len(shared)
+    p = 1.0 if tested.p is None else tested.p
+    return ModelPair(better, worse, difference, low, high, p, 1.0, len(shared), tested.name)
 
 
 def _adjust(pairs: Sequence[ModelPair]) -> list[ModelPair]:

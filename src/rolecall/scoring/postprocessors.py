@@ -23,7 +23,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
     {
         'first_option_postprocess': 'rolecall.scoring.postprocess.letters:first_option_postprocess',
         'last_option_postprocess': 'rolecall.scoring.postprocess.letters:last_option_postprocess',
-        'choice_postprocess': 'rolecall.scoring.postprocess.letters:choice_postprocess',
+        'choice_postprocess': 'rolecall.scoring.postprocess.choices:choice_postprocess',
         'first_capital_postprocess': 'rolecall.scoring.postprocess.letters:first_capital_postprocess',
         'last_capital_postprocess': 'rolecall.scoring.postprocess.letters:last_capital_postprocess',
         'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.letters:first_capital_postprocess_multi',
@@ -33,6 +33,7 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
         'first_number_postprocess': 'rolecall.scoring.postprocess.numbers:first_number_postprocess',
         'gsm8k_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_postprocess',
         'gsm8k_dataset_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_dataset_postprocess',
+        'stated_number_postprocess': 'rolecall.scoring.postprocess.numbers:stated_number_postprocess',
         'math_postprocess': 'rolecall.scoring.postprocess.expressions:math_postprocess',
         'math_postprocess_v2': 'rolecall.scoring.postprocess.expressions:math_postprocess_v2',
         'general_postprocess': 'rolecall.scoring.postprocess.freeform:general_postprocess',
@@ -42,13 +43,13 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
         'xml_tag_postprocessor': 'rolecall.scoring.postprocess.freeform:xml_tag_postprocessor',
         'think_pred_postprocess': 'rolecall.scoring.postprocess.freeform:think_pred_postprocess',
         'extract_non_reasoning_content': 'rolecall.scoring.postprocess.freeform:extract_non_reasoning_content',
-        'humaneval_postprocess_v2': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v2',
+        'humaneval_postprocess_v2': 'rolecall.scoring.code.extraction:humaneval_postprocess_v2',
         'humaneval_postprocess': 'rolecall.scoring.code.extraction:humaneval_postprocess',
         'humaneval_internal_v2_postprocess': 'rolecall.scoring.code.extraction:humaneval_internal_v2_postprocess',
         'ds1000_postprocess': 'rolecall.scoring.code.extraction:ds1000_postprocess',
         'ds1000_completion_postprocess': 'rolecall.scoring.code.extraction:ds1000_completion_postprocess',
         'ds1000_matplotlib_postprocess': 'rolecall.scoring.code.extraction:ds1000_matplotlib_postprocess',
-        'humaneval_postprocess_v3': 'rolecall.scoring.postprocess.freeform:humaneval_postprocess_v3',
+        'humaneval_postprocess_v3': 'rolecall.scoring.code.extraction:humaneval_postprocess_v3',
         **FAMILY_POSTPROCESSORS,
     },
     is_ours=lambda name: False,
@@ -77,9 +78,10 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     if problems:
         raise ConfigError(problems)
     given = dict(read.options)
+    blame = blame_errors_on(f'the postprocessor {read.name}')
 
     def extract(reply: Any) -> Any:
-        with blame_errors_on(f'the postprocessor {read.name}'):
+        with blame:
             return function(reply if isinstance(reply, str) else text_of(reply), **given)
 
     return extract

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.strings import count_noun
+
 __all__ = ['Scorecard']
 
 _WARN_FROM = 0.05
-_NAMED = 3
 """Warn where more than this share of the replies was cut off or empty."""
+_WARN_ORDER = 0.25
+"""Warn where a judge's verdict changed with the order of the answers in more than this share of the rows."""
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class Scorecard:
     def members(self) -> tuple[str, ...]:
         """The datasets a group's score is the mean of; empty for a dataset."""
         return tuple(self.details.get('members') or ())
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the other models are compared with this one, which then has no score of its own."""
+        return bool(self.details.get('baseline'))
 
     @property
     def cut_share(self) -> float:
@@ -68,10 +77,19 @@ class Scorecard:
                 low=found['low'],
                 high=found['high'],
                 scored=found['scored'],
-                details={key: value for key, value in self.details.items() if key not in ('extractors', 'further')},
+                outcomes=_count_unparsed(self.outcomes, found['unparsed']),
+                details=self._details_of(name, found.get('finished')),
             )
             for name, found in extractors.items()
         ) or (self, *self._pass_rates())
+
+    def _details_of(self, extractor: str, finished: float | None) -> dict[str, Any]:
+        """The details of one extractor's column; how the finished replies score is its own."""
+        kept = {key: value for key, value in self.details.items() if key not in ('extractors', 'further')}
+        if 'cut' in kept:
+            cut = {key: value for key, value in kept['cut'].items() if key != 'finished'}
+            kept['cut'] = cut if finished is None else {**cut, 'finished': finished}
+        return {**kept, 'extractor': extractor}
 
     def _pass_rates(self) -> Iterator[Scorecard]:
         """pass@k for k above 1, with its interval."""
@@ -101,9 +119,10 @@ class Scorecard:
         return '; '.join(parts)
 
     def warnings(self) -> tuple[str, ...]:
-        """What keeps this score from being trusted: more than 5 % of the replies were cut off, or empty.
+        """What keeps this score from being trusted: more than 5 % of the replies were cut off, or empty,
+        rows lack samples for pass@k, or a judge went by the order of the answers.
 
-        Of a group, why it has no value; its members have warnings of their own.
+        Of a group, why it has no value, or why that says little; its members have warnings of their own.
 
         >>> Scorecard('d', 'm', 'accuracy', 41.2, details={'empty': {'rows': 1, 'of': 4}}).warnings()
         ('d × m: 25 % of the replies are empty (1 of 4).',)
@@ -119,14 +138,43 @@ class Scorecard:
             )
         if self.empty_share > _WARN_FROM:
             found.append(f'{name}: {_percent(self.empty_share)} of the replies are empty ({self._count_of("empty")}).')
+        for rival, told in (self.details.get('compared') or {}).items():
+            changed, both = told.get('order_changed') or 0, told.get('both_orders') or 0
+            if changed > _WARN_ORDER * both:
+                rows = f'{changed:,} of {count_noun(both, "row")}'
+                found.append(f'{name}: the order of the answers decided {rows} against {rival}.')
+        for rate, short in (self.details.get('short_of_samples') or {}).items():
+            found.append(f'{name}: no {rate}; too few samples in {count_noun(short, "row")}.')
         return tuple(found)
 
-    def _explain_missing(self, name: str) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
+        """What is special about the rows of the dataset: that they are a sample, or not the published ones.
+
+        >>> Scorecard('d', 'm', 'accuracy', 41.2, details={'rows_note': 'a sample of 8 rows'}).notes()
+        ('d: a sample of 8 rows.',)
+        """
+        note = self.details.get('rows_note')
+        return (f'{self.dataset}: {note}.',) if note else ()
+
+    def describe_missing(self) -> str:
+        """Why a group, or the baseline of comparisons, has no value; empty otherwise.
+
+        >>> Scorecard('all', 'm', 'accuracy', None, details={'missing': ['b']}).describe_missing()
+        'no score of b'
+        """
+        if self.is_baseline:
+            return 'the baseline of the others'
         if unsupported := self.details.get('unsupported'):
-            return (f'{name} has no value: {unsupported} of a group are not supported.',)
+            return f'{unsupported} of a group are not supported'
         missing = self.details.get('missing') or ()
         more = f' and {len(missing) - _NAMED:,} more' if len(missing) > _NAMED else ''
-        return (f'{name} has no value: no score of {", ".join(missing[:_NAMED])}{more}.',) if missing else ()
+        return f'no score of {", ".join(missing[:_NAMED])}{more}' if missing else ''
+
+    def _explain_missing(self, name: str) -> tuple[str, ...]:
+        why = self.describe_missing()
+        if not why and (mixed := self.details.get('mixed')):
+            return (f'{name} is a mean of different scales or directions ({", ".join(mixed)}): it says little.',)
+        return (f'{name} has no value: {why}.',) if why else ()
 
     def _share_of(self, name: str) -> float:
         counts = self.details.get(name)
@@ -134,7 +182,20 @@ class Scorecard:
 
     def _count_of(self, name: str) -> str:
         counts = self.details[name]
-        return f'{counts["rows"]:,} of {counts["of"]:,}'
+        worst = ', '.join(f'{dataset} {_percent(share)}' for dataset, share in counts.get('worst', {}).items())
+        return f'{counts["rows"]:,} of {counts["of"]:,}' + (f'; most in {worst}' if worst else '')
+
+
+def _count_unparsed(outcomes: Mapping[str, int], unparsed: int) -> dict[str, int]:
+    """The outcomes where this many of the answered rows are unparsed.
+
+    >>> _count_unparsed({'ok': 1, 'unparsed': 3, 'failed': 2}, 0)
+    {'ok': 4, 'failed': 2}
+    """
+    answered = outcomes.get('ok', 0) + outcomes.get('unparsed', 0)
+    others = {name: rows for name, rows in outcomes.items() if name not in ('ok', 'unparsed')}
+    counted = {'ok': answered - unparsed, 'unparsed': unparsed, **others}
+    return {name: rows for name, rows in counted.items() if rows}
 
 
 def _percent(share: float) -> str:

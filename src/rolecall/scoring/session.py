@@ -11,6 +11,7 @@ from rolecall.models.protocol import Outcome
 from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow, Summary
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
+from rolecall.scoring.metrics.comparing import drop_half_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.summary import summarise_whole
@@ -21,7 +22,7 @@ Policy = Literal['exclude', 'wrong']
 Opinions = Mapping[int, Sequence[str | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """The score of one row. Rows without a score are not in the denominator."""
 
@@ -95,6 +96,7 @@ class ScoringSession:
     adds_up: bool = True
     """Whether there will be a number over all rows; otherwise only verdicts are wanted."""
     _columns: dict[str, _Column] = field(init=False)
+    _first: _Column = field(init=False)
     _outcomes: Counter[str] = field(init=False, default_factory=Counter)
     _excluded: Counter[str] = field(init=False, default_factory=Counter)
     _notices: Counter[str] = field(init=False, default_factory=Counter)
@@ -102,6 +104,8 @@ class ScoringSession:
     _held: list[tuple[ReadRow, MarkedRow]] = field(init=False, default_factory=list)
     _trouble: list[str] = field(init=False, default_factory=list)
     _troubles: int = field(init=False, default=0)
+    _unread: Counter[str] = field(init=False, default_factory=Counter)
+    """Rows whose judge replied without a verdict, under the reason of the first."""
     _readable: bool = field(init=False, default=False)
     _plain: bool = field(init=False, default=False)
 
@@ -111,14 +115,18 @@ class ScoringSession:
             name: _Column(reader, MarkAccumulator(metric, k=self.k) if metric is not None and self.adds_up else None)
             for name, reader in self.readers.items()
         }
+        self._first = next(iter(self._columns.values()))
         self._plain = self.is_plain
 
     def add(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> list[Verdict]:
         """Score some rows. `opinions` are the judge's replies, by row and sample."""
-        first, *others = self._columns.values()
-        read = [self._read(first.reader, row) for row in rows]
+        _, *others = self._columns.values()
+        read = [self._read(self._first.reader, row) for row in rows]
         self._prepare(read)
-        verdicts = [self._add_row(one, (opinions or {}).get(one.row.row, ())) for one in read]
+        if opinions:
+            verdicts = [self._add_row(one, opinions.get(one.row.row, ())) for one in read]
+        else:
+            verdicts = [self._add_row(one, ()) for one in read]
         for column in others:
             again = [self._read(column.reader, row) for row in rows]
             self._prepare(again)
@@ -134,17 +142,19 @@ class ScoringSession:
         metric = self.metric
         if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
             return False
-        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown)
+        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown, metric.tabulate)
         return not any((*needs, metric.total, metric.problem, metric.derive))
 
-    def add_settled(self, score: float, correct: bool | None) -> None:
-        """Add a row with an answer by its settled verdict, without marking it again."""
-        self._outcomes['ok'] += 1
-        self._notices['replies'] += 1
+    def add_settled(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
+        """Add rows with answers by their settled scores and verdicts, without marking them again."""
+        if not scores:
+            return
+        self._outcomes['ok'] += len(scores)
+        self._notices['replies'] += len(scores)
         self._readable = True
         for column in self._columns.values():
             if column.marks is not None:
-                column.marks.add_plain(score, correct)
+                column.marks.add_plain(scores, correct)
 
     def finish(self) -> ScoredRun:
         """The number over all rows. Verdicts are those `add` returned, or here, if all rows had to be seen first."""
@@ -160,7 +170,7 @@ class ScoringSession:
             given = zip(self._held, marks, strict=True)
             verdicts = tuple(_make_verdict(one, row_marks, one.reason) for (one, _), row_marks in given)
         else:
-            summary = self._summarise(next(iter(self._columns.values())))
+            summary = self._summarise(self._first)
         total = self._outcomes.total()
         left_out = total - summary.scored - self._excluded.total()
         if left_out:
@@ -192,6 +202,17 @@ class ScoringSession:
         if read.outcome == 'failed' and read.row.outcome != 'failed':
             self._note_trouble(read.reason)
         marked, read, reason = self._mark_first(read, opinions)
+        if self.adds_up:
+            self._count_row(read, marked)
+        if self.metric is not None and self.metric.whole is not None:
+            self._held.append((read, marked))
+            return _make_verdict(read, (), read.reason or reason)
+        if self._first.marks is not None:
+            self._first.marks.add(marked)
+        settled = self._plain and _says_all(marked, read, reason)
+        return _make_verdict(read, marked.marks, read.reason or reason, settled=settled)
+
+    def _count_row(self, read: ReadRow, marked: MarkedRow) -> None:
         self._outcomes[read.outcome] += 1
         self._count_notices(read.row, cut=marked.cut)
         if self.metric is not None and self.metric.group is not None and read.answers:
@@ -200,29 +221,23 @@ class ScoringSession:
             self._excluded[self._why_excluded(read)] += 1
         elif read.outcome == 'ok':
             self._readable = True
-        column = next(iter(self._columns.values()))
-        column.unparsed += read.outcome == 'unparsed'
-        if self.metric is not None and self.metric.whole is not None:
-            self._held.append((read, marked))
-            return _make_verdict(read, (), read.reason or reason)
-        if column.marks is not None:
-            column.marks.add(marked)
-        settled = self._plain and _says_all(marked, read, reason)
-        return _make_verdict(read, marked.marks, read.reason or reason, settled=settled)
+        self._first.unparsed += read.outcome == 'unparsed'
 
     def _mark_first(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
         marked, reason, failed = self._mark_row(read, opinions)
+        if reason:
+            self._note_trouble(reason)
         if reason and not failed:
-            self._note_trouble(reason)
+            self._unread[next(iter(self._unread), reason)] += 1
         if failed:
-            self._note_trouble(reason)
             read = replace(read, outcome='failed', reason=reason)
         return marked, read, reason
 
     def _mark_row(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
         """The row with its marks, why it has none, and whether the evaluator failed."""
         cut = _is_cut(read.row)
-        read = replace(read, answers=_add_opinions(read.answers, opinions))
+        if opinions:
+            read = replace(read, answers=_add_opinions(read.answers, opinions))
         try:
             marks, reason = self._marks(read)
         except ScoringError as error:
@@ -237,12 +252,20 @@ class ScoringSession:
         if metric is None or self._lacks_gold(read):
             return (), ''
         if read.outcome != 'ok':
+            if metric.compares and read.row.outcome == 'ok' and read.outcome == 'failed':
+                return (), ''  # the other model has no answer, which is not this one's fault
             policy = self.unparsed if read.outcome == 'unparsed' else self.failures
             counts = policy == 'wrong' and not metric.lower_is_better
             return (_mark_missing_answer(metric, read) if counts else ()), ''
         if metric.whole is not None:
             unheard = metric.needs_judge is not None and any(answer.opinion is None for answer in read.answers)
             return () if unheard else (Mark(0.0),) * len(read.answers), ''
+        if len(read.answers) == 1:
+            try:
+                mark = _mark(metric, read.answers[0], read)
+            except NoOpinionError as error:
+                return (), str(error)
+            return (() if mark is None else (mark,)), ''
         marks: list[Mark | None] = []
         reason = ''
         for answer in read.answers:
@@ -253,6 +276,9 @@ class ScoringSession:
                 reason = reason or str(error)
         if metric.by_turn and None in marks:
             return (), reason  # the other turns are not the dialogue
+        if metric.compares:
+            names = [answer.rival.name if answer.rival is not None else '' for answer in read.answers]
+            return tuple(drop_half_comparisons(marks, names)), reason
         return tuple(mark for mark in marks if mark is not None), reason
 
     def _lacks_gold(self, read: ReadRow) -> bool:
@@ -299,6 +325,7 @@ class ScoringSession:
             **summary.details,
             **notices,
             **({'extractors': extractors} if extractors else {}),
+            **({'without_verdict': dict(self._unread)} if self._unread else {}),
             **({'groups': list(self._groups.values())} if self._groups else {}),
             'excluded': dict(self._excluded),
             'policies': {'failures': self.failures, 'unparsed': self.unparsed},
@@ -312,6 +339,7 @@ class ScoringSession:
             'high': found.high,
             'scored': found.scored,
             'unparsed': column.unparsed,
+            'finished': found.finished,
         }
 
 
@@ -321,16 +349,17 @@ def name_evaluator(metric: Metric) -> str:
 
 
 def _add_opinions(answers: tuple[Answer, ...], opinions: Sequence[str | None]) -> tuple[Answer, ...]:
-    """The answers with the judge's replies about them, where it was asked."""
-    if not opinions:
-        return answers
+    """The answers with the judge's replies about them."""
     heard = [*opinions, *([None] * len(answers))]
     return tuple(replace(answer, opinion=words) for answer, words in zip(answers, heard, strict=False))
 
 
 def _mark(metric: Metric, answer: Any, read: ReadRow) -> Mark | None:
-    with blame_errors_on(f'{name_evaluator(metric)}, on row {read.row.row},'):
+    try:
         return metric.mark(answer)
+    except Exception:
+        with blame_errors_on(f'{name_evaluator(metric)}, on row {read.row.row},'):
+            raise
 
 
 def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
@@ -340,16 +369,25 @@ def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
         return (wrong,) * len(read.answers)
     if metric.needs_judge is not None or read.gold is None:
         return (wrong,)
-    return tuple(_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers) or (wrong,)
+    marks = (_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers)
+    return tuple(map(_deny, marks)) or (wrong,)
+
+
+def _deny(mark: Mark) -> Mark:
+    """The mark of a missing answer, which is wrong even where the gold answer is empty too."""
+    right = None if mark.correct is None else False
+    return replace(mark, score=0.0, correct=right, parts=dict.fromkeys(mark.parts, 0.0))
 
 
 def _is_cut(row: Scorable) -> bool:
     """Whether `max_out_len` ended the reply, or one of its samples or turns."""
-    ended = row.details.get('ended')
+    ended = row.details.get('ended') if row.details else None
     return isinstance(ended, (list, tuple)) and 'length' in ended
 
 
 def _is_empty_reply(prediction: Any) -> bool:
+    if isinstance(prediction, str):
+        return not prediction or prediction.isspace()
     said = prediction if isinstance(prediction, (list, tuple)) else [prediction]
     return all(isinstance(one, str) and not one.strip() for one in said)
 
@@ -358,21 +396,18 @@ def _says_all(marked: MarkedRow, read: ReadRow, reason: str) -> bool:
     """Whether the row's score and verdict are all that a mean needs of it."""
     if read.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
         return False
-    [mark] = marked.marks
-    return not (mark.parts or mark.tally or mark.note) and not _is_empty_reply(read.row.prediction)
+    mark = marked.marks[0]
+    return not (mark.parts or mark.tally or mark.note or _is_empty_reply(read.row.prediction))
 
 
 def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
     if not marks:
         return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
-    said = {mark.correct for mark in marks}
-    return Verdict(
-        read.row.row,
-        read.extracted,
-        score=sum(mark.score for mark in marks) / len(marks),
-        correct=said.pop() if len(said) == 1 else None,
-        outcome=read.outcome,
-        gold=read.gold,
-        reason=reason or next((mark.note for mark in marks if mark.note and not mark.correct), ''),
-        settled=settled,
-    )
+    if len(marks) == 1:
+        mark = marks[0]
+        score, correct, note = mark.score, mark.correct, '' if mark.correct else mark.note
+    else:
+        said = {mark.correct for mark in marks}
+        score, correct = sum(mark.score for mark in marks) / len(marks), said.pop() if len(said) == 1 else None
+        note = next((mark.note for mark in marks if mark.note and not mark.correct), '')
+    return Verdict(read.row.row, read.extracted, score, correct, read.outcome, read.gold, reason or note, settled)

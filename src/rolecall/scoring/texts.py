@@ -31,7 +31,7 @@ _NEXT_PROBLEM = re.compile(
     r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'
     r'[*\s]{0,6}[:：]'
 )
-_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed\s+(?P<bare>[^\s${}]+)')
+_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed(?:\s+|(?=\d))(?P<bare>[^\s${}]+)')
 _FULLWIDTH = {0xFF10 + digit: str(digit) for digit in range(10)} | str.maketrans('．－', '.-')
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
@@ -66,7 +66,7 @@ def cut_next_problem(text: str) -> str:
     >>> cut_next_problem('The answer is 12.\\n\\nProblem: What is 2+2?\\nThe answer is 4.')
     'The answer is 12.'
     """
-    found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip()))
+    found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip())) if '\n' in text else None
     return text[: found.start()].rstrip() if found else text
 
 
@@ -76,8 +76,9 @@ def last_boxed(text: str) -> str:
     >>> last_boxed(r'\boxed{1} or \boxed{\boxed{x^{2}}}, \boxed{cut')
     'x^{2}'
     """
-    closings = _closings(text)
-    for box in reversed(list(_BOX.finditer(text))):
+    boxes = list(_BOX.finditer(text)) if 'box' in text else []
+    closings = _closings(text) if boxes else {}
+    for box in reversed(boxes):
         if box['bare']:
             return box['bare']
         if box.end() in closings:
@@ -103,6 +104,8 @@ def narrow_digits(text: str) -> str:
     >>> narrow_digits('１，２００．５，共３')
     '1,200.5，共3'
     """
+    if text.isascii():
+        return text
     return re.sub('(?<=[０-９])，(?=[０-９]{3})', ',', text).translate(_FULLWIDTH)
 
 
@@ -111,8 +114,13 @@ def names_whole(text: str, wanted: str) -> bool:
 
     >>> names_whole('I do not know', 'no'), names_whole('A: no.', 'no'), names_whole('在北京。', '北京')
     (False, True, True)
+    >>> names_whole('15.5 or -15', '15')
+    False
     """
-    return bool(wanted) and re.search(rf'(?<![A-Za-z0-9]){re.escape(wanted)}(?![A-Za-z0-9])', text) is not None
+    before = r'(?<!\d[.,])(?<!(?<!\w)[-−])' if wanted[:1].isdigit() else ''
+    after = r'(?![.,]\d)' if wanted[-1:].isdigit() else ''
+    whole = rf'(?<![A-Za-z0-9]){before}{re.escape(wanted)}(?![A-Za-z0-9]){after}'
+    return bool(wanted) and re.search(whole, text) is not None
 
 
 def bare_words(value: Any) -> list[str]:

@@ -6,11 +6,13 @@ import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import REFERENCE_SYSTEMS, is_reference_class
+from rolecall.registry import REFERENCE_SYSTEMS, find_registered, is_reference_class
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.naming import Entry, option_problems
@@ -24,6 +26,10 @@ _HEADLINES = (
     *('score', 'auc_score', 'accuracy', 'humaneval_pass@1', 'rouge1', 'avg_toxicity_score', 'bleurt_diff'),
     *('matthews_correlation', 'truth', 'f1', 'exact_match', 'average_score'),
 )
+
+
+_PACKAGE_GROUPS = ('ICL_PROMPT_TEMPLATES', 'ICL_RETRIEVERS', 'ICL_INFERENCERS')
+"""Where OpenCompass and AISBench register what configs name and we replace."""
 
 
 def read_user_evaluator(read: Entry) -> Metric:
@@ -40,26 +46,59 @@ def read_user_evaluator(read: Entry) -> Metric:
         raise ConfigError(problems)
     try:
         with printing_to_stderr:
-            evaluator: Any = read.kind(**read.options) if makes else read.kind
+            evaluator: Any = read.kind(**_in_package_terms(read)) if makes else read.kind
     except Exception as error:  # a user's class may raise anything
         raise ConfigError(Problem(read.where, f'{read.name} raised {describe_error(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
-    score = _in_its_own_system(evaluator) if is_reference_class(type(evaluator)) else evaluator.score
-    return _score_whole(type(evaluator).__name__, score, inspect.signature(evaluator.score).parameters)
+    theirs = is_reference_class(type(evaluator))
+    score = _in_its_own_system(evaluator) if theirs else evaluator.score
+    metric = _score_whole(type(evaluator).__name__, score, inspect.signature(evaluator.score).parameters)
+    return replace(metric, takes_turns=theirs)
 
 
-def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspect.Parameter]) -> Metric:
+def _in_package_terms(read: Entry) -> Mapping[str, Any]:
+    """The options of an evaluator. One of OpenCompass or AISBench gets their templates and inferencers, not ours."""
+    if not is_reference_class(read.kind):
+        return read.options
+    system = read.kind.__module__.partition('.')[0]
+    return {name: _restore(value, system) for name, value in read.options.items()}
+
+
+def _restore(value: Any, system: str) -> Any:
+    """A value as the system itself reads it: its own classes in place of ours, and its functions by name."""
+    if isinstance(value, Mapping):
+        return {key: _restore(one, system) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_restore(one, system) for one in value)
+    if inspect.isfunction(value) and _is_reference_factory(value):
+        return f'{value.__module__}.{value.__qualname__}'  # as it is named where the system reads its own configs
+    if not inspect.isclass(value) or not value.__module__.startswith('rolecall.'):
+        return value
+    found = (find_registered(value.__name__, group, system) for group in _PACKAGE_GROUPS)
+    return next((one for one in found if inspect.isclass(one)), value)
+
+
+def _score_whole(
+    name: str,
+    score: Callable[..., Any],
+    taken: Mapping[str, inspect.Parameter],
+    word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
+) -> Metric:
     """A metric from a function that scores all answers at once."""
     open_ended = any(one.kind is one.VAR_KEYWORD for one in taken.values())
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
         columns = {
-            'predictions': [answer.prediction for answer in answers],
+            'predictions': [
+                [turn['prediction'] for turn in answer.turns] if answer.turns else answer.prediction
+                for answer in answers
+            ],
             'references': [answer.gold for answer in answers],
             'test_set': [answer.values for answer in answers],
-            'origin_prompt': [''] * len(answers),
-            'ppl': [answer.prediction for answer in answers],  # what OpenCompass calls the loss of a whole text
+            'origin_prompt': ['' if word_prompt is None else word_prompt(answer.values) for answer in answers],
+            'steps': [[_as_step(call) for call in answer.calls] for answer in answers],
+            **_name_losses(answers),
         }
         positional = [one.name for one in taken.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
         if 'references' not in taken and len(positional) > 1 and positional[1] not in columns:
@@ -73,7 +112,37 @@ def _score_whole(name: str, score: Callable[..., Any], taken: Mapping[str, inspe
             return result
         return {name: result}
 
-    return Metric(name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
+    metric = Metric(name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
+    if 'origin_prompt' not in taken or word_prompt is not None:
+        return metric
+    return replace(metric, with_prompts=partial(_score_whole, name, score, taken))
+
+
+def _name_losses(answers: Sequence[Answer]) -> dict[str, list[Any]]:
+    """What OpenCompass calls the losses of texts, and what they are divided by. Each row has all characters' number."""
+    losses = [answer.prediction if isinstance(answer.prediction, Mapping) else {} for answer in answers]
+    characters = sum(one.get('characters', 0) for one in losses)
+    return {
+        'ppl': [one.get('loss', answer.prediction) for one, answer in zip(losses, answers, strict=True)],
+        'loss': [one.get('loss') for one in losses],
+        'token_len': [one.get('tokens') for one in losses],
+        'total_chr_num': [characters for _ in losses],
+    }
+
+
+def _as_step(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool call as OpenCompass' agents record it. An agent adds `result` and `errmsg` to the calls of its reply.
+
+    >>> _as_step({'function': {'name': 'Python', 'arguments': {'code': '1+1'}}, 'result': {'text': '2'}})
+    {'type': 'Python', 'args': {'code': '1+1'}, 'result': {'text': '2'}, 'errmsg': ''}
+    """
+    function = call.get('function') or call
+    return {
+        'type': function.get('name', call.get('type', '')),
+        'args': function.get('arguments', call.get('args')),
+        'result': call.get('result'),
+        'errmsg': call.get('errmsg') or '',
+    }
 
 
 def _is_reference_factory(kind: Any) -> bool:

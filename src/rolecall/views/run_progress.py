@@ -13,10 +13,10 @@ from typing import IO, TYPE_CHECKING
 
 from rolecall.runs.client.model_client import Activity
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.plan import RunPlan
+from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.strings import count_noun, printable
+from rolecall.strings import count_noun, printable, wrap_for
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -117,7 +117,7 @@ class QuietProgress(NullListener):
         self._print(f'rolecall: {printable(message)}')
 
     def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        print(wrap_for(self._stream, line), file=self._stream, flush=True)
 
 
 class PlainProgress(QuietProgress):
@@ -248,6 +248,8 @@ def score_line(card: Scorecard) -> str:
     name = f'{card.dataset} × {card.model}: {card.metric or "no evaluator"}'
     others = ', '.join(f'{count:,} {outcome}' for outcome, count in card.outcomes.items() if outcome != 'ok')
     rows = f'{card.scored:,} of {count_noun(card.total, "row")} scored{f" ({others})" if others else ""}'
+    if card.is_baseline:
+        return f'{name}: {card.describe_missing()}'
     if card.value is None:
         return f'{name}: no score, {rows}'
     interval = '' if card.low is None or card.high is None else f' [{card.low:.2f}, {card.high:.2f}]'

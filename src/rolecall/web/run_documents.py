@@ -18,13 +18,13 @@ from rolecall.pairs.pair import Preview
 from rolecall.report.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.report.comparison import Comparison, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
-from rolecall.report.run_source import OneModelRun, Run, StoredRun, judge_requests, requests_sent
+from rolecall.report.run_source import OneModelRun, Run, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.report.score_text import OUTCOMES
 from rolecall.runs.run import ask_rows_again
-from rolecall.runs.store.directory import is_running
+from rolecall.runs.store.directory import FILE, is_running
 from rolecall.runs.store.labels import Labels, RowKey
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import FILE, RunReader
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.prompts_json import cut_text, preview_as_json, sent_as_json
@@ -89,7 +89,7 @@ class RunDocument:
             'path': str(self.path),
             'created': self._reader.created or self.run.created,
             'live': self._is_live(),
-            'damage': self.run.damage,
+            'damage': '; '.join(find_notices(self.run)),
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
             'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),

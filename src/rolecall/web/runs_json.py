@@ -79,6 +79,8 @@ def row_facts(result: Result) -> Iterator[tuple[str, str]]:
         yield 'output tokens', f'{result.output_tokens:,}'
     if result.cached_tokens:
         yield 'cached tokens', f'{result.cached_tokens:,}'
+    if result.cache_written_tokens:
+        yield 'tokens written to the cache', f'{result.cache_written_tokens:,}'
     if result.reasoning_tokens:
         yield 'reasoning tokens', f'{result.reasoning_tokens:,}'
     if result.seconds is not None:

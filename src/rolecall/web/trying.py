@@ -15,7 +15,7 @@ from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling,
 from rolecall.pairs.sampling import sampling_of
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.render.spans import Request
-from rolecall.runs.prepare import guard_model
+from rolecall.runs.prepared import guard_model
 from rolecall.strings import printable
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.editing import Edit, edited_pair

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.runs.store.run_reader import FILE
+from rolecall.runs.store.directory import FILE
 from rolecall.web.documents import ConfigDocument
 from rolecall.web.run_documents import RunDocument
 

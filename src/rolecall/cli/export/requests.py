@@ -35,7 +35,9 @@ def add_requests(exports: Any) -> None:
         '  rolecall export requests config.py --model gpt --limit 100 -o requests.jsonl.gz',
     )
     parser.set_defaults(run=_requests)
-    parser.add_argument('config', metavar='CONFIG', help='a config file, or a file of rows with --template')
+    parser.add_argument(
+        'config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows with --template'
+    )
     add_selection_options(parser)
     parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
     parser.add_argument(

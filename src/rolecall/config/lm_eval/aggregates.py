@@ -21,7 +21,8 @@ def read_aggregates(
 ) -> Iterator[dict[str, Any]]:
     """One group of ours for each number that a group file aggregates; the first has the group's name.
 
-    A group without `aggregate_metric_list` has no number, as in lm-eval: it only names its tasks.
+    A group without `aggregate_metric_list` has no number, as in lm-eval: it only names its tasks. Tasks whose
+    `metric_list` lacks a metric do not count for it.
     """
     listed = file.values.get('aggregate_metric_list')
     where = f'{file.places.get("aggregate_metric_list", file.path.name)}: aggregate_metric_list'
@@ -38,11 +39,22 @@ def read_aggregates(
         for key in _keys(one, own):
             yield {
                 'name': f'{name} ({key})' if taken else name,
-                'datasets': list(members),
+                'datasets': _with_metric(str(one['metric']), members, own),
                 'metric': key,
                 **({'weights': 'rows'} if one.get('weight_by_size', True) else {}),
             }
             taken = True
+
+
+def _with_metric(metric: str, members: Sequence[str], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    listed = {entry['abbr']: entry['type'].task.get('metric_list') for entry in entries}
+    without = {
+        name
+        for name, metrics in listed.items()
+        if isinstance(metrics, list)
+        and all(isinstance(one, Mapping) and one.get('metric') != metric for one in metrics)
+    }
+    return [name for name in members if name not in without] or list(members)
 
 
 def _keys(wanted: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import random
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,7 +17,20 @@ from rolecall.config.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem
 from rolecall.usercode import neighbours_of, short_path, user_code
 
-__all__ = ['call_function', 'load_function']
+__all__ = ['call_function', 'load_function', 'seed_generators']
+
+_GENERATORS: dict[str, list[tuple[random.Random, Any]]] = {}
+"""The generators at the top of each file that was run, with the state they had then."""
+
+
+def seed_generators() -> None:
+    """Seed the shared generators as lm-eval does at its start, and set those of files back to their beginning."""
+    random.seed(0)
+    if (numpy := sys.modules.get('numpy')) is not None:
+        numpy.random.seed(1234)
+    for kept in _GENERATORS.values():
+        for generator, state in kept:
+            generator.setstate(state)
 
 
 def load_function(function: Function) -> Callable[..., Any]:
@@ -23,11 +38,17 @@ def load_function(function: Function) -> Callable[..., Any]:
     return _load(function.name, str(function.folder), function.place)
 
 
-def call_function(function: Function, *arguments: Any) -> Any:
+def call_function(function: Function, *arguments: Any, **options: Any) -> Any:
     """What a function returns; what it raises is a problem with its place."""
     called = load_function(function)
     with user_code(f'!function {function.name}', where=function.place):
-        return called(*arguments)
+        try:
+            return called(*arguments, **options)
+        except ModuleNotFoundError as error:
+            if (error.name or '').partition('.')[0] not in ('datasets', 'lm_eval'):
+                raise
+        with importable(Path(function.folder, 'any.py')):  # imported where it is used, not at the top of the file
+            return called(*arguments, **options)
 
 
 @lru_cache(maxsize=4096)
@@ -69,12 +90,37 @@ def _module(file: str, name: str, place: str) -> ModuleType:
     module.__file__ = file
     sys.modules[file] = module
     try:
-        with user_code(f'importing {short_path(file)}', where=place), neighbours_of(file), importable(Path(file)):
-            exec(compile(Path(file).read_bytes(), file, 'exec', dont_inherit=True), vars(module))
+        try:
+            _run_file(module, place)
+        except ConfigError as error:
+            if not _needs_datasets(error):
+                raise
+            vars(module).clear()
+            vars(module).update(vars(ModuleType(file)), __file__=file)
+            _run_file(module, place, installed=True)
     except ConfigError as error:
         missing = error.__cause__
         if isinstance(missing, ModuleNotFoundError):
             what = f'{short_path(file)} imports {missing.name}, which is not installed.'
             raise ConfigError(Problem(place, what, f'pip install {missing.name}')) from missing
         raise
+    own = [one for one in vars(module).values() if isinstance(one, random.Random)]
+    _GENERATORS[file] = [(one, one.getstate()) for one in own]
     return module
+
+
+def _run_file(module: ModuleType, place: str, *, installed: bool = False) -> None:
+    file = module.__file__ or ''
+    code = user_code(f'importing {short_path(file)}', where=place)
+    with code, neighbours_of(file), importable(Path(file), installed=installed):
+        exec(compile(Path(file).read_bytes(), file, 'exec', dont_inherit=True), vars(module))
+
+
+def _needs_datasets(error: ConfigError) -> bool:
+    """Whether a package wanted more of `datasets` than the stand-in has, and the package itself is installed."""
+    cause = error.__cause__
+    name = getattr(cause, 'name', None) or ''
+    wanted = isinstance(cause, ImportError | AttributeError) and (
+        name.partition('.')[0] == 'datasets' or "'datasets'" in str(cause)
+    )
+    return wanted and importlib.util.find_spec('datasets') is not None

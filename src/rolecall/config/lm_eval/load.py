@@ -22,7 +22,7 @@ from rolecall.config.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.usercode import short_path
 
-__all__ = ['describe_tasks', 'load_tasks']
+__all__ = ['describe_tasks', 'load_tasks', 'make_task_entry', 'name_installed_tasks']
 
 _NAME = re.compile(r"^(task|group|tag):[ \t]*['\"]?([^\s'\"#\[\]]+)", re.MULTILINE)
 
@@ -41,7 +41,7 @@ def load_tasks(source: str | Path, options: TaskOptions, overrides: Mapping[str,
     for file in found.files:
         try:
             values = {**file.values, **(overrides or {})}
-            entries.append(_entry(LmTask(replace(file, values=values), options)))
+            entries.append(make_task_entry(LmTask(replace(file, values=values), options)))
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -56,6 +56,11 @@ def describe_tasks(source: str | Path) -> dict[str, Any]:
     return {'tasks': [entry['type'].task.describe() for entry in loaded.pop('datasets')], **loaded}
 
 
+def name_installed_tasks() -> dict[str, Path]:
+    """The tasks, groups and tags of the installed package, each with its (first) file."""
+    return {name: paths[0] for name, paths in sorted(_Catalogue.of_installed_package().by_name.items())}
+
+
 @dataclass
 class _Found:
     """What a source comes to: task files, and groups by name with their file and members."""
@@ -64,7 +69,7 @@ class _Found:
     groups: dict[str, tuple[TaskFile, list[str]]] = field(default_factory=dict)
 
 
-def _entry(task: LmTask) -> dict[str, Any]:
+def make_task_entry(task: LmTask) -> dict[str, Any]:
     template, rows = LmTemplate(task), LmRows(task)
     return {
         'abbr': task.name,
@@ -84,7 +89,12 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
     if task['output_type'] != 'generate_until':
         exact = task.options.emulate == 'lm-eval'
         rolling = task['output_type'] == 'loglikelihood_rolling'
-        return {'type': 'LikelihoodInferencer', 'counts_spaces': exact, 'counts_bos': exact and rolling}
+        return {
+            'type': 'LikelihoodInferencer',
+            'counts_spaces': exact,
+            'counts_bos': exact and rolling,
+            'adds_plainly': exact,
+        }
     given = dict(task.generation_kwargs)
     until = given.pop('until')
     length = given.pop('max_gen_toks', 256)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
 
 from rolecall.config.lm_eval.contexts import Continuation, Message, Wordings, as_one_turn, join_text
+from rolecall.config.lm_eval.images import attach_images, images_of
 from rolecall.config.lm_eval.task import LmTask, Row
 from rolecall.datasets import Dataset
 from rolecall.program import Trace
 from rolecall.prompts.pieces import SHOTS, Origin, Text
 from rolecall.prompts.script import BareText, Script, Turn
 from rolecall.render.renderers import DatasetRenderer, Renderer, TextRenderer
-from rolecall.render.spans import Request, Span
+from rolecall.render.spans import Request
 
 __all__ = ['LmProgram', 'LmTemplate']
 
@@ -34,6 +34,11 @@ class LmTemplate:
     def sep_token(self) -> str | None:
         """Where a continuation begins is marked in the spans."""
         return None if self.task['output_type'] == 'generate_until' else 'continuation'
+
+    @property
+    def needs_media(self) -> bool:
+        """Whether a model must take images: one that takes text alone would be asked about what it does not see."""
+        return bool(self.task.get('doc_to_image'))
 
     def script(self, label: Hashable = None) -> Script:
         """A place for the examples, and the name of what words the row."""
@@ -78,7 +83,10 @@ class LmProgram:
     ) -> Iterator[tuple[Hashable, Trace, str]]:
         for one in self.continuations(row, shots):
             prompt = ''.join(piece.text for piece in (*join_text(one.messages), *(one.target or ())))
-            yield one.label, self._trace(one), prompt
+            trace = self._trace(one)
+            if self._task.get('doc_to_image') and isinstance(trace.request, list):
+                trace = attach_images(trace, images_of(self._task, row), self._task.place('doc_to_image'))
+            yield one.label, trace, prompt
 
     def continuations(self, row: Row, shots: tuple[int, ...] = ()) -> list[Continuation]:
         """What is asked about a row, before the model side."""
@@ -89,11 +97,10 @@ class LmProgram:
 
     def _trace(self, one: Continuation) -> Trace:
         if not self._chat or not one.messages:
-            pieces = [*join_text(one.messages), *((_SEP, *one.target) if one.target is not None else ())]
-            spans = tuple(Span(piece.text, piece.origin) for piece in pieces)
-            return Trace(''.join(span.text for span in spans), spans)
-        context = self._render(one.messages)
-        return context if one.target is None else _append(context, (_SEP, *one.target))
+            context = Trace('', ()).extend(join_text(one.messages))
+        else:
+            context = self._render(one.messages)
+        return context if one.target is None else context.extend((_SEP, *one.target))
 
     def _render(self, messages: Sequence[Message]) -> Trace:
         spoken = messages if self._task.options.fewshot_as_multiturn else as_one_turn(messages)
@@ -101,18 +108,3 @@ class LmProgram:
         continues = spoken[-1].role == 'assistant'
         rendered = self._renderer.render(Script(turns, raw=True), 'gen', prefill=continues)
         return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), rendered.notes)
-
-
-def _append(context: Trace, target: Sequence[Text]) -> Trace:
-    """The context with what is weighed after it: at its end, or in the assistant's message."""
-    text = ''.join(piece.text for piece in target)
-    request: Any = context.request
-    if isinstance(request, str):
-        return Trace(request + text, (*context.spans, *(Span(one.text, one.origin) for one in target)), context.notes)
-    messages: list[Mapping[str, Any]] = list(request)
-    if messages and messages[-1].get('role') == 'assistant':
-        messages[-1] = {**messages[-1], 'content': f'{messages[-1]["content"]}{text}'}
-    else:
-        messages.append({'role': 'assistant', 'content': text})
-    spans = (Span(one.text, one.origin, len(messages) - 1) for one in target)
-    return Trace(messages, (*context.spans, *spans), context.notes)

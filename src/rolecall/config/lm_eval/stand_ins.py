@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -233,26 +234,43 @@ def _weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> Any:
     return metrics.f1_score(golds, predictions, average='weighted')
 
 
+_DETACHED = re.compile(r" (?=n't|\))|(?<=\() |(?<=\") | (?=\")| (?=['.,])")
+
+
+def _join_tokens(text: str) -> str:
+    """Words and punctuation without the spaces that a tokenizer put between them.
+
+    >>> _join_tokens("He did n't , ( I think ) .")
+    "He didn't, (I think)."
+    """
+    return _DETACHED.sub('', text)
+
+
 @contextmanager
-def importable(file: Path) -> Iterator[None]:
+def importable(file: Path, *, installed: bool = False) -> Iterator[None]:
     """While a file beside a task runs: `datasets` is the stand-in, and `lm_eval.tasks` the folders it lies in.
 
-    Modules of the task's own folder are forgotten afterwards, so that another task's `utils` is another module.
+    With `installed`, `datasets` is the installed package, which others like `evaluate` are built on. Modules of the
+    task's own folder are forgotten afterwards, so that another task's `utils` is another module.
     """
     before = dict(sys.modules)
-    _put_in_place(file)
+    _put_in_place(file, installed=installed)
     try:
         yield
     finally:
+        kept = ('datasets',) if installed else ()
         for name in [name for name, module in sys.modules.items() if _is_local(name, module, before, file.parent)]:
-            del sys.modules[name]
+            if name.partition('.')[0] not in kept:
+                del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name not in sys.modules})
 
 
-def _put_in_place(file: Path) -> None:
-    for name in [name for name in sys.modules if name.partition('.')[0] in ('datasets', 'lm_eval')]:
+def _put_in_place(file: Path, *, installed: bool) -> None:
+    replaced = ('lm_eval',) if installed else ('datasets', 'lm_eval')
+    for name in [name for name in sys.modules if name.partition('.')[0] in replaced]:
         del sys.modules[name]
-    sys.modules['datasets'] = _datasets_module()
+    if not installed:
+        sys.modules['datasets'] = _datasets_module()
     root = next((folder for folder in file.parents if folder.name == 'tasks' and folder.parent.name == 'lm_eval'), None)
     if root is None:
         return
@@ -261,7 +279,7 @@ def _put_in_place(file: Path) -> None:
         package.__path__ = [str(folder)]
     sys.modules['lm_eval'].tasks = sys.modules['lm_eval.tasks']  # type: ignore[attr-defined]  # as a package has it
     utils = sys.modules['lm_eval.utils'] = ModuleType('lm_eval.utils')
-    vars(utils)['weighted_f1_score'] = _weighted_f1_score
+    vars(utils).update(weighted_f1_score=_weighted_f1_score, general_detokenize=_join_tokens)
 
 
 def _is_local(name: str, module: object, before: Mapping[str, ModuleType], folder: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -40,13 +40,17 @@ _KNOWN = frozenset(
 )
 
 
+_TEXT, _MAPPING = (str, 'a text'), (Mapping, 'a mapping')
+_KINDS: Mapping[str, tuple[type, str]] = {
+    **dict.fromkeys(('training_split', 'validation_split', 'test_split', 'fewshot_split'), _TEXT),
+    **dict.fromkeys(('target_delimiter', 'fewshot_delimiter', 'dataset_path'), _TEXT),
+    **dict.fromkeys(('fewshot_config', 'generation_kwargs', 'dataset_kwargs'), _MAPPING),
+}
 _OWN_ROW = 'a row is never among its own examples'
 _ORDER = f'examples are drawn for each row by itself, not by its place in the file, and {_OWN_ROW}'
 _UNSUPPORTED = {
-    'doc_to_image': 'the task asks about images',
     'doc_to_audio': 'the task asks about sound',
     'use_prompt': 'the wording is in the package promptsource',
-    'custom_dataset': 'a function makes or downloads the rows',
     'class': 'the task is a Python class of the package',
 }
 
@@ -115,8 +119,24 @@ class LmTask:
             if not isinstance(self.get(key), str | int | list | dict | Function | None):
                 what = f'expected a column, a template, a list or a number, got {self[key]!r:.60}.'
                 problems.append(Problem(f'{self.place(key)}: {key}', what))
+        problems += self._find_wrong_types()
         if problems:
             raise ConfigError(problems)
+
+    def _find_wrong_types(self) -> Iterator[Problem]:
+        """Keys whose value is of another kind than lm-eval takes; those of scores are read when scores are wanted."""
+        for key, (kind, what) in _KINDS.items():
+            value = self.get(key)
+            if value is not None and not isinstance(value, kind):
+                yield expected(f'{self.place(key)}: {key}', what, value)
+        if not is_whole(self['repeats'], least=1):
+            yield expected(f'{self.place("repeats")}: repeats', 'a whole number from 1', self['repeats'])
+        generation = self.get('generation_kwargs')
+        until = generation.get('until') if isinstance(generation, Mapping) else None
+        texts = until if isinstance(until, list) else [until]
+        if until is not None and not all(isinstance(one, str) for one in texts):
+            where = f'{self.place("generation_kwargs")}: generation_kwargs.until'
+            yield expected(where, 'a text or a list of texts', until)
 
     @property
     def name(self) -> str:

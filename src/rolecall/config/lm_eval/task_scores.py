@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from rolecall.checking import expected
 from rolecall.config.lm_eval.filters import Pipeline, read_pipelines
 from rolecall.config.lm_eval.functions import call_function, load_function
 from rolecall.config.lm_eval.task import LmTask, Row
@@ -67,6 +68,9 @@ class TaskScores:
         written = self.task.get('metric_list')
         if written is None:
             written = [{'metric': name} for name in _DEFAULT_METRICS[self.task['output_type']]]
+        if not isinstance(written, list) or not all(isinstance(entry, Mapping) for entry in written):
+            where = f'{self.task.place("metric_list")}: metric_list'
+            raise ConfigError(expected(where, 'a list of entries with metric', written))
         declared = [self._read_metric(entry) for entry in written]
         return {one.name: one for one in declared}
 

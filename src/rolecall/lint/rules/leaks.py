@@ -3,7 +3,8 @@
 `answer-visible` reports only what is hardly a coincidence. It looks at what other columns put into the prompt outside
 the examples: an answer of 12 letters and two words or more, or of 20 letters, in one of them is reported at once; a
 shorter one only if a column equals it, or ends with it, in every row, five at least. Options to choose from hold the
-answer by design: numbered or lettered columns, lists, and texts with lettered options are left out.
+answer by design: numbered or lettered columns, lists, and texts with lettered options are left out. So are tests in
+place of an answer (MBPP), which a prompt may show.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
     looked_at = set()
     for prompt in asked.spoken:
         answer = _answer(asked.values[column], prompt.turn)
-        for span in prompt.own if answer.strip() else ():
+        for span in () if _is_test(answer) else prompt.own:
             name, text = span.origin.name, span.text
             if span.origin.kind != 'field' or name in options or (answer, text) in looked_at:
                 continue
@@ -81,6 +82,11 @@ def _answer(value: object, turn: int | None) -> str:
     if turn is not None and isinstance(value, (list, tuple)):
         value = value[turn] if turn < len(value) else None
     return readable(value)
+
+
+def _is_test(answer: str) -> bool:
+    """Whether there is no answer to find: none at all, or tests that the answer must pass, which prompts may show."""
+    return not answer.strip() or answer.lstrip().startswith('assert ')
 
 
 def _is_distinctive(answer: str) -> bool:

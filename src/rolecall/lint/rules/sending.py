@@ -35,7 +35,7 @@ def dated_templates(subject: Subject) -> Iterator[Hit]:
 
 def missing_length(subject: Subject) -> Iterator[Hit]:
     """Generation without a limit."""
-    if subject.asks in ('gen', 'dialogue') and subject.max_out_len is None:
+    if subject.asks in ('gen', 'wordings', 'dialogue') and subject.max_out_len is None:
         yield Hit('neither the inferencer nor the model says how long a reply may be.')
 
 

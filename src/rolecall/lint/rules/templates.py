@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rolecall.lint.finding import Hit, Rule, excerpt
 from rolecall.lint.subject import Asked, Subject
 from rolecall.lint.text_matching import nearest_name, text_or_none
+from rolecall.prompts.messages import has_messages
 from rolecall.render.spans import Span
 from rolecall.strings import count_noun
 
@@ -43,7 +44,7 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Fields that stand in a judge's prompt as written, and prompts that do not fit the judge's context."""
-    known = (*asked.values, 'prediction', 'obj_gold', 'history')
+    known = (*asked.values, 'prediction', 'prediction2', 'obj_gold', 'history', 'dialogue')
     for prompt in asked.judged:
         for note in prompt.notes:
             if note.kind == 'too_long':
@@ -98,6 +99,8 @@ def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
             if column not in row:
                 continue
             value = row[column]
+            if turns and has_messages(value):
+                continue  # a dialogue, of which each message is worded
             for one in value if turns and isinstance(value, (list, tuple)) else (value,):
                 if (said := _odd(one)) is None or (text := text_or_none(one)) is None:
                     continue
@@ -186,7 +189,7 @@ WORDING_RULES = (
         name='judge-prompt',
         severity='error',
         description="A judge's prompt has a {field} that nothing fills, or does not fit, or the judge cannot be asked.",
-        remedy='A judge is given the columns of the row, prediction, obj_gold and history.',
+        remedy='A judge is given the columns of the row, prediction, prediction2, obj_gold, history and dialogue.',
         levels=('dataset',),
         once=missing_judge,
         each=check_judge_prompts,

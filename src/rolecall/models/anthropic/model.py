@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from rolecall.checking import OptionReader
+from rolecall.models.anthropic.batches import AnthropicBatches
+from rolecall.models.anthropic.prompt_cache import Lifetime, SharedPrefix, find_minimum, mark_shared, measure_shared
 from rolecall.models.anthropic.wire import (
     StreamedMessage,
     read_message,
     read_text_delta,
+    read_thinking_delta,
     take_tool_answer,
     write_answer_tool,
     write_anthropic_messages,
@@ -28,7 +31,7 @@ from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.openai.entry import read_headers, read_server_address
 from rolecall.models.openai.wire import read_count
-from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, is_messages
+from rolecall.models.protocol import Capabilities, Message, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
@@ -44,7 +47,8 @@ _COUNTED = ('model', 'messages', 'system', 'thinking', 'tools', 'tool_choice')
 """What the counting endpoint takes."""
 _LENGTH = 4096
 _VERSION = '2023-06-01'
-_STREAMING = Streaming(StreamedMessage, read_text_delta)
+_NO_SAMPLING = Sampling()
+_STREAMING = Streaming(StreamedMessage, read_text_delta, read_thinking_delta)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -71,6 +75,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
+        prompt_cache=_read_prompt_cache(entry, reader),
     )
     client = HttpClient(
         address,
@@ -93,6 +98,18 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     return AnthropicModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
 
+def _read_prompt_cache(entry: Mapping[str, Any], reader: OptionReader) -> Lifetime | None:
+    given = entry.get('prompt_cache', True)
+    if given is True or given == '5m':
+        return '5m'
+    if given == '1h':
+        return '1h'
+    if given is not False:
+        what = f"expected True, False, '5m' or '1h', got {given!r:.40}."
+        reader.refuse('prompt_cache', what, 'It says how long the server keeps what all rows share.')
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings:
     """The settings read from an entry."""
@@ -104,6 +121,8 @@ class AnthropicSettings:
     stream: bool
     max_seq_len: int | None
     max_media_bytes: int = MAX_MEDIA_BYTES
+    prompt_cache: Lifetime | None = '5m'
+    """How long the server keeps what requests share; None: it is not asked to."""
     capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True, json_schema=True)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
@@ -120,24 +139,50 @@ class AnthropicSettings:
             body['tools'] = write_tools(body['tools'])
         if 'tool_choice' in body:
             body['tool_choice'] = write_tool_choice(body['tool_choice'])
+        extra = {**self.extra_body, **further}
         if schema is not None:
-            body |= write_answer_tool(schema, body.get('tools', ()))
-        return body | self.extra_body | further
+            thinks = (extra.get('thinking') or body.get('thinking') or {}).get('type', 'disabled') != 'disabled'
+            body |= write_answer_tool(schema, body.get('tools', ()), thinks=thinks)
+        return body | extra
 
 
 class AnthropicModel(ServedModel[AnthropicSettings]):
     """One model of one server."""
 
     def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
-        super().__init__(settings, name=name, client=client, counter=counter, endpoint='messages', streaming=_STREAMING)
+        super().__init__(
+            settings,
+            name=name,
+            client=client,
+            counter=counter,
+            endpoint='messages',
+            streaming=_STREAMING,
+            batches=AnthropicBatches,
+        )
+        self._shared: tuple[SharedPrefix, ...] = ()
+        self._least = find_minimum(settings.model)
+
+    def share_prefixes(self, prefixes: Iterable[SharedPrefix]) -> None:
+        """Have the server keep these beginnings of requests, where they are long enough."""
+        self._shared = tuple(prefixes) if self._settings.prompt_cache is not None else ()
+
+    def shared_part(self, request: Request) -> float:
+        """What part of a request the server is asked to keep, by its length."""
+        if not self._shared or not is_messages(request):
+            return 0.0
+        written = write_anthropic_messages([message for message in request if isinstance(message['content'], str)])
+        if self._mark(written, request) is written:
+            return 0.0
+        count, beginning = measure_shared(request, self._shared)
+        return len(str([*request[:count], beginning])) / max(1, len(str(request)))
 
     async def score(self, requests: Sequence[Request]) -> NoReturn:
         """Anthropic's API does not offer it."""
         raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
 
-    async def count_remotely(self, request: Request) -> int:
-        """The number of input tokens, as the server's counting endpoint says."""
-        body = await self._write_body(request, Sampling(), stream=False)
+    async def count_remotely(self, request: Request, sampling: Sampling = _NO_SAMPLING) -> int:
+        """The number of input tokens, as the server's counting endpoint says; `sampling` may have tools."""
+        body = await self._write_body(request, sampling, stream=False)
         counting = {key: value for key, value in body.items() if key in _COUNTED}
         answer = await self._client.post('messages/count_tokens', counting)
         counted = read_count(answer.get('input_tokens')) if isinstance(answer, Mapping) else None
@@ -154,7 +199,14 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
             if with_parts
             else write_anthropic_messages(request)
         )
-        return {**self._settings.body(sampling), **written, **({'stream': True} if stream else {})}
+        body = {**self._settings.body(sampling), **written, **({'stream': True} if stream else {})}
+        return self._mark(body, request)
+
+    def _mark(self, body: dict[str, Any], request: Sequence[Message]) -> dict[str, Any]:
+        lifetime = self._settings.prompt_cache
+        if lifetime is None or not self._shared:
+            return body
+        return mark_shared(body, request, self._shared, least=self._least, lifetime=lifetime)
 
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
         return take_tool_answer(read_message(answer, seconds=seconds))

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rolecall.models.http.body import check_depth
+from rolecall.models.http.body import ReplyFieldError, check_depth
 from rolecall.models.http.media import MediaReader, part_url
 from rolecall.models.openai.wire import parse_arguments, read_count
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
 __all__ = [
+    'THINKING_BLOCKS',
     'StreamedMessage',
     'read_message',
     'read_text_delta',
+    'read_thinking_delta',
     'take_tool_answer',
     'write_answer_tool',
     'write_anthropic_messages',
@@ -32,7 +34,8 @@ _DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
 _REMOTE = re.compile(r'https?:', re.IGNORECASE)
 _CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
 _LONGEST_REASON = 400
-_ANSWER, _ONLY = 'give_answer', 'answer'
+_ANSWER, _VALUE, _ONLY = 'give_answer', 'give_value', 'answer'
+THINKING_BLOCKS = ('thinking', 'redacted_thinking')
 _ENDED = {
     'end_turn': 'stop',
     'stop_sequence': 'stop',
@@ -151,26 +154,38 @@ def write_tool_choice(choice: Any) -> Any:
     return {'type': 'tool', 'name': choice['function']['name']} if 'function' in choice else choice
 
 
-def write_answer_tool(schema: Mapping[str, Any], tools: Sequence[Block]) -> dict[str, Any]:
-    """What makes a model answer with JSON: a tool of that schema that it has to call, beside the tools it may call."""
+def write_answer_tool(schema: Mapping[str, Any], tools: Sequence[Block], *, thinks: bool = False) -> dict[str, Any]:
+    """What makes a model answer with JSON: a tool of that schema that it has to call, beside the tools it may call.
+
+    A model that `thinks` cannot be forced to call a tool (the API refuses it), so it is asked to.
+    """
+    name = _ANSWER
     if schema.get('type') != 'object':
-        schema = {'type': 'object', 'properties': {_ONLY: schema}, 'required': [_ONLY]}
-    answer = {'name': _ANSWER, 'description': 'Give the final answer.', 'input_schema': schema}
-    choice = {'type': 'any'} if tools else {'type': 'tool', 'name': _ANSWER}
+        name, schema = _VALUE, {'type': 'object', 'properties': {_ONLY: schema}, 'required': [_ONLY]}
+    about = 'Give the final answer. Always answer by calling this tool.' if thinks else 'Give the final answer.'
+    answer = {'name': name, 'description': about, 'input_schema': schema}
+    choice = {'type': 'auto'} if thinks else {'type': 'any'} if tools else {'type': 'tool', 'name': name}
     return {'tools': [*tools, answer], 'tool_choice': choice}
 
 
 def take_tool_answer(reply: Reply) -> Reply:
     """The reply with the answer that was given through `write_answer_tool` as its text."""
-    answers = [call for call in reply.tool_calls if call['function']['name'] == _ANSWER]
+    answers = [call for call in reply.tool_calls if call['function']['name'] in (_ANSWER, _VALUE)]
     if not answers:
         return reply
     given = answers[0]['function']['arguments']
     value = json.loads(given) if isinstance(given, str) else given
-    if isinstance(value, Mapping) and set(value) == {_ONLY}:
+    if answers[0]['function']['name'] == _VALUE and isinstance(value, Mapping) and set(value) == {_ONLY}:
         value = value[_ONLY]
     others = tuple(call for call in reply.tool_calls if call not in answers)
-    return replace(reply, text=json.dumps(value, ensure_ascii=False), reason='stop', tool_calls=others)
+    thoughts = [block for block in reply.thinking.get('content', ()) if block['type'] in THINKING_BLOCKS]
+    return replace(
+        reply,
+        text=json.dumps(value, ensure_ascii=False),
+        reason='stop',
+        tool_calls=others,
+        thinking={'content': thoughts} if thoughts else {},
+    )
 
 
 def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
@@ -179,17 +194,20 @@ def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
     >>> read_message({'content': [{'type': 'text', 'text': 'Four'}], 'stop_reason': 'end_turn'}).text
     'Four'
     """
-    blocks = answer['content']
+    blocks = answer.get('content') if isinstance(answer, Mapping) else None
+    if not isinstance(blocks, list):
+        raise ReplyFieldError('`content` is missing' if blocks is None else '`content` is not a list')
     text = ''.join(block['text'] for block in blocks if block['type'] == 'text')
     thinking = ''.join(block['thinking'] for block in blocks if block['type'] == 'thinking')
     calls = tuple(_read_call(block) for block in blocks if block['type'] == 'tool_use')
     stopped = str(answer.get('stop_reason') or '')[:_LONGEST_REASON]
     ended = _ENDED.get(stopped, stopped)
-    thought = any(block['type'] in ('thinking', 'redacted_thinking') for block in blocks)
+    thought = any(block['type'] in THINKING_BLOCKS for block in blocks)
     outcome: Outcome = 'filtered' if stopped == 'refusal' else 'ok'
     if thought and not text and not calls and ended == 'length':
         outcome = 'thinking_exhausted'
-    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds))
+    kept = {'content': check_depth(list(blocks))} if thought else {}
+    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds), thinking=kept)
 
 
 def _read_call(block: Block) -> Block:
@@ -201,7 +219,8 @@ def _read_usage(reported: object, seconds: float | None) -> Usage:
     usage = reported if isinstance(reported, Mapping) else {}
     names = ('input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'output_tokens')
     fresh, cached, written, output = (read_count(usage.get(name)) for name in names)
-    return Usage(None if fresh is None else fresh + (cached or 0) + (written or 0), output, cached, seconds)
+    sent = None if fresh is None else fresh + (cached or 0) + (written or 0)
+    return Usage(sent, output, cached, seconds, cache_written_tokens=written)
 
 
 class StreamedMessage:
@@ -210,6 +229,7 @@ class StreamedMessage:
     def __init__(self) -> None:
         self._write_blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[int, list[str]] = {}
+        self._signatures: dict[int, str] = {}
         self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
         self.finished = False
@@ -227,6 +247,8 @@ class StreamedMessage:
             piece = delta.get('text') or delta.get('thinking') or delta.get('partial_json')
             if piece:
                 self._pieces[event['index']].append(piece)
+            if signature := delta.get('signature'):
+                self._signatures[event['index']] = self._signatures.get(event['index'], '') + signature
         elif kind == 'message_delta':
             self._stop_reason = event['delta'].get('stop_reason') or self._stop_reason
             self._usage |= {name: value for name, value in (event.get('usage') or {}).items() if value is not None}
@@ -236,21 +258,32 @@ class StreamedMessage:
     def join(self) -> dict[str, Any]:
         """The reply as it would have arrived without streaming."""
         blocks = [
-            _join_block(block, ''.join(self._pieces[index])) for index, block in sorted(self._write_blocks.items())
+            _join_block(block, ''.join(self._pieces[index]), self._signatures.get(index))
+            for index, block in sorted(self._write_blocks.items())
         ]
         return {'content': blocks, 'stop_reason': self._stop_reason, 'usage': self._usage}
 
 
-def _join_block(block: dict[str, Any], text: str) -> dict[str, Any]:
+def _join_block(block: dict[str, Any], text: str, signature: str | None) -> dict[str, Any]:
     if block['type'] == 'tool_use':
         return {**block, 'input': parse_arguments(text)}
     if block['type'] in ('text', 'thinking'):
-        return {**block, block['type']: block.get(block['type'], '') + text}
+        signed = {} if signature is None else {'signature': signature}
+        return {**block, block['type']: block.get(block['type'], '') + text, **signed}
     return block
 
 
 def read_text_delta(event: Any) -> str:
     """The text a stream event adds to the reply."""
+    return _read_delta(event, 'text')
+
+
+def read_thinking_delta(event: Any) -> str:
+    """The thinking a stream event adds to the reply."""
+    return _read_delta(event, 'thinking')
+
+
+def _read_delta(event: Any, key: str) -> str:
     delta = event.get('delta') or {}
-    said = delta.get('text') if event.get('type') == 'content_block_delta' else ''
+    said = delta.get(key) if event.get('type') == 'content_block_delta' else ''
     return said if isinstance(said, str) else ''

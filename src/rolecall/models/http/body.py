@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,11 @@ __all__ = [
     'ACCEPTED_ENCODINGS',
     'MAX_REPLY_BYTES',
     'EventReader',
+    'ReplyFieldError',
     'ReplyTooLargeError',
     'check_depth',
     'iterate_body',
+    'iterate_lines',
     'parse_json',
     'read_start',
     'read_whole',
@@ -33,6 +36,10 @@ MAX_REPLY_BYTES = 16 * 2**20
 """The largest reply, unpacked, that is read unless the entry says otherwise (`max_reply_bytes`)."""
 _PIECE = 1 << 16
 _DEEPEST = 100
+
+
+class ReplyFieldError(ValueError):
+    """A field of a reply is missing, or is not what it should be. The message names it."""
 
 
 class ReplyTooLargeError(ModelError):
@@ -52,8 +59,27 @@ async def iterate_body(response: aiohttp.ClientResponse, *, limit: int) -> Async
     unpack.check_end()
 
 
+def _is_plain(response: aiohttp.ClientResponse) -> bool:
+    return not response.headers.get('Content-Encoding')
+
+
+async def iterate_lines(response: aiohttp.ClientResponse, *, longest: int) -> AsyncIterator[bytes]:
+    """The lines of a body of any size, unpacked; the last one too, if no line feed ends it."""
+    rest = b''
+    async for piece in iterate_body(response, limit=sys.maxsize):
+        *lines, rest = (rest + piece).split(b'\n') if b'\n' in piece else (rest + piece,)
+        for line in lines:
+            yield line
+        if len(rest) > longest:
+            raise ReplyTooLargeError(f'a line larger than {longest:,} bytes (max_reply_bytes)', status=response.status)
+    if rest:
+        yield rest
+
+
 async def read_whole(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
     """The whole body, unpacked."""
+    if response.content_length is not None and response.content_length <= limit and _is_plain(response):
+        return await response.read()
     return b''.join([piece async for piece in iterate_body(response, limit=limit)])
 
 

@@ -12,10 +12,13 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from urllib.parse import urlencode
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
@@ -27,6 +30,7 @@ from rolecall.models.http.body import (
     EventReader,
     ReplyTooLargeError,
     iterate_body,
+    iterate_lines,
     parse_json,
     read_start,
     read_whole,
@@ -41,7 +45,7 @@ from rolecall.redaction import Redactor, environment_secrets
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'run_together']
+__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'encode_body', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
@@ -67,12 +71,11 @@ class Collector(Protocol):
 
 
 class TextListener:
-    """A collector that also calls `on_text` with the text of each event. `read` takes the text out of an event."""
+    """A collector that also passes on the text of each event: `readers` take it out of an event for a listener each."""
 
-    def __init__(self, collector: Collector, on_text: OnText, read: Callable[[Any], str]) -> None:
+    def __init__(self, collector: Collector, readers: Sequence[tuple[Callable[[Any], str], OnText]]) -> None:
         self._collector = collector
-        self._on_text = on_text
-        self._read = read
+        self._readers = readers
 
     @property
     def finished(self) -> bool:
@@ -82,9 +85,9 @@ class TextListener:
     def take(self, event: Any) -> None:
         """One event, decoded."""
         self._collector.take(event)
-        piece = self._read(event)
-        if piece:
-            self._on_text(piece)
+        for read, on_text in self._readers:
+            if piece := read(event):
+                on_text(piece)
 
 
 class HttpClient:
@@ -122,11 +125,36 @@ class HttpClient:
 
     async def post(self, endpoint: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> Any:
         """Send a body; return the decoded reply. `headers` are those of this request alone."""
-        return await self._exchange('POST', endpoint, _encode_body(body), headers=headers)
+        return await self._exchange('POST', endpoint, encode_body(body), headers=headers)
 
-    async def get(self, endpoint: str) -> Any:
+    async def get(self, endpoint: str, query: Mapping[str, str] | None = None) -> Any:
         """The decoded reply of an endpoint that takes no body."""
-        return await self._exchange('GET', endpoint, None)
+        return await self._exchange('GET', endpoint, None, query=query)
+
+    async def post_file(self, endpoint: str, file: Path) -> Any:
+        """Send a file of JSON as the body, however long it takes; return the decoded reply."""
+        with file.open('rb') as content:
+            return await self._send_file(endpoint, content, {})
+
+    async def upload(self, endpoint: str, file: Path, *, name: str, fields: Mapping[str, str]) -> Any:
+        """Send a file and some fields as a form, however long it takes; return the decoded reply."""
+        form = _aiohttp().MultipartWriter('form-data')
+        for field, value in fields.items():
+            form.append(value).set_content_disposition('form-data', name=field)
+        with file.open('rb') as content:
+            part = form.append(content, {'Content-Type': 'application/jsonl'})
+            part.set_content_disposition('form-data', name='file', filename=name)
+            return await self._send_file(endpoint, form, {'Content-Type': form.headers['Content-Type']})
+
+    async def _send_file(self, endpoint: str, data: Any, headers: Mapping[str, str]) -> Any:
+        async with self._open('POST', endpoint, data, headers=headers, long=True) as response:
+            return self._decode(await read_whole(response, limit=self._max_reply_bytes))
+
+    async def download_lines(self, endpoint: str) -> AsyncIterator[bytes]:
+        """The lines of a file, however long it is; no line may be larger than a reply."""
+        async with self._open('GET', endpoint, None, long=True) as response:
+            async for line in iterate_lines(response, longest=self._max_reply_bytes):
+                yield line
 
     async def is_reachable(self) -> bool:
         """Whether the server gives any HTTP reply to a request that costs nothing, whatever it says."""
@@ -147,7 +175,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Send a body and pass the reply's events to `collector`; return the reply if the server did not stream."""
-        return await self._exchange('POST', endpoint, _encode_body(body), collector, headers=headers)
+        return await self._exchange('POST', endpoint, encode_body(body), collector, headers=headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -167,25 +195,50 @@ class HttpClient:
         collector: Collector | None = None,
         *,
         headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> Any:
+        sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
+        async with self._open(method, endpoint, sent, headers=headers, query=query) as response:
+            if collector is None or response.content_type == 'application/json':
+                return self._decode(await read_whole(response, limit=self._max_reply_bytes))
+            return await self._collect_events(response, collector)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        endpoint: str,
+        data: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        long: bool = False,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response to a request, if it is no error; whatever goes wrong while it is read is a `ModelError`.
+
+        `long`: the time limit holds for each piece, not for the whole.
+        """
         package = _aiohttp()
         keys = self._rotate_keys()
         session = self._session(package)
         if self._limiter is not None:
             await self._limiter.wait_turn()
-        sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
         url = self.address.endpoint(endpoint)
+        if query:
+            url += f'{"&" if "?" in url else "?"}{urlencode(query)}'
         key = next(keys)
         own = {**({} if key is None else key), **(headers or {})}
+        options: dict[str, Any] = {'data': data, 'headers': own, 'allow_redirects': False}
+        if long:
+            patient = package.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
+            options['timeout'] = patient
         try:
-            async with session.request(method, url, data=sent, headers=own, allow_redirects=False) as response:
+            async with session.request(method, url, **options) as response:
                 self.rate_limits = read_rate_limits(response.headers)
                 if response.status != 200:
                     start = await read_start(response, limit=_ERROR_BYTES)
                     self._refuse(status_error(self.about, response.status, response.headers, start, hide=self._hide))
-                if collector is None or response.content_type == 'application/json':
-                    return self._decode(await read_whole(response, limit=self._max_reply_bytes))
-                return await self._collect_events(response, collector)
+                yield response
         except ReplyTooLargeError as error:
             raise ReplyTooLargeError(f'{self.about}: {error}.', status=error.status) from error
         except asyncio.TimeoutError as error:
@@ -307,9 +360,9 @@ async def run_together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Res
         raise
 
 
-def _encode_body(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, default=_json_default).encode()
+        return _write_json(body).encode()
     except UnicodeEncodeError:  # a lone surrogate in the data: JSON can carry it only escaped
         return json.dumps(body, default=_json_default).encode()
 
@@ -320,6 +373,9 @@ def _json_default(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise ModelError(f'{type(value).__name__} cannot be part of a request.')
+
+
+_write_json = json.JSONEncoder(ensure_ascii=False, default=_json_default).encode
 
 
 def _is_final(package: ModuleType, error: Exception) -> bool:

@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from rolecall.models.http.batches import BatchService
+from rolecall.models.http.body import ReplyFieldError
 from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, TextListener, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.models.protocol import Capabilities, OnText, Reply, Sampling, Usage
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import StreamRedactor
 from rolecall.render.spans import Request
+from rolecall.tokenizers.tokenizer import Tokenizer
 
 __all__ = ['ServedModel', 'Streaming']
 
@@ -50,13 +53,19 @@ class _Joining(Collector, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """How a server's streams are read: what joins their events, and the text that one event adds."""
+    """How a server's streams are read: what joins their events, and the text and reasoning that one event adds."""
 
     collector: Callable[[], _Joining]
     read_delta: Callable[[Any], str]
+    read_thinking_delta: Callable[[Any], str]
 
 
 S = TypeVar('S', bound=_Settings)
+Readers = Sequence[tuple[Callable[[Any], str], OnText]]
+
+
+def _ignore(_piece: str) -> None:
+    pass
 
 
 class ServedModel(ABC, Generic[S]):
@@ -65,7 +74,15 @@ class ServedModel(ABC, Generic[S]):
     batch = 1
 
     def __init__(
-        self, settings: S, *, name: str, client: HttpClient, counter: TokenCounter, endpoint: str, streaming: Streaming
+        self,
+        settings: S,
+        *,
+        name: str,
+        client: HttpClient,
+        counter: TokenCounter,
+        endpoint: str,
+        streaming: Streaming,
+        batches: type[BatchService],
     ) -> None:
         self.name = name
         self.capabilities = settings.capabilities
@@ -76,6 +93,8 @@ class ServedModel(ABC, Generic[S]):
         self._endpoint = endpoint
         self._streaming = streaming
         self._media = MediaReader(limit=settings.max_media_bytes)
+        self.batches = batches(client, endpoint, self._read_batched)
+        """The server's batch endpoints, for requests as `write_batched` gives them."""
 
     @property
     def rate_limits(self) -> Mapping[Unit, RateLimit]:
@@ -93,12 +112,33 @@ class ServedModel(ABC, Generic[S]):
         """One reply per request."""
         return await run_together([self._request_reply(request, sampling) for request in requests])
 
-    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; `on_text` is called with each piece of text as it arrives."""
+    async def stream(
+        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+    ) -> Reply:
+        """The reply to one request; `on_text` and `on_thinking` are called with each piece as it arrives."""
         pieces = StreamRedactor(self._client.redactor, on_text)
-        reply = await self._request_reply(request, sampling, pieces.take)
+        thoughts = StreamRedactor(self._client.redactor, on_thinking or _ignore)
+
+        def take_text(piece: str) -> None:
+            thoughts.finish()  # what is held back of them comes before the text
+            pieces.take(piece)
+
+        read = self._streaming
+        readers = [(read.read_thinking_delta, thoughts.take), (read.read_delta, take_text)]
+        reply = await self._request_reply(request, sampling, readers)
+        thoughts.finish()
         pieces.finish()
         return reply
+
+    async def write_batched(self, request: Request, sampling: Sampling) -> dict[str, Any]:
+        """The body of a request in a batch: that of a live call without streaming."""
+        if sampling.extra.get('extra_headers') is not None:
+            raise ModelError(f'{self._client.about}: extra_headers of one request cannot be sent with a batch.')
+        return await self._write_body(request, sampling, stream=False)
+
+    def _read_batched(self, answer: Any) -> Reply:
+        reply = redact_reply(self._read_reply(answer, 0.0), self._client.redactor)
+        return replace(reply, usage=replace(reply.usage, seconds=None))
 
     async def is_reachable(self) -> bool:
         """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
@@ -107,6 +147,11 @@ class ServedModel(ABC, Generic[S]):
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
         return self._counter.count(request)
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, if it is on this machine."""
+        return self._counter.tokenizer
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
         """Hide these as well, wherever the server echoes them."""
@@ -120,14 +165,14 @@ class ServedModel(ABC, Generic[S]):
         """Close the connections."""
         await self._client.close()
 
-    async def _request_reply(self, request: Request, sampling: Sampling, on_text: OnText | None = None) -> Reply:
+    async def _request_reply(self, request: Request, sampling: Sampling, readers: Readers | None = None) -> Reply:
         headers = sampling.extra.get('extra_headers')
         if headers is not None:
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
-        body = await self._write_body(request, sampling, stream=self._settings.stream or on_text is not None)
+        body = await self._write_body(request, sampling, stream=self._settings.stream or readers is not None)
         started = time.perf_counter()
         try:
-            answer = await self._exchange(body, on_text, headers)
+            answer = await self._exchange(body, readers, headers)
             return redact_reply(self._read_reply(answer, time.perf_counter() - started), self._client.redactor)
         except HttpStatusError as error:
             outcome = row_outcome(error)
@@ -135,15 +180,16 @@ class ServedModel(ABC, Generic[S]):
                 raise
             return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
         except MALFORMED as error:
-            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+            why = str(error) if isinstance(error, ReplyFieldError) else f'{type(error).__name__}: {error}'
+            raise self._client.malformed_error(why) from error
 
     async def _exchange(
-        self, body: Mapping[str, Any], on_text: OnText | None, headers: Mapping[str, str] | None
+        self, body: Mapping[str, Any], readers: Readers | None, headers: Mapping[str, str] | None
     ) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body, headers=headers)
         collector = self._streaming.collector()
-        listening = collector if on_text is None else TextListener(collector, on_text, self._streaming.read_delta)
+        listening = collector if readers is None else TextListener(collector, readers)
         answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 

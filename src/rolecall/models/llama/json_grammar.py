@@ -25,6 +25,15 @@ _BASIC = {
     'object': '"{" space (string ":" space value ("," space string ":" space value)*)? space "}"',
     'array': '"[" space (value ("," space value)*)? space "]"',
 }
+_DAY = r'[0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])'
+_TIME = r'([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9]'
+_FORMATS = {
+    'date': rf'"\"" {_DAY} "\""',
+    'time': rf'"\"" {_TIME} "\""',
+    'date-time': rf'"\"" {_DAY} "T" {_TIME} "\""',
+    'uuid': r'"\"" [0-9a-f]{8} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{12} "\""',
+}
+"""Strings of a `format`. The days of a month are left to the reader."""
 _DEEPEST = 64
 _MOST_RULES = 2000
 
@@ -37,7 +46,7 @@ def json_grammar(schema: Any) -> str:
     """
     writer = _Writer(schema)
     root = writer.expression(schema, 0)
-    rules = {'root': root, **writer.rules, **_BASIC}
+    rules = {'root': root, **writer.rules, **_BASIC, **_FORMATS}
     return '\n'.join(f'{name} ::= {body}' for name, body in rules.items())
 
 
@@ -81,7 +90,7 @@ class _Writer:
             return 'value'
         if kind not in _BASIC:
             raise ModelError(f'unknown type in a JSON schema: {kind!r:.60}.')
-        return str(kind)
+        return str(schema['format']) if kind == 'string' and schema.get('format') in _FORMATS else str(kind)
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> str:
         fields: Mapping[str, Any] = schema.get('properties') or {}
@@ -135,7 +144,7 @@ class _Writer:
     def _rule(self, schema: Any, depth: int) -> str:
         """The name of a rule for a schema; a single word needs none."""
         body = self.expression(schema, depth + 1)
-        return body if body in _BASIC or body in self.rules else self._name(body)
+        return body if body in _BASIC or body in _FORMATS or body in self.rules else self._name(body)
 
     def _name(self, body: str) -> str:
         name = f'rule-{len(self.rules)}'

@@ -194,8 +194,13 @@ class LlamaModel(RedactingModel):
         replies = await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
         return self._redact(replies)
 
-    async def stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        """The reply to one request; `on_text` is called in the model's thread with each piece of text."""
+    async def stream(
+        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+    ) -> Reply:
+        """The reply to one request; `on_text` is called in the model's thread with each piece of text.
+
+        Reasoning is part of the text, between tags, so `on_thinking` is not called.
+        """
         decoding = self._settings.decoding(sampling)
         pieces = StreamRedactor(self._redactor, on_text)
         replies = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, pieces.take))
@@ -210,6 +215,10 @@ class LlamaModel(RedactingModel):
             return None
         text: list[int | str] = [request] if isinstance(request, str) else []
         return len(self._encode_prompt(text or request).ids)  # of a list, no ranges are computed
+
+    async def load(self) -> None:
+        """Load the weights now, not at the first request."""
+        await self._in_thread(lambda _streams: None)
 
     async def forget(self) -> None:
         """Forget earlier prompts; the next one is computed from its first token."""

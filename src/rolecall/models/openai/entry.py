@@ -15,6 +15,7 @@ from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
+from rolecall.models.openai.responses import write_input, write_parameters
 from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.registry import part_name
@@ -26,7 +27,7 @@ _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
 _OFFICIAL_HOST = 'api.openai.com'
 _OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
 _REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
-_LENGTH_KEYS = ('max_completion_tokens', 'max_tokens')
+_LENGTH_KEYS = ('max_completion_tokens', 'max_tokens', 'max_output_tokens')
 _TEXT_LENGTH = 512
 """Without a length, servers complete sixteen tokens."""
 
@@ -48,6 +49,13 @@ class OpenAISettings:
     capabilities: Capabilities
     max_seq_len: int | None = None
     max_media_bytes: int = MAX_MEDIA_BYTES
+    responses: bool = False
+    """Whether the server is asked through the Responses API."""
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint that answers requests."""
+        return 'responses' if self.responses else 'chat/completions' if self.chat else 'completions'
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
@@ -62,10 +70,14 @@ class OpenAISettings:
             body[self.length_key] = length
         if least is not None:
             body['min_tokens'] = least
+        if self.responses:
+            body = write_parameters(body, keeps_reasoning=_REASONERS.match(self.model) is not None)
         return body | self.extra_body | further
 
     def with_messages(self, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The body of a chat request; a trailing assistant message is continued where the server can."""
+        if self.responses:
+            return {**body, **write_input(messages)}
         begun = self.capabilities.prefill and messages and messages[-1].get('role') == 'assistant'
         goes_on = {'add_generation_prompt': False, 'continue_final_message': True} if begun else {}
         return {**body, **goes_on, 'messages': messages}
@@ -104,7 +116,8 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     """The settings and the server address of an entry."""
     reader.refuse_misspelt(OPENAI_KEYS)
     kind = part_name(entry.get('type', ''))
-    chat = (reader.one_of('endpoint', ('chat', 'completions')) or _usual_endpoint(kind)) == 'chat'
+    endpoint = reader.one_of('endpoint', ('chat', 'completions', 'responses')) or _usual_endpoint(kind)
+    chat, responses = endpoint != 'completions', endpoint == 'responses'
     served = kind.startswith('VLLMCustom')
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
     if not model and not served:
@@ -117,11 +130,15 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     score = reader.one_of('score', ('echo', 'prompt_logprobs'))
     if chat and score == 'echo':
         reader.refuse('score', "'echo' is for completions.", "Set endpoint='completions', or score='prompt_logprobs'.")
+    if responses and (score or reader.flag('prefill') is True):
+        name = 'score' if score else 'prefill'
+        reader.refuse(name, f'the Responses API has no {name}.', "Leave it out, or use endpoint='chat'.")
     tag = reader.text('think_tag')
     settings = OpenAISettings(
         model=model,
         chat=chat,
-        length_key=reader.text('max_tokens_key') or _usual_length_key(chat, address, model, lengths),
+        length_key=reader.text('max_tokens_key')
+        or ('max_output_tokens' if responses else _usual_length_key(chat, address, model, lengths)),
         length=reader.whole('max_completion_tokens', 'max_out_len', least=1) or usual_length,
         parameters=parameters,
         extra_body=reader.mapping('extra_body'),
@@ -141,6 +158,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         ),
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
+        responses=responses,
     )
     return settings, address
 

@@ -1,4 +1,4 @@
-"""Models behind OpenAI-compatible servers: chat completions for messages, completions for texts and token ids.
+"""Models behind OpenAI-compatible servers: chat completions or responses for messages, completions for other requests.
 
 OpenCompass and AISBench entries work unchanged; docs/models.md lists every option.
 """
@@ -13,9 +13,16 @@ from typing import Any
 from rolecall.checking import OptionReader
 from rolecall.models.http.connection import MALFORMED, HttpClient, run_together
 from rolecall.models.http.served_model import ServedModel, Streaming
+from rolecall.models.openai.batches import OpenAIBatches
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
-from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply
+from rolecall.models.openai.responses import (
+    StreamedResponse,
+    read_reasoning_delta,
+    read_response,
+    read_response_delta,
+)
+from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply, read_thinking_delta
 from rolecall.models.protocol import (
     Model,
     ModelError,
@@ -31,7 +38,8 @@ from rolecall.strings import count_noun
 
 __all__ = ['OpenAIModel', 'build']
 
-_STREAMING = Streaming(StreamedAnswer, read_delta)
+_STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
+_STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -54,8 +62,15 @@ class OpenAIModel(ServedModel[OpenAISettings]):
     """One model of one server."""
 
     def __init__(self, settings: OpenAISettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
-        endpoint = 'chat/completions' if settings.chat else 'completions'
-        super().__init__(settings, name=name, client=client, counter=counter, endpoint=endpoint, streaming=_STREAMING)
+        super().__init__(
+            settings,
+            name=name,
+            client=client,
+            counter=counter,
+            endpoint=settings.endpoint,
+            streaming=_STREAMED_RESPONSES if settings.responses else _STREAMING,
+            batches=OpenAIBatches,
+        )
         self._served: asyncio.Task[str] | None = None
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
@@ -64,9 +79,14 @@ class OpenAIModel(ServedModel[OpenAISettings]):
 
     async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
         body = await self._build_body(request, self._settings.body(sampling))
-        return body | {'stream': True, 'stream_options': {'include_usage': True}} if stream else body
+        if not stream:
+            return body
+        options = {} if self._settings.responses else {'stream_options': {'include_usage': True}}
+        return body | {'stream': True, **options}
 
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
+        if self._settings.responses:
+            return read_response(answer, seconds=seconds)
         return read_reply(answer, seconds=seconds, tags=self._settings.tags)
 
     async def _score_request(self, request: Request) -> Scored:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from rolecall.checking import is_number, is_whole
-from rolecall.models.http.body import check_depth, parse_json
+from rolecall.models.http.body import ReplyFieldError, check_depth, parse_json
 from rolecall.models.http.media import MediaReader, part_url, with_url
 from rolecall.models.protocol import Message, Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
@@ -22,6 +21,7 @@ __all__ = [
     'read_delta',
     'read_logprobs',
     'read_reply',
+    'read_thinking_delta',
     'read_usage',
     'write_messages',
 ]
@@ -70,9 +70,11 @@ def _write_call(call: Message) -> Message:
 
 
 _REASONING = ('reasoning_content', 'reasoning')
+_DETAILS = 'reasoning_details'
 _MOST_TOKENS = 10**12
 _LARGEST_LOGPROB = 3.4e38
 _LONGEST_REASON = 400
+_NO_USAGE = Usage()
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
 
 
@@ -82,13 +84,23 @@ def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags:
     >>> read_reply({'choices': [{'message': {'content': 'Four'}, 'finish_reason': 'stop'}]}).text
     'Four'
     """
+    if not isinstance(answer, Mapping):
+        raise ReplyFieldError(f'it is a {type(answer).__name__}, not an object')
+    choices = answer.get('choices')
+    if not isinstance(choices, list) or not choices:
+        what = 'missing' if choices is None else 'empty' if choices == [] else f'a {type(choices).__name__}, not a list'
+        raise ReplyFieldError(f'`choices` is {what}')
     usage = read_usage(answer.get('usage'), seconds)
-    first, *others = (_read_choice(choice, tags) for choice in answer['choices'])
-    return replace(first, usage=usage, others=tuple(others))
+    others = tuple(_read_choice(choice, tags) for choice in choices[1:])
+    return _read_choice(choices[0], tags, usage, others)
 
 
-def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
-    message = choice['message'] if 'message' in choice else {'content': choice['text']}
+def _read_choice(
+    choice: Mapping[str, Any], tags: tuple[str, str], usage: Usage = _NO_USAGE, others: tuple[Reply, ...] = ()
+) -> Reply:
+    message = choice['message'] if 'message' in choice else {'content': choice['text']} if 'text' in choice else None
+    if not isinstance(message, Mapping):
+        raise ReplyFieldError('`choices[0].message` is missing')
     content, reasoning = _split_content(message.get('content'))
     reasoning = reasoning or next((_as_text(message[key]) for key in _REASONING if message.get(key)), '')
     ended = _as_text(choice.get('finish_reason') or '')[:_LONGEST_REASON]
@@ -100,7 +112,40 @@ def _read_choice(choice: Mapping[str, Any], tags: tuple[str, str]) -> Reply:
     outcome: Outcome = 'thinking_exhausted' if exhausted else 'ok'
     if refused or ended == 'content_filter':
         outcome, ended = 'filtered', refused or ended
-    return Reply(content, outcome, ended, reasoning, calls, logprobs=read_logprobs(choice.get('logprobs')))
+    return Reply(
+        content,
+        outcome,
+        ended,
+        reasoning,
+        calls,
+        usage,
+        others,
+        logprobs=read_logprobs(choice.get('logprobs')),
+        thinking=_read_thinking(message),
+    )
+
+
+def _read_thinking(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a message that a server wants back: reasoning, its encrypted details, and Gemini's signature.
+
+    >>> _read_thinking({'content': 'Four', 'reasoning_content': '2 and 2', 'reasoning': None})
+    {'reasoning_content': '2 and 2'}
+    """
+    fields = {key: message[key] for key in (*_REASONING, _DETAILS) if message.get(key) is not None}
+    if (signature := _find_signature(message)) is not None:
+        fields['extra_content'] = {'google': {'thought_signature': signature}}
+    content = message.get('content')
+    if isinstance(content, list) and any(part.get('type') == 'thinking' for part in content):
+        fields['content'] = content
+    check_depth(fields)
+    return fields
+
+
+def _find_signature(message: Mapping[str, Any]) -> str | None:
+    extra = message.get('extra_content')
+    google = extra.get('google') if isinstance(extra, Mapping) else None
+    signature = google.get('thought_signature') if isinstance(google, Mapping) else None
+    return signature if isinstance(signature, str) else None
 
 
 def read_logprobs(reported: object) -> tuple[tuple[str, float], ...]:
@@ -206,13 +251,18 @@ class StreamedAnswer:
         self._usage = event.get('usage') or self._usage
         for piece in event.get('choices') or ():
             choice = self._choices.setdefault(
-                piece.get('index', 0), {'texts': {}, 'calls': {}, 'finish_reason': None, 'logprobs': []}
+                piece.get('index', 0),
+                {'texts': {}, 'calls': {}, 'finish_reason': None, 'logprobs': [], 'details': [], 'extra': {}},
             )
             choice['finish_reason'] = piece.get('finish_reason') or choice['finish_reason']
             delta = {'content': piece['text']} if 'text' in piece else piece.get('delta') or {}
             for key in _TEXT_KEYS:
-                if delta.get(key):
+                if delta.get(key) or (delta.get(key) == '' and key in _REASONING):
                     choice['texts'].setdefault(key, []).append(delta[key])
+            for detail in delta.get(_DETAILS) or ():
+                _add_detail(choice['details'], detail)
+            if _find_signature(delta) is not None:
+                choice['extra'] = {'extra_content': delta['extra_content']}
             for call in delta.get('tool_calls') or ():
                 _add_call(choice['calls'], call)
             scored = piece.get('logprobs')
@@ -237,23 +287,80 @@ def _add_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> Non
     call['name'] = function.get('name') or call['name']
     if function.get('arguments'):
         call['arguments'].append(function['arguments'])
+    if piece.get('extra_content') is not None:
+        call['extra_content'] = piece['extra_content']
+
+
+def _add_detail(details: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
+    """A piece of `reasoning_details`: it continues the last one if both have the same type and index."""
+    last = details[-1] if details else {}
+    if 'index' not in piece or any(last.get(key) != piece.get(key) for key in ('type', 'index')):
+        details.append(dict(piece))
+        return
+    for key, value in piece.items():
+        joins = key in ('text', 'summary', 'data') and isinstance(value, str) and isinstance(last.get(key), str)
+        last[key] = last[key] + value if joins else value if value is not None else last.get(key)
 
 
 def _join_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {key: ''.join(pieces) for key, pieces in choice['texts'].items()}
+    message: dict[str, Any] = {key: _join_pieces(pieces) for key, pieces in choice['texts'].items()}
+    message |= choice['extra'] | ({_DETAILS: choice['details']} if choice['details'] else {})
     if choice['calls']:
         message['tool_calls'] = [_join_call(call) for _, call in sorted(choice['calls'].items())]
     scored = {'logprobs': {'content': choice['logprobs']}} if choice['logprobs'] else {}
     return {'message': message, 'finish_reason': choice['finish_reason'], **scored}
 
 
+def _join_pieces(pieces: Sequence[Any]) -> Any:
+    """Streamed pieces of a field as one value: texts are joined; parts (Mistral's thinking) are listed in order."""
+    if all(isinstance(piece, str) for piece in pieces):
+        return ''.join(pieces)
+    parts: list[dict[str, Any]] = []
+    for piece in pieces:
+        for part in [{'type': 'text', 'text': piece}] if isinstance(piece, str) else piece:
+            _add_part(parts, dict(part))
+    return parts
+
+
+def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    kind = part.get('type')
+    last = parts[-1] if parts and parts[-1].get('type') == kind else None
+    if last is None or kind not in ('text', 'thinking'):
+        parts.append(part)
+    elif kind == 'text':
+        last['text'] += part['text']
+    else:
+        thought: list[dict[str, Any]] = []
+        for one in (*_thought_parts(last), *_thought_parts(part)):
+            _add_part(thought, dict(one))
+        parts[-1] = {**last, **part, 'thinking': thought}
+
+
+def _thought_parts(part: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    thought = part['thinking']
+    return [{'type': 'text', 'text': thought}] if isinstance(thought, str) else thought
+
+
 def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {'name': call['name'], 'arguments': ''.join(call['arguments'])}
-    return {'id': call['id'], 'type': 'function', 'function': function}
+    extra = {'extra_content': call['extra_content']} if 'extra_content' in call else {}
+    return {'id': call['id'], 'type': 'function', 'function': function, **extra}
 
 
 def read_delta(event: Any) -> str:
     """The text a stream event adds to the first choice."""
-    first: Mapping[str, Any] = next((choice for choice in event.get('choices') or () if not choice.get('index')), {})
+    first = _first_choice(event)
     said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
-    return said if isinstance(said, str) else ''
+    return said if isinstance(said, str) else _split_content(said)[0] if isinstance(said, list) else ''
+
+
+def read_thinking_delta(event: Any) -> str:
+    """The reasoning a stream event adds to the first choice."""
+    delta = _first_choice(event).get('delta') or {}
+    thought = next((delta[key] for key in _REASONING if isinstance(delta.get(key), str) and delta[key]), '')
+    content = delta.get('content')
+    return thought or (_split_content(content)[1] if isinstance(content, list) else '')
+
+
+def _first_choice(event: Any) -> Mapping[str, Any]:
+    return next((choice for choice in event.get('choices') or () if not choice.get('index')), {})

@@ -68,6 +68,8 @@ class PromptScorer:
     """False: compute every prompt from its first token, for comparison."""
     keeps: bool = True
     """Whether the last prompt is remembered for the next call."""
+    one_by_one: bool = False
+    """One prompt, or one branch of them, in a pass: scores are those of a model that is given each prompt alone."""
     stopped: Callable[[], bool] = bool
     computed: int = 0
     """Tokens computed so far, without padding."""
@@ -154,7 +156,7 @@ class PromptScorer:
         held = filled + len(batch) * max(row.context.length for row in batch)
         # Padding is free on a GPU but not on a CPU.
         wasteful = self.loaded.device.type == 'cpu' and filled > 1.2 * sum(fed) + _IDLE
-        return held <= self.room and filled <= self._at_once and not wasteful
+        return held <= self.room and filled <= self._at_once and not wasteful and not self.one_by_one
 
     def _run_batch(self, batch: Sequence[_Row]) -> list[Context]:
         if self.stopped():
@@ -210,11 +212,17 @@ class PromptScorer:
 
 
 def mark_scores(scores: Any, targets: Any) -> Any:
-    """The log-probability of each row's target, without its minus sign where no other token is likelier."""
+    """The log-probability of each row's target, without its minus sign where no other token is likelier.
+
+    On a CPU it is `log_softmax`, which other programs use, to the last digit; on CUDA that would need twice the memory.
+    """
     torch = import_hf_package('torch')
-    picked = scores.gather(-1, targets[:, None])[:, 0]
     marks = torch.where(scores.argmax(-1) == targets, 1.0, -1.0)
-    return torch.copysign((picked - scores.logsumexp(-1)).clamp(max=0), marks)
+    if scores.device.type == 'cpu':
+        logprobs = scores.log_softmax(-1).gather(-1, targets[:, None])[:, 0]
+    else:
+        logprobs = scores.gather(-1, targets[:, None])[:, 0] - scores.logsumexp(-1)
+    return torch.copysign(logprobs.clamp(max=0), marks)
 
 
 def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:

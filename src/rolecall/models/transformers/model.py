@@ -14,7 +14,7 @@ from rolecall.models.local_engine import WorkerThread
 from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
 from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
-from rolecall.models.transformers.weights import LoadedModel, release_memory
+from rolecall.models.transformers.weights import LoadedModel, import_hf_package, release_memory
 from rolecall.render.spans import Request
 from rolecall.tokenizers.tokenizer import Tokenizer
 
@@ -80,6 +80,14 @@ class TransformersModel(RedactingModel):
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         return await self._in_thread(lambda engine: engine.score(requests))
+
+    def add_logprobs(self, logprobs: Sequence[float]) -> float:
+        """Their sum in single precision, in PyTorch's order: other programs add them where the model runs."""
+        return float(import_hf_package('torch').tensor(logprobs).sum())
+
+    async def load(self) -> None:
+        """Load the weights now, not at the first request."""
+        await self._in_thread(lambda _engine: None)
 
     async def forget(self) -> None:
         """Forget the last prompt; the next call computes everything."""

@@ -73,9 +73,10 @@ def build_engine(
     thinks: bool,
 ) -> TorchEngine:
     """An engine that takes `rows` prompts at once. `shares`: compute a common beginning of prompts once."""
+    room = rows * min(max_seq_len or _LONGEST, _LONGEST)
     engine = TorchEngine(
         encoder,
-        PromptScorer(loaded, room=rows * min(max_seq_len or _LONGEST, _LONGEST), shares=shares),
+        PromptScorer(loaded, room=room, shares=shares, one_by_one=rows == 1),
         BatchGenerator(loaded, rows=rows, max_seq_len=max_seq_len, shares=shares),
         limit=max_seq_len,
         thinks=thinks,

@@ -197,23 +197,65 @@
       make('button', { type: 'button', onclick: () => visit(at) }, make('bdi', {}, ...drawText(pairOf(rows[at])[1])), ' ', badge(rows[at]))))) : null;
   };
 
+  // ── perplexity: the labels with their losses, the likeliest first ───────────────────────────────────────────────
+  const losses = (row) => {
+    const [heads, ...labels] = row[MORE].losses;
+    const ordered = [...labels].sort((one, other) => one[1] - other[1]);
+    const line = (one, place) => make('tr', { class: place ? '' : 'chosen' },
+      make('th', { scope: 'row' }, make('bdi', {}, ...drawText(one[0])), place ? '' : ' ', place ? '' : make('span', { class: 'badge' }, 'chosen'),
+        one[0] === row[GOLD] ? ' ' : '', one[0] === row[GOLD] ? make('span', { class: 'badge correct' }, 'gold') : ''),
+      make('td', {}, one[1].toFixed(3), place ? make('i', {}, ` +${(one[1] - ordered[0][1]).toFixed(3)}`) : ''),
+      ...one.slice(2).map((value) => make('td', {}, value == null ? '–' : Number.isInteger(value) ? value.toLocaleString('en') : value.toFixed(3))));
+    return titled('Losses (the lowest decides)', make('div', { class: 'scroll', tabindex: '0' }, make('table', { class: 'losses' },
+      make('thead', {}, make('tr', {}, ...heads.map((name) => make('th', { scope: 'col' }, name)))),
+      make('tbody', {}, ...ordered.map(line)))));
+  };
+
+  // ── dialogues: what is new in each turn's prompt, the reply, what was expected, and the judge's word ─────────────
+  const askedIn = ([, , blocks]) => blocks.flatMap(([, , runs]) => runs.filter((_, at) => at % 2 === 0 && about.origins[runs[at + 1]][3] === ASKED).map((t) => texts[t]));
+  const questions = (row) => row[PROMPTS].map((prompt, at, all) => {
+    const asked = askedIn(prompt);
+    if (asked.length) return asked.slice(at ? askedIn(all[at - 1]).length : 0).filter((text) => text !== row[REPLIES][at - 1]).join('\n');
+    const [heading, , runs] = prompt[2][prompt[2].length - 1];
+    const words = runs.filter((_, place) => place % 2 === 0).map((t) => texts[t]).join('');
+    if (heading || !at) return words;
+    const before = words.lastIndexOf(row[REPLIES][at - 1]);
+    return before < 0 || !row[REPLIES][at - 1] ? words : words.slice(before + row[REPLIES][at - 1].length);
+  });
+  const cutOff = (row, at) => row[MORE].ended?.[at] === 'length' ? ' (cut off by max_out_len)' : '';
+  const isDialogue = (row) => row[REPLIES].length > 1 && row[REPLIES].length === row[PROMPTS].length;
+  const dialogue = (row) => {
+    const golds = row[MORE].golds || [];
+    const judge = row[MORE].judge || [];
+    const verdicts = judge.length === row[REPLIES].length ? judge : [];
+    return titled('Dialogue', make('ol', { class: 'talk' }, ...questions(row).flatMap((question, at) => [
+      make('li', { class: 'asked' }, make('p', { class: 'role' }, `turn ${at + 1}`), say(question)),
+      make('li', { class: 'said' }, make('p', { class: 'role' }, `reply${cutOff(row, at)}`), say(row[REPLIES][at], 'an empty reply'),
+        golds[at] == null && !verdicts[at] ? '' : make('p', { class: 'expected' }, ...(golds[at] == null ? [] : ['gold: ', make('bdi', {}, ...drawText(golds[at]))]),
+          ...(verdicts[at] ? [golds[at] == null ? '' : ' · ', 'judge: ', make('bdi', {}, ...drawText(verdicts[at][1]))] : []))),
+    ])));
+  };
+
   const show = () => {
     const row = rows[state.found[state.open]];
     if (!row) { detail.replaceChildren(make('p', { class: 'note' }, 'No row is open.')); return; }
     const { dataset, model } = nameOf(row);
-    const answers = [['Gold', row[GOLD]], ['Extracted', row[EXTRACTED]], ['Prediction', row[PREDICTION]]].filter(([, text]) => text != null);
+    const talk = isDialogue(row);
+    const answers = [['Gold', talk && row[MORE].golds ? null : row[GOLD]], ['Extracted', talk ? null : row[EXTRACTED]], ['Prediction', talk ? null : row[PREDICTION]]].filter(([, text]) => text != null);
     const many = row[REPLIES].length > 1;
     detail.replaceChildren(
       make('button', { type: 'button', class: 'up', onclick: () => filters.scrollIntoView() }, '↑ list'),
       make('h3', {}, make('span', {}, make('bdi', {}, ...drawText(dataset)), ' × ', make('bdi', {}, ...drawText(model)), ` · row ${row[ROW]}`), badge(row)),
       ...(row[REASON] && row[OUTCOME] !== OK ? [make('p', { class: 'note missing', dir: 'auto' }, ...drawText(row[REASON]))] : []),
       answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
-      ...row[REPLIES].map((reply, at) => titled(many ? `Reply ${at + 1}` : 'Reply', say(reply, 'an empty reply'))),
+      row[MORE].losses ? losses(row) : '',
+      talk ? dialogue(row) : '',
+      ...(talk ? [] : row[REPLIES]).map((reply, at) => titled(`${many ? `Reply ${at + 1}` : 'Reply'}${cutOff(row, at)}`, say(reply, 'an empty reply'))),
       ...row[REASONING].filter(Boolean).map((thought, at, all) => make('details', {}, make('summary', {}, all.length > 1 ? `Reasoning ${at + 1}` : 'Reasoning', ` (${thought.length.toLocaleString('en')} characters)`), say(thought))),
       ...(row[MORE].judge || []).flatMap(([prompt, reply], at, all) => {
-        const box = make('details', {}, make('summary', {}, "Judge's prompt"));
+        const box = make('details', {}, make('summary', {}, all.length > 1 ? `Judge's prompt ${at + 1}` : "Judge's prompt"));
         box.addEventListener('toggle', () => { if (box.open && box.children.length < 2) box.append(promptNode(prompt)); });
-        return [titled(all.length > 1 ? `Judge ${at + 1}` : 'Judge', say(reply, 'an empty reply')), box];
+        return [talk && all.length === row[REPLIES].length ? '' : titled(all.length > 1 ? `Judge ${at + 1}` : 'Judge', say(reply, 'an empty reply')), box];
       }),
       row[MORE].details ? make('details', { open: row[MORE].details.length < SHORT }, make('summary', {}, 'Details'), say(row[MORE].details)) : '',
       others(row) || '',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from rolecall.inferencers.inferencer import wait_for_all
@@ -16,9 +17,13 @@ from rolecall.runs.client.retry import is_row_failure
 from rolecall.runs.store.codec import as_stored
 from rolecall.runs.store.writer import Failure, Store
 
-__all__ = ['CachedClient', 'RequestKeys', 'RowClient']
+__all__ = ['CachedClient', 'Known', 'RequestDeferred', 'RequestKeys', 'RowClient']
 
 Known = Reply | Scored | Failure
+
+
+class RequestDeferred(Exception):  # noqa: N818  # not an error: the answer comes later
+    """A request waits for a batch, and with it everything that depends on its answer."""
 
 
 class RequestKeys:
@@ -141,7 +146,8 @@ class CachedClient:
         return answers
 
 
-_AMOUNTS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds')
+_AMOUNTS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'cache_written_tokens', 'seconds')
+_read_amounts = attrgetter(*_AMOUNTS)
 
 
 class RowClient:
@@ -151,9 +157,11 @@ class RowClient:
     """
 
     __slots__ = (
-        '_again',
         '_check',
         '_client',
+        '_retry_all',
+        '_retry_failed',
+        'cache_written_tokens',
         'cached_tokens',
         'fingerprints',
         'input_tokens',
@@ -174,7 +182,8 @@ class RowClient:
     ) -> None:
         self._client = client
         self._check = check
-        self._again = {'retry_failed': retry_failed, 'retry_all': retry_all}
+        self._retry_failed = retry_failed
+        self._retry_all = retry_all
         self.fingerprints: list[str] = []
         self.said: list[str] = []
         self.sent = 0
@@ -182,12 +191,16 @@ class RowClient:
         self.output_tokens: int | None = None
         self.cached_tokens: int | None = None
         self.reasoning_tokens: int | None = None
+        self.cache_written_tokens: int | None = None
         self.seconds: float | None = None
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
         key, call = self.start_call(request, sampling, sample)
-        return self.end_call(*await self._client.answer(key, call, **self._again))
+        return self.end_call(*await self._answer(key, call))
+
+    async def _answer(self, key: str, call: ModelCall) -> tuple[Known, bool]:
+        return await self._client.answer(key, call, retry_failed=self._retry_failed, retry_all=self._retry_all)
 
     def start_call(self, request: Request, sampling: Sampling, sample: int = 0) -> tuple[str, ModelCall]:
         """The call for a request, with its key."""
@@ -205,9 +218,7 @@ class RowClient:
         """The log-probabilities of each request's own tokens."""
         sampling, check = Sampling(), self._call_check() if shown else None
         calls = [
-            self._client.answer(
-                self._new_key(request, None, 0), ModelCall('score', request, sampling, check), **self._again
-            )
+            self._answer(self._new_key(request, None, 0), ModelCall('score', request, sampling, check))
             for request in requests
         ]
         scored = []
@@ -232,8 +243,7 @@ class RowClient:
     def _record(self, answer: Known, sent: bool) -> Known:
         self.sent += sent
         if not isinstance(answer, Failure):
-            for name in _AMOUNTS:
-                amount: Any = getattr(answer.usage, name)
-                if isinstance(amount, (int, float)):  # servers have been seen to send anything
+            for name, amount in zip(_AMOUNTS, _read_amounts(answer.usage), strict=True):
+                if amount is not None and isinstance(amount, (int, float)):  # servers have been seen to send anything
                     setattr(self, name, (getattr(self, name) or 0) + amount)
         return answer

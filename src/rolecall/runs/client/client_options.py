@@ -8,7 +8,7 @@ from typing import Any
 from rolecall.checking import OptionReader, is_number, is_whole
 from rolecall.errors import Problem
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.client.retry import RetryPolicy
 
 __all__ = ['check_client_options', 'read_limits', 'read_retry_policy']
 

@@ -80,7 +80,7 @@ class ConcurrencyController:
 
     def _longest_trial(self) -> float:
         """Seconds after which a level that is tried cannot be better any more than home."""
-        if self.limit == self._home:
+        if self.limit <= self._home:  # calls of the level before are still being answered
             return math.inf
         return _LONGEST_TRIAL * max(_SMALLEST_ROUND, self.limit) / max(self._rates[self._home], 1e-9)
 

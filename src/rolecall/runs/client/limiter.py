@@ -33,10 +33,13 @@ _LATE = 0.1
 """Seconds by which a timer may be late without calls being lost to the rate."""
 _FIRST_CALLS, _FIRST_GAP = 16, 0.002
 """Calls that go out at once before anything came back, and seconds between the next: refusals come back soon."""
+_FIRST_PAUSE = 0.1
+"""Seconds without further calls after a refusal that comes before any answer: those in flight will tell more."""
 _LONGEST_WAIT = 300.0
 _WORTH_WAITING = 2.0
 """`Retry-After` below this only holds back the call it was sent for."""
-_RECENT = 16
+_RECENT, _MOST = 16, 0.75
+"""Calls that show what the server does at the moment, and the part of them that counts as most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Limiter:
         self._next: dict[Unit, float] = {'requests': 0.0, 'tokens': 0.0}
         self._retries: deque[_Waiting] = deque()
         self._fresh: deque[_Waiting] = deque()
-        self._recent: deque[bool] = deque(maxlen=_RECENT)
+        self._recent: deque[CallOutcome] = deque(maxlen=_RECENT)
         self._failures_in_a_row = 0
         self._heard = False
         self._closed_at_first = 0.0
@@ -101,6 +104,11 @@ class Limiter:
     def waits_until(self) -> float:
         """When the next waiting call may begin, by the limiter's clock; 0 if none waits for time to pass."""
         return self._opens_at() if (self._retries or self._fresh) and self.active < self.limit else self.closed_until
+
+    @property
+    def answers_most(self) -> bool:
+        """Whether most of the last calls were answered, so that failures are scattered."""
+        return len(self._recent) == _RECENT and self._recent.count('answered') >= _MOST * _RECENT
 
     def rate(self, unit: Unit = 'requests') -> float | None:
         """Units a second that the server accepts, where that is known."""
@@ -138,6 +146,8 @@ class Limiter:
         self.active -= 1
         self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
+        if outcome == 'refused' and not self._heard:
+            self._closed_at_first = now + _FIRST_PAUSE
         self._record(permit, outcome, now, tokens, refused)
         if outcome == 'refused' and retry_after is not None:
             self._hold_back(now, min(retry_after, _LONGEST_WAIT))
@@ -153,6 +163,14 @@ class Limiter:
         self._up_until = self._clock() + _UP_SECONDS
         self._admit_waiting()
 
+    def rescale_tokens(self, factor: float) -> None:
+        """The first answers say what calls cost: this many times what was assumed."""
+        self._rates['tokens'].rescale(factor)
+        for queue in (self._retries, self._fresh):
+            waiting = [(place, factor * tokens) for place, tokens in queue]
+            queue.clear()
+            queue.extend(waiting)
+
     def announce(self, unit: Unit, said: RateLimit) -> None:
         """Take what the server says about one of its limits."""
         self._rates[unit].announce(said)
@@ -164,14 +182,14 @@ class Limiter:
             else:
                 sent.state = 'refused' if outcome == 'refused' and unit == refused else 'void'
             if unit == 'tokens' and tokens is not None:
-                if rate := self._rates[unit].rate:
+                if sent.charged and (rate := self._rates[unit].rate):
                     self._next[unit] += (tokens - sent.amount) / rate
                 sent.amount = tokens
             self._rates[unit].settle(sent, now)
         if permit.full and outcome != 'other':
             self._concurrency.record(began=permit.began, ended=now, answered=outcome == 'answered')
         if outcome != 'other':
-            self._recent.append(outcome == 'refused')
+            self._recent.append(outcome)
             self._note_outage(outcome, now)
 
     def _note_outage(self, outcome: CallOutcome, now: float) -> None:
@@ -188,7 +206,8 @@ class Limiter:
     def _hold_back(self, now: float, seconds: float) -> None:
         """Close for everyone only where most calls are refused: a refusal among answers concerns its own call."""
         until = now + seconds
-        if seconds < _WORTH_WAITING or until <= self.closed_until or sum(self._recent) * 2 < max(4, len(self._recent)):
+        many = self._recent.count('refused') * 2 >= max(4, len(self._recent))
+        if seconds < _WORTH_WAITING or until <= self.closed_until or not many:
             return
         self.closed_until = until
         for controller in self._rates.values():
@@ -210,6 +229,7 @@ class Limiter:
             controller.send(sent)
             if rate := controller.rate:
                 self._next[unit] = max(self._next[unit], now - _LATE) + sent.amount / rate
+                sent.charged = True
         if not self._heard and self.active >= _FIRST_CALLS:
             self._closed_at_first = now + _FIRST_GAP
         return permit

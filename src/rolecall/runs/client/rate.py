@@ -46,6 +46,8 @@ class SentCall:
     began: float
     amount: float
     state: Literal['sent', 'accepted', 'refused', 'void'] = 'sent'
+    charged: bool = False
+    """Whether calls after it wait for what it takes, because a rate was known."""
 
 
 class RateController:
@@ -80,7 +82,9 @@ class RateController:
     @property
     def rate(self) -> float | None:
         """Units per second that may be sent; None while no limit is known."""
-        return min((rate for rate in (self._most, self._learnt, self._announced) if rate is not None), default=None)
+        if self._learnt is None and self._announced is None:  # asked for several times with every call
+            return self._most
+        return min(rate for rate in (self._most, self._learnt, self._announced) if rate is not None)
 
     @property
     def hold_until(self) -> float:
@@ -116,6 +120,25 @@ class RateController:
             self._count(self._sent.popleft())
         if self._calls and now >= self._hold_until:
             self._judge(now)
+
+    def rescale(self, factor: float) -> None:
+        """What calls take turned out to be this many times what was assumed."""
+        for name in (
+            '_mean',
+            '_accepted',
+            '_accepted_at_first_refusal',
+            '_accepted_since_open',
+            '_ceiling',
+            '_clean_rate',
+        ):
+            setattr(self, name, factor * getattr(self, name))
+        for name in ('_learnt', '_learnt_while_answering', '_tested'):
+            rate: float | None = getattr(self, name)
+            setattr(self, name, None if rate is None else factor * rate)
+        self._middle = (self._middle[0], factor * self._middle[1])
+        for call in self._sent:
+            if call.state != 'accepted':
+                call.amount *= factor
 
     def close_until(self, until: float) -> None:
         """The server refuses everything until then. What it accepted since it last opened is its rate."""

@@ -33,6 +33,10 @@ _CLOSED_SECONDS = 1.0
 """Seconds for which a local port that is closed from the start is retried."""
 _OVERLOAD = (408, 429, 503, 504, 529)
 _LONGEST_RETRY_AFTER = 300.0
+_CALM = 0.2
+"""Part of a pause that is enough where the server answers most calls: then failures are scattered."""
+_SILENT_SECONDS = 2.0
+"""Seconds without an answer after which the next one ends the pauses of calls that failed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,10 @@ class RetryPolicy:
     longest_outage: float = 600.0
     """Seconds without any answer, from a server that answered before, after which the model is given up."""
 
-    def pause(self, attempt: int) -> float:
-        """Seconds before the next attempt: exponential backoff with jitter."""
-        return min(self.longest_pause, self.first_pause * 2.0**attempt) * random.uniform(0.5, 1.5)
+    def pause(self, attempt: int, *, calm: bool = False) -> float:
+        """Seconds before the next attempt: exponential backoff with jitter. `calm`: the server answers other calls."""
+        first = self.first_pause * (_CALM if calm else 1.0)
+        return min(self.longest_pause, first * 2.0**attempt) * random.uniform(0.5, 1.5)
 
 
 class ModelUnavailableError(RolecallError):
@@ -98,6 +103,9 @@ class Retrier:
         """Why nothing more can be asked."""
         self._failures: Counter[str] = Counter()
         self._closed_since: float | None = None
+        self._last_answer = -math.inf
+        self._pauses: set[asyncio.Future[None]] = set()
+        self._retry_times: list[float] = []
 
     def trust(self) -> None:
         """The model is known to answer: it did so in an earlier run, or just now."""
@@ -105,10 +113,42 @@ class Retrier:
         self.settle()
 
     def succeed(self) -> None:
-        """A call was answered."""
-        self._failures.clear()
-        self._answered_now = True
-        self.trust()
+        """A call was answered. After an outage, calls that failed in it need not wait any longer."""
+        if self._failures:
+            self._failures.clear()
+        now = time.monotonic()
+        if now - self._last_answer > _SILENT_SECONDS:
+            for pause in self._pauses:
+                _end_pause(pause)
+        self._last_answer = now
+        self._answered_now = self.answered = True
+        if self._doubt is not None:
+            self.settle()
+
+    async def wait(self, seconds: float, *, told: bool) -> None:
+        """Wait before the next attempt; until the server answers again, unless it told how long."""
+        until = time.monotonic() + seconds
+        self._retry_times.append(until)
+        try:
+            await (asyncio.sleep(seconds) if told else self._pause(seconds))
+        finally:
+            self._retry_times.remove(until)
+
+    async def _pause(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        pause: asyncio.Future[None] = loop.create_future()
+        alarm = loop.call_later(seconds, _end_pause, pause)
+        self._pauses.add(pause)
+        try:
+            await pause
+        finally:
+            alarm.cancel()
+            self._pauses.discard(pause)
+
+    @property
+    def retries_at(self) -> float:
+        """When the first of the calls that wait for their next attempt goes out; 0 if none waits."""
+        return min(self._retry_times, default=0.0)
 
     def check(self) -> None:
         """Raise if the model was given up."""
@@ -126,8 +166,11 @@ class Retrier:
         """A call that started has ended."""
         self._in_flight -= 1
 
-    async def handle(self, error: ModelError, attempts: Attempts, *, down: float = 0.0) -> float:
-        """Seconds to wait before the next attempt; raises if there is none. `down`: how long nothing has answered."""
+    async def handle(self, error: ModelError, attempts: Attempts, *, down: float = 0.0, calm: bool = False) -> float:
+        """Seconds to wait before the next attempt; raises if there is none.
+
+        `down`: how long nothing has answered; `calm`: the server answers most calls.
+        """
         overload = is_overload(error) and not _is_timeout(error)
         left = attempts.overloaded < self.policy.when_busy if overload else attempts.failed < self.policy.retries
         hopeless = self._is_hopeless(error, attempts, down)
@@ -140,7 +183,7 @@ class Retrier:
         self.settle()
         if error.status is None and down > _DOUBTFUL_SECONDS < time.monotonic() - self._checked_at:
             await self._check_reachable()
-        pause = self.policy.pause(min(attempts.overloaded, 6) if overload else attempts.failed)
+        pause = self.policy.pause(min(attempts.overloaded, 6) if overload else attempts.failed, calm=calm)
         if overload:
             attempts.overloaded += 1
         else:
@@ -149,7 +192,7 @@ class Retrier:
 
     def give_up(self, why: str) -> ModelUnavailableError:
         """Ask nothing more of this model."""
-        self.unavailable = ModelUnavailableError(f'{self._name}: {why}')
+        self.unavailable = ModelUnavailableError(f'{self._name}: {why.removeprefix(f"{self._name}: ")}')
         self.settle()
         self.on_give_up()
         return self.unavailable
@@ -236,6 +279,11 @@ class Retrier:
         await asyncio.shield(doubt)
         if self.unavailable is not None and not own:
             raise self.unavailable from error
+
+
+def _end_pause(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)
 
 
 def _after_attempts(error: ModelError, attempts: int) -> str:

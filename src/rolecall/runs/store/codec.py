@@ -1,37 +1,36 @@
-"""Replies, scores and results as they lie in the store, and back. What cannot be read raises `DamagedError`."""
+"""Requests, replies and scores as they lie in the store, and back. What cannot be read raises `DamagedError`."""
 
 from __future__ import annotations
 
 import json
-import math
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import wraps
+from functools import lru_cache, wraps
+from json.encoder import encode_basestring_ascii as _quote
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.prompts.multimodal import MediaUrl
 from rolecall.render.spans import Request
-from rolecall.runs.store.results import Result
 from rolecall.tokenizers.text import replace_lone_surrogates
 
 __all__ = [
-    'ROW_NUMBERS',
+    'UNREADABLE',
     'DamagedError',
     'as_stored',
     'checksum',
-    'decode_result',
     'dumps',
-    'encode_result',
+    'encode_key',
     'pack_fields',
     'pack_request',
     'pack_scored',
+    'read_key',
     'read_reply',
-    'result_as_dict',
-    'row_checksum',
-    'row_numbers',
+    'reads_entries',
+    'request_checksum',
     'storable',
     'unpack_request',
     'unpack_scored',
@@ -39,21 +38,12 @@ __all__ = [
 ]
 
 T = TypeVar('T')
-_COLUMNS = ('dataset', 'model', 'row', 'outcome')
-"""Fields of a result that are columns of their own."""
-_RESULT_KEYS = tuple(field.name for field in fields(Result) if field.name != 'settled')
-_BARE = Result('\0', '\0', -1, 'ok')
-_RESULT_DEFAULTS = tuple((key, getattr(_BARE, key)) for key in _RESULT_KEYS if key not in _COLUMNS)
-"""Values that are not written."""
-ROW_NUMBERS = ('score', 'correct', 'input_tokens', 'output_tokens', 'seconds', 'settled')
-"""Numbers of a row that are columns, too, so that SQLite can add them up."""
-_LARGEST_INTEGER = 2**63
-_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots')
+_SIZES = [size.to_bytes(8, 'little') for size in range(1024)]
 _USAGE_KEYS = tuple(field.name for field in fields(Usage))
+_read_tokens = attrgetter(*(key for key in _USAGE_KEYS if key != 'seconds'))
+_NO_TOKENS = _read_tokens(Usage())
 _COMPRESSED_FROM = 512
 _MOST_INFLATED = 64 << 20
-_LONG_REPLY = 256
-"""Characters from which a reply is stored once, with its request: looking it up costs time."""
 _LONGEST_FIELD = 20_000
 _LONGEST_KEPT = 4096
 """Longer urls of media are stored as their beginning and length."""
@@ -63,11 +53,11 @@ class DamagedError(Exception):
     """An entry of the store is not what was written."""
 
 
-_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
-_UNREADABLE_BYTES = (*_UNREADABLE, struct.error, zlib.error)
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+_UNREADABLE_BYTES = (*UNREADABLE, struct.error, zlib.error)
 
 
-def _reads_entries(read: Callable[[Any], T]) -> Callable[[Any], T]:
+def reads_entries(read: Callable[[Any], T]) -> Callable[[Any], T]:
     """Whatever reading runs into is damage: entries come from a file that may be broken, or made by someone else."""
 
     @wraps(read)
@@ -86,38 +76,50 @@ def checksum(*cells: object) -> int:
     >>> checksum('a', 1, b'c') == checksum('a', 1, b'c') != checksum('a', 1, b'd')
     True
     """
-    parts: list[bytes] = []
-    for cell in cells:
-        data = cell if isinstance(cell, bytes) else str(cell).encode('utf-8', 'surrogatepass')
-        parts += (len(data).to_bytes(8, 'little'), data)
-    return zlib.crc32(b''.join(parts))
+    return zlib.crc32(b''.join(map(_frame, cells)))
 
 
-def row_numbers(result: Result) -> tuple[Any, ...]:
-    """The numbers of a row for its columns. The last says whether they are all that scoring needs of the row.
+def request_checksum(fingerprint: str, kind: str, outcome: str, request: str | bytes, reply: str | bytes) -> int:
+    """The checksum of a stored request; the same as `checksum`, in half the time.
 
-    >>> row_numbers(Result('d', 'm', 0, 'ok', prediction='4', score=1.0, correct=True, input_tokens=10**30))
-    (1.0, 1, None, None, None, 0)
+    >>> request_checksum('f', 'generate', 'ok', 'Hi', b'x') == checksum('f', 'generate', 'ok', 'Hi', b'x')
+    True
     """
-    score, correct = _column_number(result.score), _column_number(result.correct)
-    used = map(_column_number, (result.input_tokens, result.output_tokens, result.seconds))
-    return (score, correct, *used, int(result.settled and score is not None))
+    return zlib.crc32(b''.join((_frame(fingerprint), _frame_names(kind, outcome), _frame(request), _frame(reply))))
 
 
-def _column_number(value: Any) -> Any:
-    """A number that SQLite can hold; None for any other, which only the JSON of the row has."""
-    if value is None or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    if isinstance(value, bool):
-        return int(value)
-    return value if isinstance(value, float) or -_LARGEST_INTEGER <= value < _LARGEST_INTEGER else None
+def _frame(cell: object) -> bytes:
+    """A cell as bytes, its length first."""
+    data = cell if type(cell) is bytes else str(cell).encode('utf-8', 'surrogatepass')
+    size = len(data)
+    return (_SIZES[size] if size < 1024 else size.to_bytes(8, 'little')) + data
 
 
-def row_checksum(cells: Sequence[Any]) -> int:
-    """The checksum of a row: dataset, model, row, outcome, JSON, and the numbers (none in older stores)."""
-    if cells[-1] is None:
-        return checksum(*cells[:5])
-    return zlib.crc32(repr(tuple(cells)).encode('utf-8', 'surrogatepass'))
+@lru_cache
+def _frame_names(*names: str) -> bytes:
+    return b''.join(map(_frame, names))
+
+
+def encode_key(fingerprint: str) -> str | bytes:
+    """A fingerprint as the key of its request: 16 bytes instead of 32 digits.
+
+    >>> encode_key('00ff' * 8), encode_key('odd')
+    (b'\\x00\\xff\\x00\\xff\\x00\\xff\\x00\\xff\\x00\\xff\\x00\\xff\\x00\\xff\\x00\\xff', 'odd')
+    """
+    try:
+        packed = bytes.fromhex(fingerprint)
+    except ValueError:
+        return fingerprint
+    return packed if len(fingerprint) == 32 and packed.hex() == fingerprint else fingerprint
+
+
+def read_key(key: Any) -> Any:
+    """The fingerprint that is a request's key.
+
+    >>> read_key(encode_key('00ff' * 8)) == '00ff' * 8
+    True
+    """
+    return key.hex() if isinstance(key, bytes) else key
 
 
 def storable(text: str) -> str:
@@ -131,6 +133,10 @@ def storable(text: str) -> str:
 
 def dumps(value: Any) -> str:
     """JSON, whatever stands in it; lone surrogates stay readable because everything is written in ASCII."""
+    if type(value) is str:
+        return _quote(value)
+    if type(value) is float and value - value == 0.0:  # finite: JSON writes it as Python does
+        return repr(value)
     return _PLAIN.encode(value)
 
 
@@ -151,7 +157,11 @@ _PLAIN = json.JSONEncoder(default=_plain, separators=(',', ':'))
 
 
 def write_reply(reply: Reply) -> str:
-    """A reply as JSON, what is not set left out."""
+    """A reply as JSON, what is not set left out; one that is only a text, as a list with the seconds it took."""
+    says_more = reply.outcome != 'ok' or reply.reason or reply.reasoning or reply.tool_calls
+    if not says_more and _read_tokens(reply.usage) == _NO_TOKENS:
+        seconds = reply.usage.seconds
+        return f'[{dumps(reply.text)}]' if seconds is None else f'[{dumps(reply.text)},{dumps(seconds)}]'
     usage = {key: value for key in _USAGE_KEYS if (value := getattr(reply.usage, key)) is not None}
     written: dict[str, Any] = {'text': reply.text}
     if reply.reason:
@@ -167,10 +177,12 @@ def write_reply(reply: Reply) -> str:
     return dumps(written)
 
 
-@_reads_entries
+@reads_entries
 def read_reply(text: str) -> Reply:
     """A reply as it was written."""
     read = json.loads(text)
+    if isinstance(read, list):
+        read = {'text': read[0], 'usage': {'seconds': read[1]} if len(read) > 1 else {}}
     read['usage'] = Usage(**read.get('usage', {}))
     read['tool_calls'] = tuple(read.get('tool_calls', ()))
     if not isinstance(read['text'], str):
@@ -198,7 +210,7 @@ def pack_scored(scored: Scored) -> bytes:
     return zlib.compress(body + usage, 1)
 
 
-@_reads_entries
+@reads_entries
 def unpack_scored(packed: bytes) -> Scored:
     """The scores that were packed.
 
@@ -225,11 +237,11 @@ def unpack_scored(packed: bytes) -> Scored:
 
 def pack_request(request: Request) -> str | bytes:
     """What was sent, compressed where it is long; long media are named, not kept."""
-    text = _SHORT_MEDIA.encode(request)
+    text = _quote(request) if type(request) is str else _SHORT_MEDIA.encode(request)
     return text if len(text) < _COMPRESSED_FROM else zlib.compress(text.encode(), 1)
 
 
-@_reads_entries
+@reads_entries
 def unpack_request(packed: str | bytes) -> Any:
     """What was sent.
 
@@ -246,8 +258,12 @@ def pack_fields(fields: Mapping[str, Any]) -> str | bytes:
     {'question': 'Why?', 'image': '(3 bytes)'}
     """
     try:
-        text = _SHORT_MEDIA.encode({str(name): _shorten(value) for name, value in fields.items()})
-    except _UNREADABLE as error:  # circular, or too deep
+        values = fields.values()
+        if set(map(type, values)) == {str} and max(map(len, values)) <= _LONGEST_FIELD:  # quicker than for any value
+            text = f'{{{",".join([f"{_quote(str(name))}:{_quote(value)}" for name, value in fields.items()])}}}'
+        else:
+            text = _SHORT_MEDIA.encode({str(name): _shorten(value) for name, value in fields.items()})
+    except UNREADABLE as error:  # circular, or too deep
         text = dumps({'unreadable': str(error)})
     return text if len(text) < _COMPRESSED_FROM else zlib.compress(text.encode(), 1)
 
@@ -277,106 +293,3 @@ def _media(value: object) -> object:
 
 
 _SHORT_MEDIA = json.JSONEncoder(default=_media, separators=(',', ':'))
-
-
-def result_as_dict(result: Result) -> dict[str, Any]:
-    """A result by the names of its fields."""
-    return {key: getattr(result, key) for key in _RESULT_KEYS}
-
-
-def encode_result(
-    result: Result,
-    is_stored: Callable[[str, str], bool] = lambda fingerprint, text: False,
-    *,
-    numbers: Sequence[Any] = (),
-) -> str:
-    """A result as JSON, without what is not set and without what has a column of its own, such as these `numbers`.
-
-    A long reply that is stored with its request is written as null. A value that JSON cannot hold (too deep, too large,
-    circular) is replaced by a note, and the rest is kept.
-    """
-    values = {
-        key: value
-        for key, unset in _RESULT_DEFAULTS
-        if (value := getattr(result, key)) is not unset and (type(value) is not type(unset) or value != unset)
-    }
-    for name, number in zip(ROW_NUMBERS, numbers, strict=False):
-        if number is not None:
-            values.pop(name, None)
-    if len(result.replies) == 1 and values.get('prediction') == result.replies[0]:
-        values['prediction'] = _SAME_AS_REPLY
-    if len(result.replies) == len(result.fingerprints):
-        values['replies'] = [
-            None if len(text) >= _LONG_REPLY and is_stored(fingerprint, text) else text
-            for fingerprint, text in zip(result.fingerprints, result.replies, strict=True)
-        ]
-    if result.fingerprints == (result.fingerprint,):
-        values.pop('fingerprint', None)
-    if values.get('prediction') is _SAME_AS_REPLY and len(result.fingerprints) == 1 and 'fingerprint' not in values:
-        del values['prediction'], values['fingerprints']
-        values[_ONE_CALL] = [result.fingerprints[0], *values.pop('replies')]
-    try:
-        return dumps(values)
-    except _UNREADABLE:
-        return dumps({key: _encodable_or_note(value) for key, value in values.items()})
-
-
-def _encodable_or_note(value: Any) -> Any:
-    try:
-        dumps(value)
-    except _UNREADABLE as error:
-        if isinstance(value, Mapping):
-            return {str(key): _encodable_or_note(inner) for key, inner in value.items()}
-        if isinstance(value, tuple):
-            return [_encodable_or_note(inner) for inner in value]
-        return f'<not storable: {type(value).__name__}, {type(error).__name__}>'
-    return value
-
-
-def decode_result(entry: tuple[Any, ...], find_reply: Callable[[str], str | None]) -> Result:
-    """A result from its columns: dataset, model, row, outcome, JSON, and its numbers, if it has any.
-
-    Keys of a later version are ignored. `find_reply` gives the text of a reply that is stored with its request.
-    """
-    return _decode_result((entry, find_reply))
-
-
-@_reads_entries
-def _decode_result(given: tuple[tuple[Any, ...], Callable[[str], str | None]]) -> Result:
-    (dataset, model, row, outcome, text, *numbers), find_reply = given
-    read = json.loads(text)
-    if _ONE_CALL in read:
-        fingerprint, reply = read.pop(_ONE_CALL)
-        read |= {'fingerprints': [fingerprint], 'replies': [reply], 'prediction': _SAME_AS_REPLY}
-    for key, kind in _KINDS.items():
-        if key in read and not isinstance(read[key], kind):
-            raise TypeError(f'{key} is a {type(read[key]).__name__}')
-    if not isinstance(row, int) or not all(isinstance(one, str) for one in (dataset, model, outcome)):
-        raise TypeError('a column has the wrong type')
-    known: dict[str, Any] = {
-        key: tuple(read[key]) if key in _TUPLES else read[key] for key, _ in _RESULT_DEFAULTS if key in read
-    }
-    if None in known.get('replies', ()):
-        known['replies'] = tuple(
-            find_reply(fingerprint) if reply is None else reply
-            for fingerprint, reply in zip(known['fingerprints'], known['replies'], strict=True)
-        )
-        if None in known['replies']:
-            raise ValueError('a reply is missing')
-    if known.get('prediction') == _SAME_AS_REPLY:
-        [known['prediction']] = known['replies']
-    if len(known.get('fingerprints', ())) == 1:
-        known.setdefault('fingerprint', known['fingerprints'][0])
-    for name, number in zip(ROW_NUMBERS, numbers, strict=False):
-        if number is not None:
-            known[name] = bool(number) if name in ('correct', 'settled') else number
-    return Result(dataset, model, row, outcome, **known)  # outcomes of later versions stay
-
-
-_SAME_AS_REPLY = {'reply': 0}
-_ONE_CALL = 'call'
-"""Stands for a row of one request, whose reply is the prediction: the fingerprint and the reply."""
-_KINDS: dict[str, Any] = dict.fromkeys(_TUPLES, list) | dict.fromkeys(('reason', 'fingerprint'), str)
-_NUMBERS = ('input_tokens', 'output_tokens', 'cached_tokens', 'reasoning_tokens', 'seconds', 'score')
-_KINDS |= dict.fromkeys(_NUMBERS, (int, float, type(None)))
-_KINDS |= {'details': dict, 'shots_dropped': int, 'correct': (bool, type(None)), 'cluster': (str, type(None))}

@@ -15,7 +15,7 @@ from rolecall.errors import RunError
 __all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format', 'is_running']
 
 FILE = 'run.sqlite'
-VERSION = 3
+VERSION = 4
 _LOCK = 'lock'
 _FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
 _LOCKS = Path('/proc/locks')

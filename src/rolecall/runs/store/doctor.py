@@ -9,9 +9,11 @@ from itertools import chain
 from pathlib import Path
 
 from rolecall.errors import RunError
+from rolecall.runs.batches.ledger_reader import copy_ledger, has_batches
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import Labels
-from rolecall.runs.store.run_reader import Damage, RunReader
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.tolerant_database import Damage
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
 
@@ -60,7 +62,7 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
     with _open_damaged(Path(directory)) as reader:
         problems = _find_file_problems(reader)
         found = next(chain(reader.results(), reader.entries()), None)
-        if found is None and (reader.damage or problems):
+        if found is None and (reader.damage or problems) and not has_batches(directory):
             raise RunError(f'{Path(directory) / FILE}: {"; ".join(problems) or reader.damage}. {_NOTHING}')
         store = Store(target)
         try:
@@ -75,6 +77,7 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
                 store.record_scores(reader.scorecards())
         finally:
             store.close()
+        copy_ledger(directory, target)
         for key, label in Labels(Path(directory)).items():
             Labels(Path(target)).add(key, label)
     with RunReader(target) as saved:

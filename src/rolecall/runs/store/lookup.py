@@ -8,24 +8,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rolecall.models.protocol import Reply, Scored
-from rolecall.runs.store.codec import (
-    ROW_NUMBERS,
-    DamagedError,
-    checksum,
-    decode_result,
-    read_reply,
-    row_checksum,
-    storable,
-    unpack_scored,
-)
-from rolecall.runs.store.results import Result
+from rolecall.runs.store.codec import DamagedError, checksum, encode_key, read_key, read_reply, storable, unpack_scored
+from rolecall.runs.store.results import Result, SettledMarks
+from rolecall.runs.store.row_codec import ROW_COLUMNS, ROW_IS_WHOLE, decode_result, is_whole_row
 
-__all__ = ['ROW_COLUMNS', 'Failure', 'StoreLookup']
+__all__ = ['Failure', 'StoreLookup']
 
-ROW_COLUMNS = f'dataset, model, row, outcome, result, {", ".join(ROW_NUMBERS)}, checksum'
 _LOOKED_UP = 500
 """Fingerprints in one query."""
-_PAGE = 1000
+_PAGE, _LIGHT_PAGE = 1000, 10_000
+_DIGITS = 6
+"""Hexadecimal digits of a fingerprint that decide whether it may be in a new store: 16 MiB at most, as they fill."""
+_FEW = 20
+"""Rows of a page that are looked up one by one; where more are needed, all are read in order."""
 
 
 class Failure(str):
@@ -34,12 +29,44 @@ class Failure(str):
     __slots__ = ()
 
 
+class FingerprintFilter:
+    """Tells which fingerprints were surely never added: of a million, 94 in 100; the others are looked up in SQLite.
+
+    >>> added = FingerprintFilter()
+    >>> added.add('00ff' * 8)
+    >>> list(filter(added.may_hold, ['1234' * 8, '00ff' * 8])) == ['00ff' * 8]
+    True
+    """
+
+    __slots__ = ('_seen',)
+
+    def __init__(self) -> None:
+        self._seen = bytearray(16**_DIGITS)
+
+    def add(self, fingerprint: str) -> None:
+        self._seen[_read_place(fingerprint)] = 1
+
+    def may_hold(self, fingerprint: str) -> bool:
+        return self._seen[_read_place(fingerprint)] == 1
+
+
+def _read_place(fingerprint: str) -> int:
+    try:
+        return int(fingerprint[:_DIGITS], 16)
+    except ValueError:  # not one of ours
+        return 0
+
+
 class StoreLookup:
     """The reading half of a store. What is damaged is not there."""
 
     _read: sqlite3.Connection
-    _new: set[str] | None
-    """The fingerprints in a store that was empty, while they are few; None: SQLite knows."""
+    _new: FingerprintFilter | None
+    """Which fingerprints may be in a store that was empty; None: SQLite knows."""
+    _has_short_keys: bool
+    """Whether requests are found by the bytes of their fingerprint; in older stores, by its digits."""
+    _trusted: set[tuple[str, str]]
+    """Pairs whose rows are all known to be whole."""
 
     def find_reply(self, fingerprint: str) -> Reply | Scored | Failure | None:
         """The answer to a request, if it is finished and whole."""
@@ -48,16 +75,21 @@ class StoreLookup:
     def find_replies(self, fingerprints: Sequence[str]) -> dict[str, Reply | Scored | Failure]:
         """The answers to those requests that are finished and whole."""
         if self._new is not None:
-            fingerprints = [one for one in fingerprints if one in self._new]
+            fingerprints = list(filter(self._new.may_hold, fingerprints))
         found: dict[str, Reply | Scored | Failure] = {}
         for start in range(0, len(fingerprints), _LOOKED_UP):
-            wanted = fingerprints[start : start + _LOOKED_UP]
+            wanted = [self._key(one) for one in fingerprints[start : start + _LOOKED_UP]]
             marks = ','.join('?' * len(wanted))
             query = 'SELECT fingerprint, kind, outcome, request, reply, checksum FROM requests WHERE fingerprint IN'
-            for entry in self._read.execute(f'{query} ({marks})', wanted):
+            for key, *cells in self._read.execute(f'{query} ({marks})', wanted):
+                entry = (read_key(key), *cells)
                 if (reply := _read_answer(entry)) is not None:
                     found[entry[0]] = reply
         return found
+
+    def _key(self, fingerprint: str) -> str | bytes:
+        """The key of a request in this store."""
+        return encode_key(fingerprint) if self._has_short_keys else fingerprint
 
     def read_entry(self, entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
         """The answer in a stored request: fingerprint, kind, outcome, request, reply, checksum."""
@@ -89,9 +121,34 @@ class StoreLookup:
         count: int = self._read.execute(query, (storable(dataset), storable(model))).fetchone()[0]
         return count
 
-    def finished_rows(self, dataset: str, model: str) -> Iterator[tuple[int, str]]:
-        """The number and outcome of every finished row of a pair that is whole, in order."""
-        return ((entry[2], entry[3]) for entry in self._pages(dataset, model) if _is_whole_row(entry))
+    def has_rows(self, dataset: str, model: str) -> bool:
+        """Whether any row of a pair is finished."""
+        query = 'SELECT 1 FROM rows WHERE dataset = ? AND model = ? LIMIT 1'
+        return self._read.execute(query, (storable(dataset), storable(model))).fetchone() is not None
+
+    def finished_rows(
+        self, dataset: str, model: str, outcomes: Sequence[str]
+    ) -> Iterator[tuple[Sequence[int], Sequence[str]]]:
+        """The numbers and outcomes of the rows of a pair that are whole and ended in one of these, in order.
+
+        Rows are checked once: after this, `marks` takes them as they are.
+        """
+        where = f'AND outcome IN ({",".join("?" * len(outcomes))})'
+        damaged = False
+        for page in self._in_pages(
+            f'row, outcome, {ROW_IS_WHOLE}', dataset, model, where=where, values=outcomes, size=_LIGHT_PAGE
+        ):
+            numbers, ended, are_whole = zip(*page, strict=True)
+            if not all(are_whole):
+                doubtful = [row for row, _, is_whole in page if not is_whole]
+                lost = set(doubtful).difference(self._read_some(dataset, model, doubtful))
+                damaged = damaged or bool(lost)
+                numbers = tuple(row for row in numbers if row not in lost)
+                ended = tuple(outcome for row, outcome, _ in page if row not in lost)
+            if numbers:
+                yield numbers, ended
+        if not damaged:
+            self.trust_rows(dataset, model)
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """A finished row."""
@@ -103,26 +160,60 @@ class StoreLookup:
         """The finished rows of a pair, in order, one at a time."""
         return (result for entry in self._pages(dataset, model) if (result := self._read_row(entry)) is not None)
 
-    def marks(self, dataset: str, model: str) -> Iterator[Result | tuple[float, int | None]]:
-        """The finished rows of a pair, in order; of rows that are settled, only score and verdict."""
-        for entry in self._pages(dataset, model):
-            if entry[-2] == 1 and _is_whole_row(entry):
-                yield entry[5], entry[6]
-            elif (result := self._read_row(entry)) is not None:
-                yield result
+    def marks(self, dataset: str, model: str) -> Iterator[Result | SettledMarks]:
+        """The finished rows of a pair, in order; of rows that are settled, only score and verdict, many at once."""
+        light = 'settled = 1' if (dataset, model) in self._trusted else f'settled = 1 AND {ROW_IS_WHOLE}'
+        for page in self._in_pages(f'row, score, correct, {light}', dataset, model, size=_LIGHT_PAGE):
+            numbers, scores, correct, are_light = zip(*page, strict=True)
+            if all(are_light):
+                yield SettledMarks(scores, correct)
+                continue
+            results = self._read_some(dataset, model, [row for row, *_, is_light in page if not is_light])
+            start = 0
+            for place, row in enumerate(numbers):
+                result = results.get(row)
+                if are_light[place] or (result is not None and result.settled):
+                    continue
+                yield SettledMarks(scores[start:place], correct[start:place])
+                start = place + 1
+                if result is not None:
+                    yield result
+            yield SettledMarks(scores[start:], correct[start:])
+
+    def trust_rows(self, dataset: str, model: str) -> None:
+        """Note that the rows of a pair need no further check: this process has checked, or will write, all of them."""
+        self._trusted.add((dataset, model))
+
+    def _read_some(self, dataset: str, model: str, numbers: Sequence[int]) -> dict[int, Result]:
+        """The rows with these ascending numbers, as far as they are whole."""
+        if len(numbers) < _FEW:
+            found = ((number, self.result(dataset, model, number)) for number in numbers)
+            return {number: result for number, result in found if result is not None}
+        wanted = set(numbers)
+        query = f'SELECT {ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row BETWEEN ? AND ?'
+        entries = self._read.execute(query, (storable(dataset), storable(model), numbers[0], numbers[-1]))
+        read = (self._read_row(entry) for entry in entries if entry[2] in wanted)
+        return {result.row: result for result in read if result is not None}
 
     def _pages(self, dataset: str, model: str) -> Iterator[tuple[Any, ...]]:
-        """The entries of a pair's rows, in pages: a long read would keep the journal from moving into the file."""
-        query = f'SELECT {ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
+        """The entries of a pair's rows."""
+        return (entry[1:] for page in self._in_pages(f'row, {ROW_COLUMNS}', dataset, model) for entry in page)
+
+    def _in_pages(
+        self, columns: str, dataset: str, model: str, *, where: str = '', values: Sequence[str] = (), size: int = _PAGE
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Columns of a pair's rows, the number first, in pages: a long read would keep the journal from moving into
+        the file."""
+        query = f'SELECT {columns} FROM rows WHERE dataset = ? AND model = ? AND row > ? {where} ORDER BY row LIMIT ?'
         pair, last = (storable(dataset), storable(model)), -1
-        while page := self._read.execute(query, (*pair, last, _PAGE)).fetchall():
-            yield from page
-            last = page[-1][2]
+        while page := self._read.execute(query, (*pair, last, *values, size)).fetchall():
+            yield page
+            last = page[-1][0]
 
     def _read_row(self, entry: tuple[Any, ...]) -> Result | None:
         """A row as it was stored; None if it is damaged: then it is asked about again."""
         try:
-            return decode_result(entry[:-1], self._reply_text) if _is_whole_row(entry) else None
+            return decode_result(entry[:-1], self._reply_text) if is_whole_row(entry) else None
         except DamagedError:
             return None
 
@@ -149,8 +240,3 @@ def _read_answer(entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
         return unpack_scored(reply) if kind == 'score' else read_reply(reply)
     except DamagedError:
         return None
-
-
-def _is_whole_row(entry: tuple[Any, ...]) -> bool:
-    *cells, stored = entry
-    return stored is None or stored == row_checksum(cells)

@@ -15,6 +15,7 @@ from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
+from rolecall.runs.batches.ledger_reader import read_waiting
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
@@ -58,8 +59,9 @@ class Merged:
         """The merge for people."""
         for run, rows in self.rows.items():
             yield f'{run}: {count_noun(rows, "row")}'
-        twice = f', {self.known:,} of them in several runs' if self.known else ''
-        yield f'{count_noun(self.rows.total(), "row")}, {count_noun(self.requests, "request")}{twice} in {self.out}'
+        known = f'; {count_noun(self.known, "request")} known already' if self.known else ''
+        added = f'{count_noun(self.rows.total(), "row")} and {count_noun(self.requests, "request")}'
+        yield f'{added} added to {self.out}{known}'
         if self.conflicts:
             yield f'{count_noun(self.conflicts, "conflict")}, in which the first run was kept:'
             yield from (f'  {what}' for what in self.named)
@@ -80,6 +82,9 @@ def merge_runs(out: str | Path, runs: Sequence[str | Path]) -> Merged:
         raise RunError(f'no run found in {", ".join(missing)} ({FILE} is missing).')
     if any(run.resolve() == target.resolve() for run in sources):
         raise RunError(f'{target}: is one of the runs to merge. Name another directory for the result.')
+    for run in sources:
+        if waiting := read_waiting(run):
+            raise RunError(f'{run}: {waiting[0]}.\nCollect or cancel it first: rolecall collect {run}')
     merged = Merged(target)
     store = Store(target)
     try:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rolecall.models.protocol import Outcome
+from rolecall.quick_init import quick_init
 
-__all__ = ['Result', 'SettledRow']
+__all__ = ['Result', 'SettledMarks', 'SettledRows']
 
 
-class SettledRow(NamedTuple):
-    """A row with an answer, by its numbers alone: enough for counting, and read in a fraction of the time."""
+class SettledMarks(NamedTuple):
+    """Scores and verdicts (1, 0 or none) of settled rows that follow each other."""
+
+    scores: Sequence[float]
+    correct: Sequence[int | None]
+
+
+class SettledRows(NamedTuple):
+    """Rows with answers, by their numbers alone: enough for counting, and read in a fraction of the time."""
 
     dataset: str
     model: str
-    row: int
-    score: float
-    correct: bool | None
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds: float | None
+    rows: Sequence[int]
+    scores: Sequence[float]
+    correct: Sequence[int | None]
+    """1, 0 or none."""
+    input_tokens: Sequence[int | None]
+    output_tokens: Sequence[int | None]
+    seconds: Sequence[float | None]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Result:
     """One row of one dataset × model. Everything is JSON-able."""
@@ -59,5 +69,7 @@ class Result:
     """Input tokens served from the server's or the engine's cache."""
     reasoning_tokens: int | None = None
     """Output tokens spent on reasoning."""
+    cache_written_tokens: int | None = None
+    """Input tokens written to the server's cache, where it charges extra for that."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,61 +17,43 @@ from typing import Any
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.store.codec import (
-    ROW_NUMBERS,
     DamagedError,
-    checksum,
-    decode_result,
+    encode_key,
+    read_key,
     read_reply,
-    row_checksum,
     unpack_request,
     unpack_scored,
 )
-from rolecall.runs.store.directory import FILE, check_files, check_format
-from rolecall.runs.store.results import Result, SettledRow
+from rolecall.runs.store.directory import FILE, check_files
+from rolecall.runs.store.results import Result, SettledRows
+from rolecall.runs.store.row_codec import ROW_IS_WHOLE, ROW_NUMBERS, decode_result, is_whole_row
+from rolecall.runs.store.tolerant_database import TolerantDatabase
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.strings import count_noun
 
-__all__ = ['FILE', 'Damage', 'NodeTimes', 'RunReader']
+__all__ = ['NodeTimes', 'RunReader']
 
-_TABLES = {'requests', 'rows', 'scores', 'starts'}
 _DAMAGED = 'damaged in the run directory.'
-_NAMED = 20
-_MOST_MISSES = 10_000
+_LIGHT_PAGE = 10_000
+_IS_LIGHT = f"""settled = 1 AND instr(result, '_tokens"') = 0 AND {ROW_IS_WHOLE}"""
+"""Whether a row is whole and its numbers say all that is counted of it."""
 _NEXT_MODEL = 'SELECT dataset, model FROM rows WHERE dataset = ? AND model > ? ORDER BY model LIMIT 1'
 _NEXT_DATASET = 'SELECT dataset, model FROM rows WHERE dataset > ? ORDER BY dataset, model LIMIT 1'
 
 
-class Damage:
-    """What could not be read: how many entries of each kind, and the first of them by name."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.named: dict[str, str] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.counts)
-
-    def add(self, kind: str, name: str, why: object) -> None:
-        """Note one entry that cannot be read; the same one counts once."""
-        if name not in self.named or len(self.named) >= _NAMED:
-            self.counts[kind] += 1
-        if len(self.named) < _NAMED:
-            self.named.setdefault(name, str(why))
-
-    def __str__(self) -> str:
-        found = ', '.join(count_noun(count, kind) for kind, count in self.counts.items())
-        return f'damaged and left out: {found}. `rolecall doctor` says which and repairs the rest.'
-
-
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """How many rows of a model one machine computed, and where their time went, in seconds."""
+    """How many rows of a model one machine computed, and where their time went, in seconds.
+
+    Without a model: the process that runs the config, which words, scores and writes the rows.
+    """
 
     model: str
     node: str
     rows: int
-    computing: float
+    computing: float | None
     waiting: float
+    wording: float | None = None
+    writing: float | None = None
 
 
 class RunReader:
@@ -80,15 +61,18 @@ class RunReader:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self.damage = Damage()
         file = self.directory / FILE
         if not file.is_file():
             raise RunError(f'{directory}: no run found ({FILE} is missing).')
         check_files(self.directory)
-        self._db = _open_database(file)
-        columns = {name for _, name, *_ in self._all('PRAGMA table_info(rows)')}
+        self._db = TolerantDatabase(file)
+        self.damage = self._db.damage
+        columns = {name for _, name, *_ in self._db.fetch_all('PRAGMA table_info(rows)')}
+        keys = {name: kind for _, name, kind, *_ in self._db.fetch_all('PRAGMA table_info(requests)')}
+        self._has_short_keys = keys.get('fingerprint') == 'BLOB'
+        self._is_current = columns.issuperset(ROW_NUMBERS)
         self._sum = 'checksum' if 'checksum' in columns else 'NULL'
-        self._has_fields = any(self._all("SELECT 1 FROM sqlite_master WHERE name = 'data'"))
+        self._has_fields = any(self._db.fetch_all("SELECT 1 FROM sqlite_master WHERE name = 'data'"))
         numbers = [name if name in columns else 'NULL' for name in ROW_NUMBERS]
         self._row = f'dataset, model, row, outcome, result, {", ".join(numbers)}, {self._sum}'
 
@@ -112,7 +96,7 @@ class RunReader:
     @property
     def created(self) -> str:
         """When the run was first started."""
-        found = self._read_table('SELECT started FROM starts ORDER BY id LIMIT 1', 'start', 'the list of starts')
+        found = self._db.read_table('SELECT started FROM starts ORDER BY id LIMIT 1', 'start', 'the list of starts')
         return str(found[0][0]) if found else ''
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -138,17 +122,39 @@ class RunReader:
             if dataset in (None, pair[0]) and model in (None, pair[1]):
                 yield from self._results_of(*pair)
 
-    def light_results(self) -> Iterator[Result | SettledRow]:
-        """The finished rows, in order; of settled ones only their numbers."""
-        for dataset, model in self.pairs():
-            query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
-            for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
-                texts = entry[4] if isinstance(entry[4], str) else ''
-                if entry[-2] == 1 and '_tokens"' not in texts and entry[-1] == row_checksum(entry[:-1]):
-                    score, correct, *used = entry[5:10]
-                    yield SettledRow(dataset, model, entry[2], score, None if correct is None else bool(correct), *used)
-                elif (result := self._decode(entry)) is not None:
-                    yield result
+    def light_results(self) -> Iterator[Result | SettledRows]:
+        """The finished rows; of settled ones only their numbers, many at once and before the others of their page."""
+        for pair in self.pairs():
+            last: int | None = -1
+            while last is not None and self._is_current:
+                page = self._light_page(*pair, last)
+                if page is None:
+                    break
+                settled, others, last = page
+                if settled is not None:
+                    yield settled
+                yield from (result for row in others if (result := self.whole_result(*pair, row)) is not None)
+            if last is not None:  # an older store, or a damaged page
+                yield from self._results_of(*pair, after=last)
+
+    def _light_page(
+        self, dataset: str, model: str, last: int
+    ) -> tuple[SettledRows | None, list[int], int | None] | None:
+        """The next rows of a pair: the light ones, which the others are, and the last of all; None if damaged."""
+        numbers = 'row, score, correct, input_tokens, output_tokens, ifnull(seconds, microseconds / 1e6)'
+        query = (
+            f'SELECT {_IS_LIGHT}, {numbers} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
+        )
+        try:
+            page = self._db.execute(query, (dataset, model, last, _LIGHT_PAGE)).fetchall()
+        except sqlite3.Error:
+            return None
+        if not all(isinstance(row, int) for _, row, *_ in page[-1:]):
+            return None
+        others = [entry[1] for entry in page if not entry[0]]
+        light = [entry for entry in page if entry[0]] if others else page
+        settled = SettledRows(dataset, model, *list(zip(*light, strict=True))[1:]) if light else None
+        return settled, others, page[-1][1] if page else None
 
     def rows_after(
         self,
@@ -168,29 +174,39 @@ class RunReader:
         for pair in self.pairs():
             if pair >= key[:2] and (dataset or pair[0], model or pair[1]) == pair and len(entries) < limit:
                 after = max(key[2] if pair == key[:2] else -1, first - 1)
-                entries += self._all(query, [*pair, after, limit - len(entries)])
+                entries += self._db.fetch_all(query, [*pair, after, limit - len(entries)])
         return [self._decode(entry) or Result(entry[0], entry[1], entry[2], 'failed', _DAMAGED) for entry in entries]
 
     def last_row(self, dataset: str, model: str) -> int | None:
         """The number of the last finished row of a pair."""
-        found = self._fetch_one('SELECT MAX(row) FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
+        found = self._db.fetch_one('SELECT MAX(row) FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
         return found[0] if found and isinstance(found[0], int) else None
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
         query = f'SELECT {self._row} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._fetch_one(query, (dataset, model, row))
+        found = self._db.fetch_one(query, (dataset, model, row))
         return self._decode(found) if found else None
+
+    def whole_result(self, dataset: str, model: str, row: Any) -> Result | None:
+        """One finished row; where its page is damaged, None, and it is counted as such."""
+        try:
+            return self.result(dataset, model, row)
+        except RunError as error:
+            self.damage.add('row', f'{dataset} × {model}, row {row}', error.__cause__ or error)
+            return None
 
     def outcomes(self, dataset: str, model: str) -> dict[int, str]:
         """How each row ended."""
-        return dict(self._all('SELECT row, outcome FROM rows WHERE dataset = ? AND model = ?', (dataset, model)))
+        return dict(
+            self._db.fetch_all('SELECT row, outcome FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
+        )
 
     def scorecards(self) -> list[Scorecard]:
         """Every score, in the order in which pairs were finished."""
         cards = []
         query = 'SELECT dataset, model, card FROM scores ORDER BY rowid'
-        for dataset, model, text in self._read_table(query, 'score', 'the list of scores'):
+        for dataset, model, text in self._db.read_table(query, 'score', 'the list of scores'):
             try:
                 cards.append(Scorecard(**json.loads(text)))
             except (ValueError, TypeError, RecursionError) as error:
@@ -203,7 +219,7 @@ class RunReader:
         name = f'{dataset}, row {row} of the data'
         try:
             found = self._db.execute(query, (dataset, row)).fetchone() if self._has_fields else None
-            fields = unpack_request(found[2]) if found and self._is_whole(found, 'data row', name) else {}
+            fields = unpack_request(found[2]) if found and self._db.is_whole(found, 'data row', name) else {}
         except (sqlite3.Error, DamagedError) as error:
             self.damage.add('data row', name, error)
             return {}
@@ -214,7 +230,7 @@ class RunReader:
         if self._has_fields:
             with suppress(sqlite3.Error):
                 for entry in self._db.execute('SELECT dataset, row, fields, checksum FROM data'):
-                    if self._is_whole(entry, 'data row', f'{entry[0]}, row {entry[1]} of the data'):
+                    if self._db.is_whole(entry, 'data row', f'{entry[0]}, row {entry[1]} of the data'):
                         yield entry
 
     def request(self, fingerprint: str) -> Any:
@@ -245,39 +261,47 @@ class RunReader:
     @property
     def anything(self) -> bool:
         """Whether any request is finished."""
-        return self._fetch_one('SELECT 1 FROM requests LIMIT 1') is not None
+        return self._db.fetch_one('SELECT 1 FROM requests LIMIT 1') is not None
 
     def knows(self, fingerprint: str) -> bool:
         """Whether a request is finished."""
-        return self._fetch_one('SELECT 1 FROM requests WHERE fingerprint = ?', (fingerprint,)) is not None
+        return self._db.fetch_one('SELECT 1 FROM requests WHERE fingerprint = ?', (self._key(fingerprint),)) is not None
 
     def failed(self, fingerprint: str) -> bool:
         """Whether a request is finished, and failed."""
-        found = self._fetch_one('SELECT kind FROM requests WHERE fingerprint = ?', (fingerprint,))
+        found = self._db.fetch_one('SELECT kind FROM requests WHERE fingerprint = ?', (self._key(fingerprint),))
         return found is not None and found[0] == 'failure'
 
     def fingerprints(self) -> set[str]:
         """Every request that is finished."""
-        return {fingerprint for (fingerprint,) in self._all('SELECT fingerprint FROM requests')}
+        return {read_key(key) for (key,) in self._db.fetch_all('SELECT fingerprint FROM requests')}
+
+    def _key(self, fingerprint: str) -> str | bytes:
+        """The key of a request in this store."""
+        return encode_key(fingerprint) if self._has_short_keys else fingerprint
 
     def entries(self) -> Iterator[tuple[Any, ...]]:
         """Every stored request that is whole: fingerprint, kind, outcome, request, reply, checksum."""
         query = f'SELECT rowid, fingerprint, kind, outcome, request, reply, {self._sum} FROM requests'
-        for rowid, entry in self._salvage(query, 'rowid', (), 'requests', 'request'):
-            if self._is_whole(entry, 'request', f'request {rowid}'):
+        for rowid, (key, *cells) in self._db.salvage(query, 'rowid', (), 'requests', 'request'):
+            entry = (read_key(key), *cells)
+            if self._db.is_whole(entry, 'request', f'request {rowid}'):
                 yield entry
 
     def starts(self) -> list[tuple[Any, ...]]:
         """Every start of the run that can be read: when, manifest, config."""
         query = 'SELECT id, started, manifest, config FROM starts'
-        found = [entry for _, entry in self._salvage(query, 'id', (), 'starts', 'start')]
+        found = [entry for _, entry in self._db.salvage(query, 'id', (), 'starts', 'start')]
         return [entry for entry in found if all(self._is_json(text, f'start {entry[0]}') for text in entry[2:])]
 
     def times(self) -> list[NodeTimes]:
         """Where the rows of each model were computed, if in other processes."""
-        with suppress(sqlite3.Error):  # an older run has none
-            query = 'SELECT model, node, rows, computing, waiting FROM times ORDER BY model, node'
-            return [NodeTimes(*entry) for entry in self._db.execute(query)]
+        for further in (', wording, writing', ''):  # an older run has fewer, or none
+            with suppress(sqlite3.Error):
+                query = (
+                    f"SELECT model, node, rows, computing, waiting{further} FROM times ORDER BY model = '', model, node"
+                )
+                return [NodeTimes(*entry) for entry in self._db.execute(query)]
         return []
 
     def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
@@ -310,9 +334,9 @@ class RunReader:
             return [str(error)]
         return [] if found == ['ok'] else found
 
-    def _results_of(self, dataset: str, model: str) -> Iterator[Result]:
+    def _results_of(self, dataset: str, model: str, *, after: int = -1) -> Iterator[Result]:
         query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
-        for _, entry in self._salvage(query, 'row', (dataset, model), 'rows', 'row'):
+        for _, entry in self._db.salvage(query, 'row', (dataset, model), 'rows', 'row', after=after):
             if (result := self._decode(entry)) is not None:
                 yield result
 
@@ -322,7 +346,7 @@ class RunReader:
         if None in entry[:5]:
             self.damage.add('row', name, 'a cell is empty')
             return None
-        if entry[-1] is not None and entry[-1] != row_checksum(entry[:-1]):
+        if not is_whole_row(entry):
             self.damage.add('row', name, 'the checksum does not match')
             return None
         try:
@@ -335,52 +359,19 @@ class RunReader:
         reply = self.reply(fingerprint)
         return reply.text if isinstance(reply, Reply) else None
 
-    def _is_whole(self, entry: tuple[Any, ...], kind: str, name: str) -> bool:
-        *cells, stored = entry
-        if None in cells:
-            self.damage.add(kind, name, 'a cell is empty')
-        elif stored is not None and stored != checksum(*cells):
-            self.damage.add(kind, name, 'the checksum does not match')
-        else:
-            return True
-        return False
-
-    def _salvage(
-        self, query: str, key: str, values: tuple[Any, ...], table: str, kind: str
-    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """The entries of a query with their integer key, in order. Where a page is damaged, key by key after it."""
-        last = -1
-        glue = 'AND' if values else 'WHERE'
-        try:
-            for number, *entry in self._db.execute(f'{query} ORDER BY {key}', values):
-                if isinstance(number, int):
-                    last = number
-                    yield number, tuple(entry)
-            return
-        except sqlite3.Error as error:
-            self.damage.add(kind, f'{table} after {key} {last}', error)
-        misses = 0
-        while misses < _MOST_MISSES:
-            last += 1
-            found = None
-            with suppress(sqlite3.Error):
-                found = self._db.execute(f'{query} {glue} {key} = ?', (*values, last)).fetchone()
-            misses = 0 if found else misses + 1
-            if found:
-                yield last, tuple(found[1:])
-
     def _entry(self, fingerprint: str) -> tuple[Any, ...] | None:
         query = f'SELECT fingerprint, kind, outcome, request, reply, {self._sum} FROM requests WHERE fingerprint = ?'
         try:
-            found = self._db.execute(query, (fingerprint,)).fetchone()
+            found = self._db.execute(query, (self._key(fingerprint),)).fetchone()
         except sqlite3.Error as error:
             self.damage.add('request', f'request {fingerprint}', error)
             return None
-        return found if found is not None and self._is_whole(found, 'request', f'request {fingerprint}') else None
+        found = found and (fingerprint, *found[1:])
+        return found if found is not None and self._db.is_whole(found, 'request', f'request {fingerprint}') else None
 
     def _read_last(self, column: str) -> Mapping[str, Any]:
         query = f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1'
-        found = self._read_table(query, 'start', 'the list of starts')
+        found = self._db.read_table(query, 'start', 'the list of starts')
         try:
             read = json.loads(found[0][0]) if found else {}
         except (ValueError, TypeError, RecursionError) as error:
@@ -403,52 +394,3 @@ class RunReader:
             self.damage.add('start', name, error)
             return False
         return True
-
-    def _read_table(self, query: str, kind: str, name: str) -> list[Any]:
-        """What a query finds; nothing where the table is damaged, which hides no other table."""
-        try:
-            return list(self._db.execute(query))
-        except sqlite3.Error as error:
-            self.damage.add(kind, name, error)
-            return []
-
-    def _all(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        try:
-            yield from self._db.execute(query, values)
-        except sqlite3.Error as error:
-            raise RunError(
-                f'{self.directory / FILE}: cannot be read: {error}.\n'
-                f'`rolecall doctor {self.directory} --repair NEW` saves what is whole, if anything is.'
-            ) from error
-
-    def _fetch_one(self, query: str, values: Sequence[Any] = ()) -> Any:
-        return next(self._all(query, values), None)
-
-
-def _open_database(file: Path) -> sqlite3.Connection:
-    """The database, read-only. Where the directory is read-only it is taken as it lies, if no journal is pending."""
-    address = f'{file.absolute().as_uri()}?mode=ro'
-    try:
-        return _connect(address, file)
-    except sqlite3.Error as error:
-        failed = error
-    journal = Path(f'{file}-wal')
-    if not journal.exists() or journal.stat().st_size == 0:
-        with suppress(sqlite3.Error):
-            return _connect(f'{address}&immutable=1', file)
-    raise RunError(f'{file}: cannot be read: {failed}.') from failed
-
-
-def _connect(address: str, file: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(address, uri=True)
-    db.text_factory = lambda data: data.decode('utf-8', 'replace')
-    try:
-        db.execute(
-            'PRAGMA writable_schema = ON'
-        )  # one damaged table definition hides no other table; nothing is written
-        if not check_format(db, file) >= _TABLES:
-            raise RunError(f'{file}: not a rolecall run, or one that was stopped before it started.')
-    except (sqlite3.Error, RunError):
-        db.close()
-        raise
-    return db

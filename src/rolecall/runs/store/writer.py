@@ -1,17 +1,18 @@
 """The store of a run: one SQLite file, written in groups and never half.
 
-Writes gather while the group before is brought to disk; callbacks are called once a write is safe. Nothing is looked up
-by position: the fingerprint of a request is its key. Every entry carries a checksum.
+Writes gather while a thread brings the group before to disk; callbacks are called once a write is safe. Nothing is
+looked up by position: the fingerprint of a request is its key. Every entry carries a checksum.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,77 +22,51 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
 from rolecall.render.spans import Request
 from rolecall.runs.store.codec import (
-    ROW_NUMBERS,
     checksum,
     dumps,
-    encode_result,
     pack_fields,
     pack_request,
     pack_scored,
-    row_checksum,
-    row_numbers,
+    request_checksum,
     storable,
     write_reply,
 )
-from rolecall.runs.store.directory import FILE, VERSION, RunLock, check_format
-from rolecall.runs.store.lookup import ROW_COLUMNS, Failure, StoreLookup
+from rolecall.runs.store.directory import FILE, RunLock
+from rolecall.runs.store.lookup import Failure, FingerprintFilter, StoreLookup
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.row_codec import (
+    LONG_REPLY,
+    encode_result,
+    row_checksum,
+    row_numbers,
+)
+from rolecall.runs.store.schema import open_for_writing
+from rolecall.runs.store.transactions import (
+    DROP_SCORES,
+    PUT_FIELDS,
+    PUT_REQUEST,
+    PUT_ROW,
+    Group,
+    Transactions,
+    describe_error,
+)
 from rolecall.scoring.scorecard import Scorecard
 
 __all__ = ['Failure', 'Store', 'open_store']
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS requests (
-    fingerprint TEXT PRIMARY KEY, kind TEXT NOT NULL, outcome TEXT NOT NULL, request BLOB NOT NULL, reply BLOB NOT NULL,
-    checksum INTEGER
-);
-CREATE TABLE IF NOT EXISTS rows (
-    dataset TEXT, model TEXT, row INTEGER, outcome TEXT NOT NULL, result TEXT NOT NULL, checksum INTEGER,
-    score, correct, input_tokens, output_tokens, seconds, settled,
-    PRIMARY KEY (dataset, model, row)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS data (
-    dataset TEXT, row INTEGER, fields BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (dataset, row)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS scores (
-    dataset TEXT, model TEXT, metric TEXT, card TEXT NOT NULL, PRIMARY KEY (dataset, model, metric)
-);
-CREATE TABLE IF NOT EXISTS starts (
-    id INTEGER PRIMARY KEY, started TEXT NOT NULL, manifest TEXT NOT NULL, config TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS answered (who TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS times (
-    model TEXT, node TEXT, rows INTEGER, computing REAL, waiting REAL, PRIMARY KEY (model, node)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS recipes (
-    dataset TEXT, model TEXT, asking TEXT, scoring TEXT, PRIMARY KEY (dataset, model)
-) WITHOUT ROWID;
-"""
-_PUT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?)'
-_PUT_ROW = f'INSERT OR REPLACE INTO rows ({ROW_COLUMNS}) VALUES ({", ".join("?" * 12)})'
-_PUT_FIELDS = 'INSERT OR REPLACE INTO data VALUES (?, ?, ?, ?)'
-_PUT_ANSWERED = 'INSERT OR IGNORE INTO answered VALUES (?)'
-_DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
+_AMOUNTS = ('rows', 'computing', 'waiting', 'wording', 'writing')
+_ADD_TIMES = (
+    f'INSERT INTO times (model, node, {", ".join(_AMOUNTS)}) VALUES (?, ?, ?, ?, ?, ?, ?)'
+    f' ON CONFLICT (model, node) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _AMOUNTS)}'
+)
 _PAUSE = 0.02
 """Seconds between two groups of writes, at least."""
 _RECENT = 256
-"""Replies kept in memory until the rows they belong to are stored."""
-_REMEMBERED = 100_000
-"""Fingerprints kept in memory for a new run; past this many, query SQLite."""
-_CACHE_KIB = 64 << 10
-_WAL_PAGES = 8192
-"""Pages of the journal before they are moved into the file: fingerprints are spread over all pages of their index."""
-
-
-_UNWRITABLE = (
-    ValueError,
-    OverflowError,
-    TypeError,
-    sqlite3.InterfaceError,
-    sqlite3.ProgrammingError,
-    sqlite3.DataError,
-)
-"""What SQLite raises for one value that it cannot take. (Text that is not Unicode is a ValueError.)"""
+"""Long replies kept in memory until the rows they belong to are stored."""
+_MOST_GATHERED = 5000
+"""Rows that may wait to be written before those to come wait, too."""
+_MOST_GATHERED_BYTES = 64 << 20
+"""Bytes of requests and replies that may wait likewise."""
 
 
 class Store(StoreLookup):
@@ -106,57 +81,52 @@ class Store(StoreLookup):
         self._lock = RunLock(self.directory)
         self._file = self.directory / FILE
         try:
-            with self._translate_errors():
-                self._write, self._read = self._open(), self._open()
-                self._new: set[str] | None = None if self.anything else set()
+            with _translate_errors(self._file):
+                self._transactions, self._read = Transactions(self._file), open_for_writing(self._file)
+                keys = self._read.execute("SELECT type FROM pragma_table_info('requests') WHERE name = 'fingerprint'")
+                self._has_short_keys = keys.fetchone()[0] == 'BLOB'
+                self._new = None if self.anything else FingerprintFilter()
         except RunError:
             self._lock.release()
             raise
         self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-store')
-        self._requests: list[tuple[Any, ...]] = []
-        self._rows: list[tuple[Any, ...]] = []
-        self._fields: list[tuple[Any, ...]] = []
+        self._gathered = Group()
+        self._written: Group | None = None
+        """The group that is being written."""
         self._fields_from: dict[str, str] = {}
         """Which model's rows bring the columns of a dataset: they are the same for all models."""
-        self._answered: set[str] = set()
+        self._answering: set[str] = set()
+        self._trusted = set()
         self._recent: dict[str, str] = {}
-        self._waiting: list[Callable[[], object]] = []
         self._flushing: asyncio.Task[None] | None = None
-        self.failure: RunError | None = None
-        self.seconds_writing = 0.0
+        self.failure: Exception | None = None
+        """Why the run has to end: a group could not be written, or a callback raised."""
         self.when_broken: Callable[[], None] = lambda: None
-        """Called when a group of writes cannot be brought to disk: nothing more is kept."""
+        """Called when there is a failure: nothing more is written before the store is closed."""
         self.when_unsaved: Callable[[str], None] = lambda message: None
         """Called with what could not be stored, where that is one entry and not the disk."""
 
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None, timeout=30)
-        try:
-            if (found := check_format(db, self._file)) and 'requests' not in found:
-                raise RunError(f'{self._file}: not a rolecall run: this SQLite file was created by another program.')
-            db.execute('PRAGMA journal_mode=WAL')
-            db.execute('PRAGMA synchronous=FULL')
-            db.execute(f'PRAGMA cache_size=-{_CACHE_KIB}')
-            db.execute(f'PRAGMA wal_autocheckpoint={_WAL_PAGES}')
-            db.executescript(_SCHEMA)
-            _add_columns(db)
-            db.execute(f'PRAGMA user_version={VERSION}')
-        except (sqlite3.Error, RunError):
-            db.close()
-            raise
-        return db
+    @property
+    def seconds_writing(self) -> float:
+        """How long groups have been written so far."""
+        return self._transactions.seconds
+
+    @property
+    def cpu_seconds_writing(self) -> float:
+        """How much of that the processor was busy."""
+        return self._transactions.cpu_seconds
 
     def close(self) -> None:
         """Bring everything to disk and release the directory."""
-        self._thread.shutdown()  # on Ctrl-C, the group that is being written is written to its end
+        self._thread.shutdown()
         try:
-            if self.failure is None:
-                if self._write.in_transaction:
-                    self._commit()
+            if not isinstance(self.failure, RunError):  # after the error of a callback, the file can be written
+                if self._written is not None:  # on Ctrl-C, a group may have been taken and not written
+                    self._write_group(self._written)
                 self.flush()
         finally:
             self._read.close()
-            self._write.close()
+            self._transactions.connection.close()
             self._lock.release()
 
     # -- writing in groups ---------------------------------------------------------------------------------------------
@@ -173,7 +143,7 @@ class Store(StoreLookup):
         """Store the answers to requests; `then` is called once they are safe."""
         for fingerprint, request, came in answers:
             self._add_reply(fingerprint, request, came)
-        self._waiting.append(then)
+        self._gathered.waiting.append(then)
         self._start_flushing()
 
     def _add_reply(self, fingerprint: str, request: Request, came: Reply | Scored | Failure) -> None:
@@ -184,23 +154,22 @@ class Store(StoreLookup):
             kind, outcome, body = 'score', 'ok', pack_scored(came)
         else:
             kind, outcome, body = 'generate', came.outcome, write_reply(came)
-        self._remember(fingerprint)
-        if isinstance(came, Reply):
+        if self._new is not None:
+            self._new.add(fingerprint)
+        if isinstance(came, Reply) and len(came.text) >= LONG_REPLY:
             self._recent[fingerprint] = came.text
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
-        entry = (fingerprint, kind, outcome, pack_request(request), body)
-        self._requests.append((*entry, checksum(*entry)))
+        packed = pack_request(request)
+        whole = request_checksum(fingerprint, kind, outcome, packed, body)
+        self._gathered.requests.append((self._key(fingerprint), kind, outcome, packed, body, whole))
+        self._gathered.size += len(packed) + len(body)
 
     def record_answering(self, who: str) -> None:
         """Store, with the next group, that this model answers."""
-        self._answered.add(who)
-
-    def _remember(self, fingerprint: str) -> None:
-        if self._new is not None:
-            self._new.add(fingerprint)
-            if len(self._new) > _REMEMBERED:
-                self._new = None
+        if who not in self._answering:
+            self._answering.add(who)
+            self._gathered.answered.add(who)
 
     def add_result(self, result: Result, *, then: Callable[[], object]) -> None:
         """Store a finished row; `then` is called once it is safe."""
@@ -208,15 +177,17 @@ class Store(StoreLookup):
 
     def add_results(self, results: Sequence[Result], *, then: Callable[[], object]) -> None:
         """Store finished rows; `then` is called once they are safe."""
-        self._rows += map(self._row_entry, results)
-        self._waiting.append(then)
+        self._gathered.rows += map(self._row_entry, results)
+        self._gathered.waiting.append(then)
         self._start_flushing()
 
-    def add_fields(self, dataset: str, model: str, row: int, fields: Mapping[str, Any]) -> None:
-        """Store the columns of a dataset's row with the next group, once for all models."""
+    def add_fields(self, dataset: str, model: str, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        """Store the columns of a dataset's rows, by number, with the next group, once for all models."""
         if self._fields_from.setdefault(dataset, model) == model:
-            entry = (storable(dataset), row, pack_fields(fields))
-            self._fields.append((*entry, checksum(*entry)))
+            name = storable(dataset)
+            for row, fields in rows:
+                packed = pack_fields(fields)
+                self._gathered.fields.append((name, row, packed, checksum(name, row, packed)))
 
     def _row_entry(self, result: Result) -> tuple[Any, ...]:
         numbers = row_numbers(result)
@@ -234,53 +205,53 @@ class Store(StoreLookup):
             self._flushing = asyncio.get_running_loop().create_task(self._flush_in_groups())
 
     async def _flush_in_groups(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            while self._waiting and self.failure is None:
+            while self._gathered.waiting and self.failure is None:
                 began = time.monotonic()
-                waiting = self._begin()
-                await loop.run_in_executor(self._thread, self._commit)
-                self.seconds_writing += time.monotonic() - began
-                for then in waiting:
-                    then()
+                group = self._take_group()
+                self._tell(group, await self._write_in_thread(group))
                 await asyncio.sleep(max(0.0, _PAUSE - (time.monotonic() - began)))
-        except RunError as error:
+        except Exception as error:  # whatever it is: what was taken is not safe, so the run must not end well
             self.failure = error
             self.when_broken()
         finally:
             self._flushing = None
 
-    def _begin(self) -> list[Callable[[], object]]:
-        """Write what has gathered into a transaction; gives the callbacks that wait for it.
-
-        When a row changes, the scores of its pair are deleted with it: they no longer belong to its rows.
-        """
-        requests, rows, fields, waiting = self._requests, self._rows, self._fields, self._waiting
-        self._requests, self._rows, self._fields, self._waiting = [], [], [], []
-        with self._translate_errors():
-            self._write.execute('BEGIN IMMEDIATE')
-            self._write.executemany(_PUT_ANSWERED, [(who,) for who in self._answered])
-            self._write.executemany(_DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
-            self._put_all(_PUT_REQUEST, requests)
-            self._put_all(_PUT_ROW, rows)
-            self._put_all(_PUT_FIELDS, fields)
-        return waiting
-
-    def _put_all(self, statement: str, entries: list[tuple[Any, ...]]) -> None:
-        """Write entries together; if one of them cannot be written, one by one, so that it spoils no other."""
+    async def _write_in_thread(self, group: Group) -> list[str]:
         try:
-            self._write.executemany(statement, entries)
-        except _UNWRITABLE:
-            for entry in entries:
-                try:
-                    self._write.execute(statement, entry)
-                except _UNWRITABLE as error:
-                    name = ', '.join(str(cell)[:40] for cell in entry[:3])
-                    self.when_unsaved(f'an entry cannot be stored ({name}): {error}')
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._write_group, group)
+        except RunError:
+            raise
+        except Exception as error:  # out of memory, no thread to be had
+            raise RunError(f'{self._file}: {describe_error(error, self.directory)}') from error
 
-    def _commit(self) -> None:
-        with self._translate_errors():
-            self._write.execute('COMMIT')
+    def _take_group(self) -> Group:
+        """What has gathered. It is remembered until it is on disk."""
+        group = self._written = self._gathered
+        self._gathered = Group()
+        return group
+
+    def _write_group(self, group: Group) -> list[str]:
+        unsaved = self._transactions.write_group(group)
+        self._written = None
+        return unsaved
+
+    def _tell(self, group: Group, unsaved: Sequence[str]) -> None:
+        """Call what waits for a group that is on disk, unless a callback failed before."""
+        if self.failure is not None:
+            return
+        for message in unsaved:
+            self.when_unsaved(message)
+        for then in group.waiting:
+            then()
+
+    async def wait_for_room(self) -> None:
+        """Wait while many rows, or large ones, wait to be written: the disk is slower than the models."""
+        while self._is_crowded() and self._flushing is not None:
+            await asyncio.sleep(_PAUSE)
+
+    def _is_crowded(self) -> bool:
+        return len(self._gathered.rows) > _MOST_GATHERED or self._gathered.size > _MOST_GATHERED_BYTES
 
     async def wait_until_saved(self) -> None:
         """Wait until everything is on disk."""
@@ -291,11 +262,9 @@ class Store(StoreLookup):
 
     def flush(self) -> None:
         """Bring everything to disk now."""
-        if self._waiting:
-            waiting = self._begin()
-            self._commit()
-            for then in waiting:
-                then()
+        if self._gathered.waiting or self._gathered.answered:
+            group = self._take_group()
+            self._tell(group, self._write_group(group))
 
     # -- writing at once -----------------------------------------------------------------------------------------------
 
@@ -305,7 +274,16 @@ class Store(StoreLookup):
         last = self._read.execute('SELECT manifest, config FROM starts ORDER BY id DESC LIMIT 1').fetchone()
         if last != (dumps(manifest), config):
             now = datetime.now(timezone.utc).isoformat(timespec='seconds')
-            self._at_once(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', (now, dumps(manifest), config)))
+            self._transactions.execute(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', (now, dumps(manifest), config)))
+
+    def last_manifest(self) -> Mapping[str, Any]:
+        """How the run was started the last time; empty before its first start, or where that cannot be read."""
+        found = self._read.execute('SELECT manifest FROM starts ORDER BY id DESC LIMIT 1').fetchone()
+        try:
+            read = json.loads(found[0]) if found else {}
+        except (TypeError, ValueError):
+            return {}
+        return read if isinstance(read, dict) else {}
 
     def drop_rows_from(self, dataset: str, model: str, row: int) -> None:
         """Rows from this number on are no longer part of the run. (Their requests stay.)"""
@@ -313,8 +291,8 @@ class Store(StoreLookup):
         query = 'SELECT 1 FROM rows WHERE dataset = ? AND model = ? AND row >= ? LIMIT 1'
         if self._read.execute(query, (dataset, model, row)).fetchone() is None:
             return
-        self._at_once(
-            (_DROP_SCORES, (dataset, model)),
+        self._transactions.execute(
+            (DROP_SCORES, (dataset, model)),
             ('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)),
         )
 
@@ -322,37 +300,31 @@ class Store(StoreLookup):
         """Store that all rows of a pair, those to come included, are asked and scored this way."""
         pair = (storable(dataset), storable(model))
         if self.recipe(*pair) != (asking, scoring):
-            self._at_once(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
+            self._transactions.execute(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
 
     def add_times(self, model: str, times: Mapping[str, Any]) -> None:
         """Add up where the rows of a model were computed: by machine, rows and seconds computing and waiting."""
-        statement = (
-            'INSERT INTO times VALUES (?, ?, ?, ?, ?) ON CONFLICT (model, node) DO UPDATE SET'
-            ' rows = rows + excluded.rows, computing = computing + excluded.computing,'
-            ' waiting = waiting + excluded.waiting'
-        )
-        self._at_once(
+        self._transactions.execute(
             *(
-                (statement, (storable(model), storable(node), one.rows, one.computing, one.waiting))
+                (_ADD_TIMES, (storable(model), storable(node), one.rows, one.computing, one.waiting, None, None))
                 for node, one in times.items()
             )
         )
 
+    def add_own_times(self, node: str, *, rows: int, waiting: float, wording: float, writing: float) -> None:
+        """Add up where the time of the process that runs the config went, in seconds."""
+        self._transactions.execute((_ADD_TIMES, ('', storable(node), rows, None, waiting, wording, writing)))
+
     def update_rows(self, results: Sequence[Result]) -> None:
         """Store rows as they were scored; the scores of their pairs no longer hold."""
-        pairs = {(storable(result.dataset), storable(result.model)) for result in results}
-        entries = list(map(self._row_entry, results))
-        with self._translate_errors():
-            self._write.execute('BEGIN IMMEDIATE')
-            self._write.executemany(_DROP_SCORES, pairs)
-            self._put_all(_PUT_ROW, entries)
-            self._write.execute('COMMIT')
+        for message in self._transactions.put_rows(list(map(self._row_entry, results))):
+            self.when_unsaved(message)
 
     def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
         """Store the scores of a pair, and its rows as they were scored."""
         pairs = {(storable(card.dataset), storable(card.model)) for card in cards}
-        self._at_once(
-            *((_DROP_SCORES, pair) for pair in pairs),
+        self._transactions.execute(
+            *((DROP_SCORES, pair) for pair in pairs),
             *(
                 (
                     'INSERT INTO scores VALUES (?, ?, ?, ?)',
@@ -360,84 +332,44 @@ class Store(StoreLookup):
                 )
                 for card in cards
             ),
-            *((_PUT_ROW, self._row_entry(result)) for result in results),
+            *(self._transactions.put_row(self._row_entry(result)) for result in results),
         )
 
     def import_starts(self, starts: Sequence[tuple[Any, ...]]) -> None:
         """Take over the starts of another store."""
-        self._at_once(*(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', start) for start in starts))
+        self._transactions.execute(*(('INSERT INTO starts VALUES (NULL, ?, ?, ?)', start) for start in starts))
 
     def import_entries(self, entries: Iterable[tuple[Any, ...]]) -> None:
         """Take over stored requests with their replies, as they are."""
-        self._import(_PUT_REQUEST, ((*entry[:-1], checksum(*entry[:-1])) for entry in entries))
+        self._import(PUT_REQUEST, ((self._key(key), *cells, checksum(key, *cells)) for key, *cells, _ in entries))
 
     def import_results(self, results: Iterable[Result]) -> None:
         """Take over finished rows."""
-        self._import(_PUT_ROW, map(self._row_entry, results))
+        self._import(PUT_ROW, map(self._row_entry, results))
 
     def import_fields(self, entries: Iterable[tuple[Any, ...]]) -> None:
         """Take over the columns of rows."""
-        self._import(_PUT_FIELDS, entries)
+        self._import(PUT_FIELDS, entries)
 
-    def _import(self, statement: str, entries: Iterable[tuple[Any, ...]]) -> None:
+    def _import(self, put: str, entries: Iterable[tuple[Any, ...]]) -> None:
         self._new = None
-        with self._translate_errors():
-            self._write.execute('BEGIN IMMEDIATE')
-            self._write.executemany(statement, entries)
-            self._write.execute('COMMIT')
-
-    def _at_once(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        with self._translate_errors():
-            self._write.execute('BEGIN IMMEDIATE')
-            for statement, values in statements:
-                self._write.execute(statement, values)
-            self._write.execute('COMMIT')
-
-    def _undo(self) -> None:
-        with suppress(sqlite3.Error, AttributeError):  # no connection yet, or SQLite has undone it already
-            self._write.execute('ROLLBACK')
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        """SQLite's errors as the run's own; an open transaction is rolled back."""
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            self._undo()
-            raise RunError(f'{self._file}: {_describe_error(error, self.directory)}') from error
+        self._transactions.import_all(put, entries)
 
 
 @contextmanager
 def open_store(directory: str | Path) -> Iterator[Store]:
     """The store of a run, closed in the end. A damaged file that is met anywhere in between is an error of the run."""
+    with _translate_errors(Path(directory) / FILE), closing(Store(directory)) as store:
+        yield store
+
+
+@contextmanager
+def _translate_errors(file: Path) -> Iterator[None]:
+    """SQLite's errors as the run's own."""
     try:
-        with closing(Store(directory)) as store:
-            yield store
+        yield
     except sqlite3.Error as error:
-        raise RunError(f'{Path(directory) / FILE}: {_describe_error(error, Path(directory))}') from error
-
-
-def _describe_error(error: Exception, directory: Path) -> str:
-    said = str(error)
-    kept = 'Finished rows are kept; run the same command again to continue.'
-    if any(word in said for word in ('malformed', 'not a database', 'decode')):
-        return (
-            f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole, if anything is.'
-        )
-    if 'full' in said:
-        return f'cannot be written: {said}.\n{kept}'
-    if 'readonly' in said or 'unable to open' in said:
-        return f'cannot be written: the directory is read-only or not reachable ({said}).\n{kept}'
-    return f'cannot be used: {said}.\n{kept}'
-
-
-def _add_columns(db: sqlite3.Connection) -> None:
-    """Give an older store the columns it lacks. Their entries stay empty: nothing is checked or added up by them."""
-    for table, columns in (('requests', ('checksum',)), ('rows', ('checksum', *ROW_NUMBERS))):
-        known = {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}
-        for column in columns:
-            if column not in known:
-                db.execute(f'ALTER TABLE {table} ADD COLUMN {column}')
+        raise RunError(f'{file}: {describe_error(error, file.parent)}') from error
 
 
 def _as_dict(card: Scorecard) -> dict[str, Any]:

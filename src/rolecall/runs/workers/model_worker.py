@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import pickle
 import socket
 import sys
 import time
@@ -11,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolecall._version import __version__
+from rolecall.errors import RolecallError
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
 
-__all__ = ['ModelWorker', 'WorkerReply', 'WorkerSpec']
+__all__ = ['ActorWorker', 'ModelWorker', 'WorkerReply', 'WorkerSpec', 'describe_exception']
 
 Kind = Literal['generate', 'score']
 _LEAKING = 'VLLM_DP_'
@@ -61,9 +64,10 @@ class ModelWorker:
                 guarded(given)
         self._node = _find_node()
 
-    def describe(self) -> tuple[str, str]:
-        """The version of rolecall here, and the name of the machine."""
-        return __version__, self._node
+    async def load(self) -> None:
+        """Load the model's weights, where it has some."""
+        if callable(load := getattr(self._model, 'load', None)):
+            await load()
 
     async def answer(self, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
         """What each request came to."""
@@ -102,6 +106,45 @@ class ModelWorker:
             return (await self._model.generate([request], sampling))[0]
         except ModelError as error:
             return error
+
+
+class ActorWorker:
+    """A worker in an actor, which lives on if its model cannot be loaded, to say why and where."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+        self._worker: ModelWorker | None = None
+        self._failure = ''
+        self._loading = asyncio.Lock()
+
+    def describe(self) -> tuple[str, str]:
+        """The version of rolecall here, and the name of the machine."""
+        return __version__, _find_node()
+
+    async def load(self) -> str:
+        """Load the model; why that failed, or ''."""
+        async with self._loading:
+            if self._worker is None and not self._failure:
+                try:
+                    worker = ModelWorker(pickle.loads(self._packed))
+                    await worker.load()
+                    self._worker = worker
+                except Exception as error:  # plugins and engines may raise anything
+                    self._failure = describe_exception(error)
+        return self._failure
+
+    async def answer(self, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
+        """What each request came to."""
+        failure = await self.load()  # done, except in an actor that has just started again
+        if self._worker is None:
+            raise ModelError(f'{_find_node()}: the model cannot be loaded: {failure}')
+        return await self._worker.answer(kind, requests, sampling)
+
+
+def describe_exception(error: BaseException) -> str:
+    """An exception on one line: its own words, with its class where they do not say what kind it is."""
+    text = ' '.join(str(error).split())
+    return text if isinstance(error, RolecallError) and text else f'{type(error).__name__}: {text}'
 
 
 def _find_node() -> str:

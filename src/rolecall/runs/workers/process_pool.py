@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from rolecall.errors import ConfigError, Problem, RunError
+from rolecall.errors import ConfigError, Problem
 from rolecall.models.protocol import Sampling
 from rolecall.render.spans import Request
-from rolecall.runs.workers.model_worker import Kind, ModelWorker, WorkerReply, WorkerSpec
-from rolecall.runs.workers.pool_client import WorkerLostError
+from rolecall.runs.workers.model_worker import Kind, ModelWorker, WorkerReply, WorkerSpec, describe_exception
+from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
 
 __all__ = ['ProcessPool']
+
+T = TypeVar('T')
+_MOST_STARTS = 4
+"""Processes that end while they load the model before the worker is given up."""
 
 _WORKER: list[ModelWorker] = []
 """The worker of this process, where it is one."""
@@ -28,28 +32,28 @@ class ProcessPool:
 
     def __init__(self, spec: WorkerSpec, size: int) -> None:
         self.size = size
+        self.loading = 0
         self._spec = spec
         self._packed = _pack(spec)
         self._executors: list[ProcessPoolExecutor | None] = [None] * size
 
     async def start(self) -> None:
-        """Start the processes, and see that the model can be built in them."""
-        started = [asyncio.ensure_future(self._submit(worker, _describe)) for worker in range(self.size)]
-        await asyncio.wait(started)
-        said = [one.result() for one in started if one.exception() is None]
-        if not said:
-            raise RunError(f'{self._spec.name}: the worker processes ended as they started.')
-        if failed := said[0]:
-            raise RunError(f'{self._spec.name}: cannot be loaded in another process: {failed}')
+        """Nothing: processes start as they are given work."""
 
     async def wait_until_ready(self, worker: int) -> None:
-        while True:
+        for _ in range(_MOST_STARTS):
+            self.loading += 1
             try:
-                await self._submit(worker, _describe)
+                failure = await self._submit(worker, _load)
             except WorkerLostError:
                 await asyncio.sleep(0.2)
-            else:
-                return
+                continue
+            finally:
+                self.loading -= 1
+            if failure:
+                raise WorkerLoadError(f'the model cannot be loaded in another process: {failure}')
+            return
+        raise WorkerLoadError(f'the process ended {_MOST_STARTS} times while it loaded the model.')
 
     async def answer(self, worker: int, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
         reply: WorkerReply = await self._submit(worker, _answer, kind, list(requests), sampling)
@@ -99,7 +103,7 @@ def _start(packed: bytes, name: str, config: str) -> None:
             spec = WorkerSpec(name, {}, config=config)
         _WORKER.append(ModelWorker(spec if spec.entry else replace(spec, entry=_read_entry(name, config))))
     except Exception as error:  # the user's own code may raise anything
-        _FAILURE.append(f'{type(error).__name__}: {error}')
+        _FAILURE.append(describe_exception(error))
 
 
 def _read_entry(name: str, config: str) -> Mapping[str, Any]:
@@ -109,15 +113,24 @@ def _read_entry(name: str, config: str) -> Mapping[str, Any]:
     return next(one.entry for one in build_entries(load_config(config)).model_entries if one.abbr == name)
 
 
-def _describe() -> str:
-    """Why there is no model here; nothing if there is one."""
+def _load() -> str:
+    """Load the model; why that failed, or ''."""
+    if not _FAILURE:
+        try:
+            _run(_WORKER[0].load())
+        except Exception as error:  # engines may raise anything
+            _FAILURE.append(describe_exception(error))
     return _FAILURE[0] if _FAILURE else ''
 
 
 def _answer(kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
+    return _run(_WORKER[0].answer(kind, requests, sampling))
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
     if not _LOOP:
         _LOOP.append(asyncio.new_event_loop())
-    return _LOOP[0].run_until_complete(_WORKER[0].answer(kind, requests, sampling))
+    return _LOOP[0].run_until_complete(work)
 
 
 _LOOP: list[asyncio.AbstractEventLoop] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -15,12 +16,31 @@ from rolecall._version import __version__
 from rolecall.errors import RunError, import_extra
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.render.spans import Request
-from rolecall.runs.workers.model_worker import Kind, ModelWorker, WorkerReply, WorkerSpec
-from rolecall.runs.workers.pool_client import WorkerLostError
+from rolecall.runs.workers.model_worker import ActorWorker, Kind, WorkerReply, WorkerSpec
+from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
 
-__all__ = ['RayCluster', 'RayPool']
+__all__ = ['RayCluster', 'RayPool', 'check_reachable']
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_CONNECT_SECONDS = 5.0
+_MOST_STARTS = 4
+"""Actors that end while they load the model before the worker is given up."""
+
+
+def check_reachable(address: str | None) -> None:
+    """Refuse an address at which nothing listens: Ray itself would try for minutes."""
+    host, colon, port = (address or '').rpartition(':')
+    if not colon or '/' in host:  # auto, local, ray://…: Ray's own words
+        return
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise RunError(f'--address {address}: expected HOST:PORT, as in head:6379, or auto.')
+    try:
+        socket.create_connection((host.strip('[]'), int(port)), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise RunError(
+            f'no Ray cluster could be reached at {address}: {error.strerror or error}.\n'
+            'Start one with `ray start --head --port=6379`, and name the address that it prints.'
+        ) from error
 
 
 class RayCluster:
@@ -34,6 +54,7 @@ class RayCluster:
     def __enter__(self) -> RayCluster:
         ray = self._ray
         if not ray.is_initialized():
+            check_reachable(self._address)
             try:
                 ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
@@ -56,8 +77,15 @@ class RayCluster:
         if not fitting:
             wanted = ', '.join(f'{amount:g} {name}' for name, amount in needs.items())
             raise RunError(f'{spec.name}: no node of the cluster has {wanted}.')
-        size = min(fitting, workers or fitting) if batched else len(nodes)
-        return RayPool(self._ray, spec, size, needs if batched else {'CPU': 0.0}, at_once=1 if batched else 1000)
+        if not batched:
+            return RayPool(self._ray, spec, [_stay_on(node['NodeID']) for node in nodes], {'CPU': 0.0}, at_once=1000)
+        return RayPool(self._ray, spec, ['SPREAD'] * min(fitting, workers or fitting), needs, at_once=1)
+
+
+def _stay_on(node: str) -> Any:
+    """Have an actor placed on a node, or on another one if that is gone."""
+    strategies = import_extra('ray.util.scheduling_strategies', extra='ray', purpose='to run on a cluster')
+    return strategies.NodeAffinitySchedulingStrategy(node, soft=True)
 
 
 def _read_needs(entry: Mapping[str, Any]) -> dict[str, float]:
@@ -72,20 +100,26 @@ def _count_fitting(has: Mapping[str, float], needs: Mapping[str, float]) -> int:
 
 
 class RayPool:
-    """One actor for each worker."""
+    """One actor for each worker, placed by a strategy of its own."""
 
-    def __init__(self, ray: Any, spec: WorkerSpec, size: int, needs: Mapping[str, float], *, at_once: int) -> None:
+    def __init__(
+        self, ray: Any, spec: WorkerSpec, placing: Sequence[Any], needs: Mapping[str, float], *, at_once: int
+    ) -> None:
         self._ray = ray
         self._spec = spec
-        self.size = size
+        self.size = len(placing)
+        self.loading = 0
+        self._placing = placing
+        self._nodes = [''] * len(placing)
         self._needs = needs
         self._at_once = at_once
         self._actors: list[Any] = []
 
     async def start(self) -> None:
-        """Create the actors; if the model cannot be built in the first, say why."""
-        remote = self._ray.remote(ModelWorker)
-        for _ in range(self.size):
+        """Create the actors."""
+        remote = self._ray.remote(ActorWorker)
+        packed = self._ray.cloudpickle.dumps(self._spec)
+        for strategy in self._placing:
             self._actors.append(
                 remote.options(
                     num_cpus=self._needs.get('CPU', 1.0),
@@ -93,45 +127,55 @@ class RayPool:
                     max_restarts=-1,
                     max_task_retries=0,
                     max_concurrency=self._at_once,
-                    scheduling_strategy='SPREAD',
-                ).remote(self._spec)  # not a reference: an actor that starts again needs it again
+                    scheduling_strategy=strategy,
+                ).remote(packed)  # not a reference: an actor that starts again needs it again
             )
-        await self._check_version()
-
-    async def _check_version(self) -> None:
-        tried: BaseException | None = None
-        for actor in self._actors:
-            try:
-                version, node = await actor.describe.remote()
-            except self._ray.exceptions.RayError as error:
-                tried = tried or error
-                continue
-            if version != __version__:
-                raise RunError(
-                    f'{node} has rolecall {version}; this is {__version__}. Install the same version on all nodes.'
-                )
-            return
-        raise RunError(f'{self._spec.name} could not be loaded on the cluster: {_last_line(tried)}') from tried
 
     async def wait_until_ready(self, worker: int) -> None:
-        pause = _FIRST_PAUSE
+        exceptions, pause, ended = self._ray.exceptions, _FIRST_PAUSE, 0
         while True:
+            placed = False
             try:
-                await self._actors[worker].describe.remote()
-            except self._ray.exceptions.RayError:
+                version, self._nodes[worker] = await self._actors[worker].describe.remote()
+                placed = True
+                self._check_version(version, self._nodes[worker])
+                failure = await self._load(worker)
+            except exceptions.RayTaskError as error:  # rolecall itself cannot be imported there
+                raise WorkerLoadError(f'{getattr(error, "ip", "a node")}: {_last_line(error)}') from error
+            except exceptions.RayError as error:
+                ended += placed
+                if ended == _MOST_STARTS:
+                    what = f'ended {ended} times while it loaded the model: {type(error).__name__}'
+                    raise WorkerLoadError(f'{self._nodes[worker]}: the worker {what}') from error
                 await asyncio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, 2 * pause)
-            else:
-                return
+                continue
+            if failure:
+                raise WorkerLoadError(f'{self._nodes[worker]}: the model cannot be loaded: {failure}')
+            return
+
+    async def _load(self, worker: int) -> str:
+        self.loading += 1
+        try:
+            failure: str = await self._actors[worker].load.remote()
+        finally:
+            self.loading -= 1
+        return failure
+
+    @staticmethod
+    def _check_version(version: str, node: str) -> None:
+        if version != __version__:
+            what = f'has rolecall {version}; this is {__version__}. Install the same version on all nodes.'
+            raise WorkerLoadError(f'{node} {what}')
 
     async def answer(self, worker: int, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
         exceptions = self._ray.exceptions
         try:
             reply: WorkerReply = await self._actors[worker].answer.remote(kind, list(requests), sampling)
         except exceptions.RayTaskError as error:  # raised by the model's own code
-            raise ModelError(f'{self._spec.name}: {_last_line(error)}') from error
+            raise ModelError(f'{self._spec.name} on {self._nodes[worker]}: {_last_line(error)}') from error
         except exceptions.RayError as error:
-            raise WorkerLostError(f'{type(error).__name__}') from error
+            raise WorkerLostError(f'{self._nodes[worker]}: {type(error).__name__}') from error
         return reply
 
     async def close(self) -> None:
@@ -140,6 +184,6 @@ class RayPool:
         self._actors = []
 
 
-def _last_line(error: BaseException | None) -> str:
+def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else 'no worker answered'
+    return lines[-1] if lines else type(error).__name__

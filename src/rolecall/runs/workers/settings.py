@@ -6,15 +6,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from rolecall.models.protocol import Model
 from rolecall.redaction import is_secret_name
+from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
-from rolecall.runs.client.model_client import ConcurrentClient, ModelClient, build_client
+from rolecall.runs.client.concurrent_client import ConcurrentClient, build_client
+from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.workers.model_worker import WorkerSpec
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.process_pool import ProcessPool
+from rolecall.runs.workers.worker_pool import Tell
 
 __all__ = ['Connect', 'Workers', 'connect_here', 'open_workers']
 
@@ -32,28 +36,34 @@ class Workers:
     """Of the Ray cluster; None for one that is found or started here."""
 
 
-def connect_here(model: Model, entry: Mapping[str, Any]) -> ModelClient:
+def connect_here(model: Model, entry: Mapping[str, Any], budgets: Budgets) -> ModelClient:
     """The way to a model in this process."""
-    return build_client(model, limits=read_limits(entry), retry_policy=read_retry_policy(entry))
+    policy = read_retry_policy(entry)
+    return build_client(model, limits=read_limits(entry), retry_policy=policy, budget=budgets.find(model))
 
 
 @contextmanager
-def open_workers(workers: Workers | None, *, guards: Mapping[str, Any], config: str) -> Iterator[Connect]:
-    """The way to models, for as long as the cluster is held. `guards` are what models are told in `prepare`."""
+def open_workers(
+    workers: Workers | None, *, guards: Mapping[str, Any], config: str, budgets: Budgets, tell: Tell
+) -> Iterator[Connect]:
+    """The way to models, for as long as the cluster is held. `guards` are what models are told in `prepare`.
+
+    `tell` takes messages about workers that are lost or cannot load their model.
+    """
     environment = {name: value for name, value in os.environ.items() if is_secret_name(name)}
 
     def describe(model: Model, entry: Mapping[str, Any]) -> WorkerSpec:
         return WorkerSpec(model.name, entry, guards, environment, config)
 
     if workers is None:
-        yield connect_here
+        yield partial(connect_here, budgets=budgets)
     elif workers.on == 'processes':
 
         def connect_processes(model: Model, entry: Mapping[str, Any]) -> ModelClient:
             if not _is_local(model):
-                return connect_here(model, entry)
+                return connect_here(model, entry, budgets)
             size = _count(entry, workers) or os.cpu_count() or 1
-            return PoolClient(model, read_retry_policy(entry), ProcessPool(describe(model, entry), size))
+            return PoolClient(model, read_retry_policy(entry), ProcessPool(describe(model, entry), size), tell=tell)
 
         yield connect_processes
     else:
@@ -65,8 +75,9 @@ def open_workers(workers: Workers | None, *, guards: Mapping[str, Any], config: 
                 local, policy = _is_local(model), read_retry_policy(entry)
                 pool = cluster.make_pool(describe(model, entry), workers=_count(entry, workers), batched=local)
                 if local:
-                    return PoolClient(model, policy, pool)
-                return ConcurrentClient(SpreadModel(model, pool), read_limits(entry), policy)
+                    return PoolClient(model, policy, pool, tell=tell)
+                spread = SpreadModel(model, pool, tell=tell)
+                return ConcurrentClient(spread, read_limits(entry), policy, budget=budgets.find(model))
 
             yield connect_cluster
 

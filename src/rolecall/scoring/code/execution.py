@@ -32,6 +32,7 @@ _TICK = 0.05
 _MOST_FILES = 1000
 _LONGEST_REPORT = 64 << 20
 _MB = 1 << 20
+_ATTEMPTS = 3
 _BY_DEFAULT = ('sandlock', 'bubblewrap')
 
 
@@ -104,13 +105,31 @@ def run_programs(
 def run_program(program: CodeProgram, sandbox: Sandbox, limits: SandboxLimits) -> Execution:
     """Run one program in a fresh confined process with an empty folder, which is deleted afterwards."""
     started = time.monotonic()
+    outcome: Outcome
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            _run_once(program, sandbox, limits)
+            outcome, detail = 'passed', ''
+        except _NotStartedError:  # nothing of the program has run: a start that failed says nothing about it
+            if not attempts_left:
+                raise
+            continue
+        except _EndedError as error:
+            outcome, detail = error.outcome, error.detail
+            if error.by_sandbox:  # rarely right: a program that takes too much memory is refused it long before
+                continue
+        break
+    return Execution(outcome, detail, time.monotonic() - started)
+
+
+def _run_once(program: CodeProgram, sandbox: Sandbox, limits: SandboxLimits) -> None:
+    """Return if the program passes, raise how it ended otherwise."""
     with _open_session(sandbox, limits) as session:
         if not program.checks:
-            outcome, detail = session.run(program)
-        else:
-            with _open_session(sandbox, limits) as checks:
-                outcome, detail = _run_checks(program, session, checks, limits.seconds)
-    return Execution(outcome, detail, time.monotonic() - started)
+            session.run(program)
+            return
+        with _open_session(sandbox, limits) as checks:
+            _run_checks(program, session, checks, limits.seconds)
 
 
 @contextmanager
@@ -123,32 +142,33 @@ def _open_session(sandbox: Sandbox, limits: SandboxLimits) -> Iterator[_Session]
             session.end()
 
 
-def _run_checks(program: CodeProgram, solution: _Session, checks: _Session, seconds: float) -> tuple[Outcome, str]:
+def _run_checks(program: CodeProgram, solution: _Session, checks: _Session, seconds: float) -> None:
     """Pass messages between a solution and its checks. Only the checks can say that it passed."""
-    try:
-        for session, kind, source in ((solution, 'solution', program.source), (checks, 'checks', program.checks)):
-            session.start(replace(program, source=source), kind)
-        deadline = time.monotonic() + seconds
-        solution.exchange(None, seconds, deadline=deadline)
-        message: Any = 'loaded'
-        for session in cycle((checks, solution)):
-            report = session.exchange(message, seconds, deadline=deadline)
-            if session is checks and report['step'] == 'passed':
-                return 'passed', ''
-            message = report.get('message')
-            if report['step'] != 'said' or not isinstance(message, dict):
-                raise _EndedError('failed', 'the solution does not answer the checks')
-    except _EndedError as error:
-        return error.outcome, error.detail
-    raise AssertionError('unreachable')
+    for session, kind, source in ((solution, 'solution', program.source), (checks, 'checks', program.checks)):
+        session.start(replace(program, source=source), kind)
+    deadline = time.monotonic() + seconds
+    solution.exchange(None, seconds, deadline=deadline)
+    message: Any = 'loaded'
+    for session in cycle((checks, solution)):
+        report = session.exchange(message, seconds, deadline=deadline)
+        if session is checks and report['step'] == 'passed':
+            return
+        message = report.get('message')
+        if report['step'] != 'said' or not isinstance(message, dict):
+            raise _EndedError('failed', 'the solution does not answer the checks')
 
 
 class _EndedError(Exception):
     """The process ended, or had to be ended, before it reported."""
 
-    def __init__(self, outcome: Outcome, detail: str) -> None:
+    def __init__(self, outcome: Outcome, detail: str, *, by_sandbox: bool = False) -> None:
         self.outcome: Outcome = outcome
         self.detail = detail
+        self.by_sandbox = by_sandbox
+
+
+class _NotStartedError(SandboxError):
+    """The process ended, or said nothing, before it was handed the program."""
 
 
 class _Session:
@@ -165,19 +185,14 @@ class _Session:
         os.set_blocking(process.commands.fileno(), False)
         os.set_blocking(process.reports.fileno(), False)
 
-    def run(self, program: CodeProgram) -> tuple[Outcome, str]:
-        limits = self._limits
-        try:
-            self.start(program, program.kind)
-            if program.kind != 'stdio':
-                self.exchange(None, limits.seconds)
-            for number, test in enumerate(program.tests, start=1):
-                report = self.exchange(test.given, limits.seconds)
-                if reason := _describe_failure(program.kind, test, report):
-                    return 'failed', f'test {number} of {len(program.tests)}: {reason}'
-        except _EndedError as error:
-            return error.outcome, error.detail
-        return 'passed', ''
+    def run(self, program: CodeProgram) -> None:
+        self.start(program, program.kind)
+        if program.kind != 'stdio':
+            self.exchange(None, self._limits.seconds)
+        for number, test in enumerate(program.tests, start=1):
+            report = self.exchange(test.given, self._limits.seconds)
+            if reason := _describe_failure(program.kind, test, report):
+                raise _EndedError('failed', f'test {number} of {len(program.tests)}: {reason}')
 
     def start(self, program: CodeProgram, kind: str) -> None:
         """Hand the program over, and wait until the interpreter is ready."""
@@ -192,7 +207,10 @@ class _Session:
             'output_limit': self._limits.output * _MB,
             'limits': self._limits.as_rlimits(tests=len(program.tests)),
         }
-        self.exchange(task, self._limits.start_seconds, starting=True)
+        try:
+            self.exchange(task, self._limits.start_seconds, starting=True)
+        except _EndedError as error:
+            raise _NotStartedError(f'the interpreter did not start: {error.detail}') from error
 
     def end(self) -> int | None:
         """Kill and reap the process; the signal that had ended it before, as `Confined.wait` says it."""
@@ -266,9 +284,10 @@ class _Session:
         said = (self._noise + b' ' + self._received[-500:]).decode('utf-8', 'replace').strip()
         number = self.end()
         if starting:
-            raise SandboxError(f'the interpreter did not start: {said or f"signal {number}"}')
+            how = 'killed by the sandbox' if number is None else f'signal {number}'
+            raise _NotStartedError(f'the interpreter did not start: {said or how}')
         if number is None:
-            return _EndedError('memory', f'killed: over {self._limits.memory} MB')
+            return _EndedError('memory', f'killed: over {self._limits.memory} MB', by_sandbox=True)
         if number == signal.SIGXCPU:
             return _EndedError('timeout', 'used up its computing time')
         if number == signal.SIGSYS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from textwrap import dedent
+from textwrap import dedent, indent
 
 from rolecall.scoring.texts import after_reasoning
 
@@ -21,15 +21,23 @@ __all__ = [
     'fit_completion',
     'humaneval_internal_v2_postprocess',
     'humaneval_postprocess',
+    'humaneval_postprocess_v2',
+    'humaneval_postprocess_v3',
     'last_fenced_lines',
     'last_function',
     'longest_program',
     'mbpp_program',
 ]
 
-_FENCE = re.compile(r'```[^\n`]*\n?(.*?)(?:```|\Z)', re.DOTALL)
+_FENCE = re.compile(
+    r'^[ \t]*(?P<fence>```|~~~)(?P<language>[^\n`]*)\n(?P<code>.*?)(?:^[ \t]*(?P<end>(?P=fence))|\Z)',
+    re.DOTALL | re.MULTILINE,
+)
+_FENCE_IN_LINE = re.compile(r'```(?P<language>[^\n`]*)\n?(?P<code>.*?)(?:```|\Z)', re.DOTALL)
 _BEGUN = re.compile(r"\[?BEGIN\]?\s*'?(.*?)(?='?\s*(?:\[DONE\]|\bDONE\b)|\Z)", re.DOTALL)
 _DONE = re.compile(r"'?\s*(?:\[DONE\]|\bDONE\b)")
+_DONE_LINE = re.compile(r"'?\s*\[DONE\]|'?\s*\n\s*DONE\b")
+_NOT_PROGRAMS = ('', 'bash', 'sh', 'shell', 'console', 'text', 'txt', 'plaintext', 'output', 'json', 'markdown', 'diff')
 _CODE_TAG = re.compile(r'<code>(.*?)(?:</code>|\Z)', re.DOTALL)
 _SOLUTION = re.compile(r'BEGIN SOLUTION(.*?)(?:END SOLUTION|\Z)', re.DOTALL)
 _CLEARS_THE_FIGURE = ('plt.show()', 'plt.clf()', 'plt.close()', 'savefig')
@@ -38,11 +46,33 @@ _CLEARS_THE_FIGURE = ('plt.show()', 'plt.clf()', 'plt.close()', 'savefig')
 def fenced_block(text: str) -> str:
     """The first fenced block, also an unfinished one; without a fence, the text.
 
+    Shell commands and notes are passed over if a program follows.
+
     >>> fenced_block('So:\\n```python\\nx = 1\\n```'), fenced_block('x = 1')
     ('x = 1\\n', 'x = 1')
+    >>> fenced_block('```bash\\npip install x\\n```\\nThen:\\n```python\\nx = 1\\n```')
+    'x = 1\\n'
     """
-    found = _FENCE.search(text)
-    return found[1] if found else text
+    blocks = _find_blocks(text)
+    if not blocks:
+        return text
+    language, first = blocks[0]
+    if language not in _NOT_PROGRAMS or _is_python(first):
+        return first
+    return next((code for _, code in blocks[1:] if _is_python(code)), first)
+
+
+def _find_blocks(text: str) -> list[tuple[str, str]]:
+    """The language and code of each fenced block. A fence may stand within a line if none stands on its own."""
+    found = list(_FENCE.finditer(text))
+    if not found or (not found[-1]['end'] and '```' in found[-1]['code']):
+        found = list(_FENCE_IN_LINE.finditer(text))
+    return [(one['language'].strip().lower(), dedent(one['code'])) for one in found]
+
+
+def _is_python(code: str) -> bool:
+    """Whether this is a program or the body of a function."""
+    return _compiles(code) or _compiles(f'def f():\n{indent(dedent(code), " ")}')
 
 
 def first_fenced_lines(text: str) -> str:
@@ -51,9 +81,9 @@ def first_fenced_lines(text: str) -> str:
     >>> first_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```'), first_fenced_lines('x = 1')
     ('x = 1', '')
     """
-    lines = text.split('\n')
+    lines = after_reasoning(text).split('\n')
     fences = [number for number, line in enumerate(lines) if '```' in line]
-    return '\n'.join(lines[fences[0] + 1 : fences[1]]) if len(fences) > 1 else ''
+    return dedent('\n'.join(lines[fences[0] + 1 : fences[1]])) if len(fences) > 1 else ''
 
 
 def last_fenced_lines(text: str) -> str:
@@ -64,7 +94,7 @@ def last_fenced_lines(text: str) -> str:
     """
     lines = text.split('\n')
     fences = [number for number, line in enumerate(lines) if '```' in line]
-    return '\n'.join(lines[fences[-2] + 1 : fences[-1]]) if len(fences) > 1 else ''
+    return dedent('\n'.join(lines[fences[-2] + 1 : fences[-1]])) if len(fences) > 1 else ''
 
 
 def mbpp_program(text: str) -> str:
@@ -76,8 +106,9 @@ def mbpp_program(text: str) -> str:
     text = after_reasoning(text)
     begun = _BEGUN.search(text)
     code = begun[1] if begun else text
-    code = fenced_block(code) if '```' in code else code
-    code = _DONE.split(code)[0].replace('\\_', '_').strip('\n').rstrip()
+    code = fenced_block(code)
+    kept = _DONE_LINE.split(code)[0]
+    code = (kept if _compiles(kept) else _DONE.split(code)[0]).replace('\\_', '_').strip('\n').rstrip()
     program = code if _compiles(code) else longest_program(code)
     return program if 'def ' in program else code
 
@@ -90,7 +121,7 @@ def humaneval_postprocess(text: str) -> str:
     >>> humaneval_postprocess('return x')
     '    return x'
     """
-    text = fenced_block(text).lstrip('\n')
+    text = fenced_block(after_reasoning(text)).lstrip('\n')
     if len(re.findall(r'^(?:def|class|import|from) ', text, re.MULTILINE)) > 1 and _compiles(text):
         return f'\n{text}'
     if text.lstrip().startswith(('from ', 'import ')) and 'def ' in text:
@@ -103,6 +134,34 @@ def humaneval_postprocess(text: str) -> str:
     shift = 4 - (len(lines[0]) - len(lines[0].lstrip()))
     moved = [' ' * shift + line if shift > 0 else line[-shift:] for line in lines]
     return '\n'.join(_until_dedent(moved))
+
+
+def humaneval_postprocess_v2(text: str) -> str:
+    """The code in the first fenced block, also an unfinished one; without a fence, the reply itself.
+
+    >>> humaneval_postprocess_v2('Here:\\n```python\\nreturn 1\\n```\\nDone.')
+    'return 1\\n'
+    """
+    own = after_reasoning(text)
+    return _before_closing_fence(own) or (fenced_block(own) if _find_blocks(own) else own.strip('\n'))
+
+
+def humaneval_postprocess_v3(text: str) -> str:
+    """The code in the last fenced block; without a fence, the reply itself.
+
+    >>> humaneval_postprocess_v3('```\\nx\\n```\\nor\\n```\\ny\\n```')
+    'y\\n'
+    """
+    own = after_reasoning(text)
+    blocks = _find_blocks(own)
+    return _before_closing_fence(own) or (blocks[-1][1] if blocks else own.strip('\n'))
+
+
+def _before_closing_fence(text: str) -> str:
+    """The indented code before a fence that closes a block which the prompt opened; else nothing."""
+    found = _FENCE.search(text)
+    closes = found and not found['end'] and text[: found.start()].strip() and text.startswith((' ', '\t'))
+    return text[: found.start()] if found and closes else ''
 
 
 def humaneval_internal_v2_postprocess(text: str) -> str:
@@ -126,7 +185,7 @@ def fit_completion(prompt: str, reply: str) -> str:
     plain = reply.partition('\n```')[0].expandtabs(4)
     indented = '\n'.join(f'    {line}' for line in plain.split('\n'))
     body = '\n'.join(_until_dedent(plain.split('\n')))
-    for candidate in (reply, plain, indented, f'    {plain}', body, dedent(plain)):
+    for candidate in (reply, plain, indented, f'    {plain}', f' {plain}', body, dedent(plain)):
         if candidate.strip() and _compiles(f'{prompt}{candidate}'):
             return candidate
     program = longest_program(plain)
@@ -139,7 +198,7 @@ def body_of_function(text: str, prompt: str) -> str:
     >>> body_of_function('```python\\ndef f(x):\\n    return x\\n\\nprint(f(1))\\n```', 'def f(x):')
     '    return x\\n'
     """
-    code = fenced_block(text)
+    code = fenced_block(after_reasoning(text))
     head = prompt.rstrip().split('\n')[-1].strip()
     lines = code.split('\n')
     at = next((number for number, line in enumerate(lines) if head and line.strip() == head), None)
@@ -213,34 +272,47 @@ def extract_assertion(text: str) -> str:
     return ast.unparse(compared.comparators[0])
 
 
-def longest_program(text: str, *, most_lines: int = 400) -> str:
+def longest_program(text: str, *, most_lines: int = 400, most_attempts: int = 1_000) -> str:
     """The fenced block, or else the longest run of lines that Python can compile.
 
     >>> longest_program('Sure!\\nimport re\\ndef f(): return re\\nI hope it helps.')
     'import re\\ndef f(): return re'
     """
-    if '```' in text:
+    text = after_reasoning(text)
+    if _FENCE.search(text) or '```' in text:
         return fenced_block(text)
     lines = text.split('\n')[:most_lines]
     best: tuple[int, int] = (0, 0)
+    attempts = 0
     for start in range(len(lines)):
         if len(lines) - start <= best[1] - best[0]:
             break
         if not lines[start].strip() or lines[start][0] in ' \t':
             continue
-        for end in range(len(lines), start + (best[1] - best[0]), -1):
-            if _compiles('\n'.join(lines[start:end])):
+        end = len(lines)
+        while end - start > best[1] - best[0] and attempts < most_attempts:
+            attempts += 1
+            fault = _find_fault('\n'.join(lines[start:end]))
+            if fault is None:
                 best = (start, end)
                 break
+            end = min(end - 1, start + fault - 1)
     return '\n'.join(lines[best[0] : best[1]])
 
 
 def _compiles(code: str) -> bool:
+    return _find_fault(code) is None
+
+
+def _find_fault(code: str) -> int | None:
+    """The line from which on Python cannot compile the code; None if it can."""
     try:
         compile(code, '<program>', 'exec', dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return 1
+    return None
 
 
 def ds1000_postprocess(text: str) -> str:
@@ -249,10 +321,11 @@ def ds1000_postprocess(text: str) -> str:
     >>> ds1000_postprocess('<code>\\nx = 1\\n</code>')
     '\\nx = 1\\n'
     """
-    for pattern in (_CODE_TAG, _FENCE, _SOLUTION):
-        if found := pattern.search(text):
-            text = found[1]
-    return text
+    if found := _CODE_TAG.search(text):
+        text = found[1]
+    text = fenced_block(text)
+    found = _SOLUTION.search(text)
+    return found[1] if found else text
 
 
 def ds1000_completion_postprocess(text: str) -> str:

@@ -12,6 +12,7 @@ def _locate(module: str, names: Mapping[str, str]) -> dict[str, str]:
 
 
 FAMILY_METRICS: Mapping[str, str] = {
+    **_locate('reasoning_gym', {'ReasoningGymEvaluator': 'verified'}),
     **_locate(
         'needlebench',
         {
@@ -93,6 +94,7 @@ FAMILY_METRICS: Mapping[str, str] = {
         {
             'GPQAEvaluator': 'exact_answer',
             'CharmReasonEvaluator': 'exact_answer',
+            'CharmMemoryEvaluator': 'recall_answer',
             'DropOpenAIEvaluator': 'overlapping_answer',
             'LambadaEvaluator': 'first_word',
             'LEvalEMEvaluator': 'contain_answer',

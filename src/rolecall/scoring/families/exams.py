@@ -27,13 +27,13 @@ _ANSWER = '【答案】'
 _FIVE = 5
 
 
-@comparison()
+@comparison('accuracy')
 def gaokao_single_choice(prediction: str, gold: Any) -> Mark:
     """The share of questions whose last letter from A to D is the gold one."""
     return _share_of_questions(re.findall('[A-D]', prediction)[-1:], gold)
 
 
-@comparison(total=share_of_tallies)
+@comparison('accuracy', total=share_of_tallies)
 def gaokao_questions(prediction: str, gold: Any) -> Mark:
     """The share of a text's questions with the gold letter: after each `【答案】`, or the first letters."""
     size = len(alternatives(gold))
@@ -42,13 +42,13 @@ def gaokao_questions(prediction: str, gold: Any) -> Mark:
     return _share_of_questions(letters, gold)
 
 
-@comparison()
+@comparison('accuracy')
 def gaokao_five_of_seven(prediction: str, gold: Any) -> Mark:
     """The share of the five gaps filled with the gold letter from A to G."""
     return _share_of_questions(re.findall('[A-G]', prediction)[:_FIVE], gold)
 
 
-@comparison()
+@comparison('partial_credit')
 def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
     """Full marks for exactly the gold letters, half for some of them and no others; read after `【答案】`."""
     content = re.sub(r'\s+', '', prediction)
@@ -62,10 +62,10 @@ def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
 
 def gaokao_unscored() -> Metric:
     """Questions that a person has to grade (subjective, correction): rows are kept, without a score."""
-    return Metric('score', lambda answer: None)
+    return Metric('ungraded', lambda answer: None)
 
 
-@comparison(total=share_of_tallies)
+@comparison('accuracy', total=share_of_tallies)
 def gaokao_cloze(prediction: str, gold: Any) -> Mark:
     """The share of blanks filled with the gold text or an equal expression, read after the last `【答案】`."""
     wanted = [blank for one in alternatives(gold) for blank in _split_blanks(str(one))]
@@ -97,13 +97,13 @@ def _drop_punctuation(text: str) -> str:
     return re.sub(r'[\s$。、]|[,.](?!\d)|(?<!\d),', '', unicodedata.normalize('NFKC', text)).casefold()
 
 
-@comparison()
+@comparison('accuracy')
 def cloze_answers(prediction: str, gold: Any) -> bool:
     r"""The share of rows whose final expression (after `答案是`, in `\boxed{…}`, in dollars) equals the gold one."""
     return any(equal_expressions(math_postprocess_v2(prediction), one) for one in alternatives(gold))
 
 
-@comparison()
+@comparison('accuracy')
 def letter_sets(prediction: str, gold: Any) -> bool:
     """The share of rows with exactly the gold letters, in any order."""
     wanted = _letters(''.join(map(strip_text, alternatives(gold))))

@@ -125,18 +125,18 @@ def _nth_paragraph_begins(reply: str, num_paragraphs: int, nth_paragraph: int, f
 
 
 def _count_placeholders(reply: str, num_placeholders: int) -> bool:
-    return len(re.findall(r'\[.*?\]', reply)) >= num_placeholders
+    return len(re.findall(r'\[[^\[\]\n]*\]', reply)) >= num_placeholders
 
 
 def _has_postscript(reply: str, postscript_marker: str) -> bool:
-    patterns = {'P.P.S': r'\s*p\.\s?p\.\s?s.*$', 'P.S.': r'\s*p\.\s?s\..*$'}
-    pattern = patterns.get(postscript_marker, rf'\s*{re.escape(postscript_marker.lower())}.*$')
-    return re.search(pattern, reply.lower(), re.MULTILINE) is not None
+    patterns = {'P.P.S': r'p\.\s?p\.\s?s', 'P.S.': r'p\.\s?s\.'}
+    pattern = patterns.get(postscript_marker, re.escape(postscript_marker.lower()))
+    return re.search(pattern, reply.lower()) is not None
 
 
 def _count_bullets(reply: str, num_bullets: int) -> bool:
-    stars = re.findall(r'^\s*\*[^*].*$', reply, re.MULTILINE)
-    return len(stars) + len(re.findall(r'^\s*-.*$', reply, re.MULTILINE)) == num_bullets
+    stars = re.findall(r'^[^\S\n]*\*[^*].*$', reply, re.MULTILINE)
+    return len(stars) + len(re.findall(r'^[^\S\n]*-.*$', reply, re.MULTILINE)) == num_bullets
 
 
 def _is_constrained(reply: str) -> bool:
@@ -159,13 +159,14 @@ def _is_json(reply: str) -> bool:
         text = text.removeprefix(fence)
     try:
         json.loads(text.removesuffix('```').strip())
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
 
 def _has_title(reply: str) -> bool:
-    return any(found.strip('<>').strip() for found in re.findall(r'<<[^\n]+>>', reply))
+    spans = ((line, line.find('<<'), line.rfind('>>')) for line in reply.split('\n'))
+    return any(0 <= start < end - 2 and line[start:end].strip('<>').strip() for line, start, end in spans)
 
 
 def _are_two_responses(reply: str) -> bool:

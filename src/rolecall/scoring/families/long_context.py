@@ -13,24 +13,24 @@ from rolecall.scoring.texts import alternatives, names_whole, strip_text
 
 __all__ = ['bare_number', 'facts', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
 
-_MARKS = re.compile(r'[\n:"\'.,?!{}]')
+_MARKS = re.compile(r'[\n:"\'.,?!{}()*`“”]')
 
 
-@comparison()
+@comparison('accuracy')
 def speakers(prediction: str, gold: Any) -> bool:
     """The share of rows that name the speaker (the first gold answer) as a word, in any case."""
     wanted = strip_text(next(iter(alternatives(gold)), ''))
     return wanted.upper() in _MARKS.sub(' ', prediction).upper().split()
 
 
-@comparison()
+@comparison('accuracy')
 def key_values(prediction: str, gold: Any) -> bool:
     """The share of rows that name a gold value as a word."""
     words = _MARKS.sub(' ', prediction).split()
     return any(strip_text(one) in words for one in alternatives(gold))
 
 
-@comparison()
+@comparison('correct_beginning')
 def running_numbers(prediction: str, gold: Any) -> float:
     """How far a reply follows the gold numbers before it first differs, as a share of them."""
     numbers = [int(digits) for digits in re.findall(r'[0-9]+', prediction)]
@@ -40,14 +40,14 @@ def running_numbers(prediction: str, gold: Any) -> float:
     return right / len(wanted) if wanted else 0.0
 
 
-@comparison()
+@comparison('accuracy')
 def facts(prediction: str, gold: Any) -> bool:
     """The share of rows whose first sentence, cut at `<context>` or `<example>`, names the gold answer."""
     sentence = re.split(r'\.|<context>|<example>', prediction.lower(), maxsplit=1)[0]
     return names_whole(sentence, strip_text(next(iter(alternatives(gold)), '')).lower())
 
 
-@comparison()
+@comparison('similarity')
 def recall_turn(prediction: str, gold: Any) -> float:
     """How alike reply and gold answer are after their prefix (Ratcliff and Obershelp); 0 without the prefix.
 

@@ -28,13 +28,13 @@ __all__ = [
 Language = Literal['en', 'zh']
 
 
-@comparison()
+@comparison('f1')
 def words_f1(prediction: str, gold: Any, language: Language = 'en') -> float:
     """F1 of the words shared with the closest gold answer, without case, articles and punctuation."""
     return _best(gold, lambda one: f1_of_words(words_of(prediction, language), words_of(one, language)))
 
 
-@comparison()
+@comparison('rouge_l')
 def rouge_l(prediction: str, gold: Any, language: Language = 'en') -> float:
     """ROUGE-L (F-measure) with the closest gold answer, over the distinct words of common subsequences."""
 
@@ -45,7 +45,7 @@ def rouge_l(prediction: str, gold: Any, language: Language = 'en') -> float:
     return _best(gold, lambda one: rouge_l_of(ours, spaced(one)))
 
 
-@comparison()
+@comparison('edit_similarity')
 def code_similarity(prediction: str, gold: Any) -> float:
     """How alike the first line of code and the gold line are (edit ratio); comments and fences are skipped."""
     lines = prediction.lstrip('\n').split('\n')
@@ -57,7 +57,7 @@ def code_similarity(prediction: str, gold: Any) -> float:
     return _best(gold, ratio)
 
 
-@comparison()
+@comparison('class_share')
 def classes(prediction: str, gold: Any) -> float:
     """One over the number of classes a reply names, if the gold class is among them; parts of its name do not count.
 
@@ -72,14 +72,14 @@ def classes(prediction: str, gold: Any) -> float:
     return best
 
 
-@comparison()
+@comparison('share_of_numbers')
 def counts(prediction: str, gold: Any) -> float:
     """The share of the numbers in a reply that are the gold number."""
     numbers = re.findall(r'\d+', prediction)
     return _best(gold, lambda one: numbers.count(one.strip()) / len(numbers) if numbers else 0.0)
 
 
-@comparison()
+@comparison('share_of_numbers')
 def paragraphs(prediction: str, gold: Any, language: Language = 'en') -> float:
     """The share of the numbers in a reply that are the number of the gold paragraph (`Paragraph 7`, `段落7`)."""
     numbers = re.findall(r'\d+', prediction)

@@ -78,7 +78,7 @@ def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
     )
 
 
-@row_comparison()
+@row_comparison('accuracy')
 def theorem_answers(answer: Answer) -> bool:
     """The share of rows with the gold answer: an option, a truth value, or numbers (within 4 %)."""
     reply, gold = strip_text(answer.prediction), strip_text(answer.gold)

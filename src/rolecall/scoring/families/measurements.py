@@ -13,12 +13,13 @@ from typing import Any
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
+from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
-from rolecall.scoring.texts import after_reasoning, alternatives, cut_next_problem, strip_text
+from rolecall.scoring.texts import after_reasoning, alternatives, cut_next_problem, last_boxed, strip_text
 
 __all__ = ['absolute_error', 'auc_roc', 'exact_formula', 'meteor', 'read_boolean', 'root_mean_square', 'same_elements']
 
-_TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*(?:</NUMBER>|\})')
+_TAGGED_NUMBER = re.compile(r'<NUMBER>([^<]{1,200})</NUMBER>')
 _TAGGED = re.compile(r'(?:<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{)\s*(.*?)\s*(?:</\w+>|\})', re.DOTALL)
 _STATED = re.compile(r'\banswer\s*(?:is|:|=)|答案(?:是|为|：|:)', re.IGNORECASE)
 _LONGEST = 2000
@@ -46,7 +47,7 @@ def meteor(prediction: str, gold: Any) -> float:
     return max((_meteor(prediction.split(), strip_text(one).split()) for one in alternatives(gold)), default=0.0)
 
 
-@comparison()
+@comparison('exact_match')
 def exact_formula(prediction: str, gold: Any) -> Mark:
     """The share of rows whose last tagged answer (without tags, the reply) is the gold one."""
     ours, right = _last_tagged(prediction), _last_tagged(strip_text(gold))
@@ -54,7 +55,7 @@ def exact_formula(prediction: str, gold: Any) -> Mark:
     return Mark(float(equal), correct=equal, parts={'valid_score': float(bool(ours))})
 
 
-@comparison()
+@comparison('element_match')
 def same_elements(prediction: str, gold: Any) -> Mark:
     """The share of rows whose last tagged formula has the elements and counts of the gold one."""
     counted = _elements(_last_tagged(prediction))
@@ -80,19 +81,26 @@ def read_boolean(text: str) -> str:
 def _number_in(text: str) -> float:
     """The tagged number; else the first after the last `answer is`, or of the reply; else 0."""
     own = after_reasoning(text)
-    found = _TAGGED_NUMBER.search(own)
-    stated = first_number_postprocess(_STATED.split(cut_next_problem(own))[-1])
-    value = float(found[1]) if found else first_number_postprocess(own) if stated is None else stated
-    return 0.0 if value is None else value
+    stated = _STATED.split(cut_next_problem(own))[-1]
+    values = (_read_number(one) for one in (_tagged_number(own), stated, own))
+    return next((value for value in values if value is not None), 0.0)
 
 
 def _gold_number(gold: Any) -> float:
     text = strip_text(gold)
-    found = _TAGGED_NUMBER.search(text)
-    value = float(found[1]) if found else first_number_postprocess(text)
+    value = _read_number(_tagged_number(text) or text)
     if value is None:
         raise ScoringError(f'the gold answer {text!r:.60} has no number.')
     return value
+
+
+def _tagged_number(text: str) -> str:
+    found = _TAGGED_NUMBER.search(text)
+    return found[1] if found else last_boxed(text)
+
+
+def _read_number(text: str) -> float | None:
+    return first_number_postprocess(write_amounts(text))
 
 
 def _last_tagged(text: str) -> str:

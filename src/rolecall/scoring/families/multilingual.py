@@ -97,7 +97,7 @@ def read_final_number(text: str, lang: str = '') -> str:
     return last_number(found[0].rstrip('.,')) if found else last_number(text)
 
 
-def read_translation(text: str, lang_fullname: str = '') -> str:
+def read_translation(text: str, lang_fullname: str = '', lang_code: str = '') -> str:
     """The translation: the reply without empty lines.
 
     >>> read_translation('\\nBonjour.\\n\\n', lang_fullname='French')

@@ -11,7 +11,7 @@ from rolecall.scoring.texts import last_boxed, strip_text
 __all__ = ['ancestor', 'find_needle', 'find_needle_words', 'find_needles', 'keep_reply', 'read_ancestor']
 
 
-@comparison()
+@comparison('contains_answer')
 def find_needle(prediction: str, gold: Any, use_trim: bool = False) -> bool:
     """The share of rows that name the keyword of their needle; the gold answer is `needle*keyword`."""
     keyword = strip_text(gold).rpartition('*')[2]
@@ -27,14 +27,14 @@ def find_needles(prediction: str, gold: Any) -> Mark:
     return Mark(sum(found) / len(found), parts=named)
 
 
-@comparison()
+@comparison('word_recall')
 def find_needle_words(prediction: str, gold: Any) -> float:
     """The share of the keyword's words that a reply names, in any case; the gold answer is `answer*keyword`."""
     words = strip_text(gold).rpartition('*')[2].lower().split()
     return sum(word in prediction.lower() for word in words) / len(words) if words else 0.0
 
 
-@comparison()
+@comparison('accuracy')
 def ancestor(prediction: str, gold: Any) -> bool:
     """The share of rows whose ancestor is the gold one."""
     return prediction.strip() == strip_text(gold)

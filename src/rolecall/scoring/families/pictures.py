@@ -101,7 +101,7 @@ def sounds(prediction: str, gold: Any) -> bool:
 def vqa_accuracy(prediction: str, gold: Any) -> float:
     """The share of people's answers (ten each) that agree, as VQA counts it: three agreeing others are enough."""
     answers = [one['answer'] if isinstance(one, Mapping) else one for one in alternatives(gold)]
-    given, ours = [' '.join(bare_words(one)) for one in answers], ' '.join(bare_words(prediction))
+    given, ours = [_bare_answer(one) for one in answers], _bare_answer(prediction)
     if not given:
         raise ScoringError('the row has no answers to compare with.')
     others = [sum(one == ours for at, one in enumerate(given) if at != out) for out in range(len(given))]
@@ -128,6 +128,11 @@ def read_box(text: str) -> list[float]:
     number = r'\s*(-?\d+(?:\.\d+)?)\s*'
     found = re.search(rf'\[{number},{number},{number},{number}\]', text)
     return [float(one) for one in found.groups()] if found else [0.0] * 4
+
+
+def _bare_answer(text: Any) -> str:
+    """An answer as VQA compares it; one that is only an article is kept, so that no reply is not equal to it."""
+    return ' '.join(bare_words(text)) or strip_text(text).lower()
 
 
 def edit_distance(left: str, right: str) -> int:

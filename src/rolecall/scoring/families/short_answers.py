@@ -32,9 +32,12 @@ __all__ = [
     'read_span',
     'read_truth',
     'read_yes_or_no',
+    'recall_answer',
 ]
 
 _LETTERS = 'ABCDEFGHIJ'
+_IGNORANCE = ('不确定', '无法确定', '无法回答', '不知道', '不认识')
+"""How a reply in Chinese says that it does not know."""
 
 
 @comparison('accuracy')
@@ -46,10 +49,22 @@ def exact_answer(prediction: str, gold: Any) -> bool:
 @comparison('accuracy')
 def overlapping_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer (after `Answer:`) contains, or is part of, a gold answer; `|` separates these."""
-    found = re.search(r'Answer\s*:\s*([^\n]+)', prediction, re.IGNORECASE)
-    ours = ' '.join(bare_words(found[1] if found else prediction))
+    reply = after_reasoning(prediction)
+    found = re.search(r'Answer\s*[:：]\s*([^\n]+)', reply, re.IGNORECASE)
+    ours = ' '.join(bare_words(found[1] if found else reply))
     wanted = [' '.join(bare_words(one)) for given in alternatives(gold) for one in strip_text(given).split('|')]
     return any(ours in one or one in ours if ours and one else ours == one for one in wanted)
+
+
+@comparison('accuracy')
+def recall_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows whose reply contains a gold answer (after `[not]`: does not) and admits no ignorance."""
+    if any(phrase in prediction for phrase in _IGNORANCE):
+        return False
+    wanted = [strip_text(one) for one in alternatives(gold)]
+    if len(wanted) == 1 and wanted[0].startswith('[not]'):
+        return wanted[0].removeprefix('[not]') not in prediction
+    return any(one in prediction for one in wanted if one)
 
 
 @comparison('accuracy')
@@ -60,7 +75,7 @@ def first_word(prediction: str, gold: Any) -> bool:
     return general_postprocess(strip_text(gold)) in {general_postprocess(one) for one in (leading, word) if one}
 
 
-@comparison()
+@comparison('contains_answer')
 def contain_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose first phrase names the gold answer."""
     ours = general_postprocess(prediction)
@@ -80,9 +95,13 @@ def labelled_number(prediction: str, gold: Any, answer_index_modifier: int = 1, 
 def choice_set(prediction: str, gold: Any) -> bool:
     """The share of rows with exactly the gold letters from A to J, after the last `answer` if there is one."""
     wanted = set(re.findall('[A-J]', ''.join(map(strip_text, alternatives(gold))).upper()))
+    prediction = cut_next_problem(prediction)
+    if re.fullmatch(r'[\W_]*[a-j][\W_]*', prediction):
+        prediction = prediction.upper()
     label = list(re.finditer(r'(?:answer|答案)\s*(?:is|是|为)?\s*[:：]?', prediction, re.IGNORECASE))
     rest = prediction[label[-1].end() :] if label else prediction
-    runs = re.findall(r'(?<![A-Za-z])(?![AI]\s+[a-z])[A-J]{1,10}(?![A-Za-z])', rest)
+    rest = re.split(r'[.。](?=\s)', rest.strip(), maxsplit=1)[0] if label else rest
+    runs = re.findall(r'(?<![A-Za-z])(?![AI]\s+(?!(?:and|or|is|are)\b)[a-z])[A-J]{1,10}(?![A-Za-z])', rest)
     chosen = {letter for run in runs for letter in run}
     return bool(wanted) and chosen == wanted
 
@@ -188,13 +207,14 @@ def read_span(text: str) -> str:
 
 
 def read_yes_or_no(text: str) -> str:
-    """`yes` or `no` after the last `answer is` of the first paragraph, or else of the whole reply.
+    """`yes` or `no` after the last `answer is` of the first paragraph, or of the whole reply if only that has one.
 
     >>> read_yes_or_no('So the answer is Yes.\\n\\nNo.'), read_yes_or_no('Hm.\\n\\nNo.'), read_yes_or_no('Maybe')
     ('yes', 'no', '')
     """
-    own = after_reasoning(text).strip().lower()
-    for part in (own.partition('\n\n')[0], own):
+    own = cut_next_problem(after_reasoning(text).strip()).lower()
+    first = own.partition('\n\n')[0]
+    for part in (own,) if 'answer is ' not in first and 'answer is ' in own else (first, own):
         if found := re.search(r'\b(yes|no)\b', part.rpartition('answer is ')[2]):
             return found[1]
     return ''

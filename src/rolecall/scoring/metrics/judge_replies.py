@@ -7,8 +7,9 @@ category.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.errors import ConfigError
@@ -16,6 +17,7 @@ from rolecall.prompts.values import text_of
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
+from rolecall.scoring.metrics.preferences import Preference, preference_in
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.naming import find_entry, option_problems
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
@@ -27,17 +29,23 @@ Reads = Callable[[str, Answer], Mark]
 
 _POINTS = r'(-?(?:\d+(?:\.\d+)?|\.\d+))'
 _RATINGS = (
-    re.compile(rf'\[\[\s*{_POINTS}\s*\]\]'),
+    re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]'),
     re.compile(
-        rf'(?:\b(?:rating|score)|评分|得分)(?:\s+(?:is|of|as|would\s+be)\b|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d-])'
-        rf'|\b(?:rate|give|score)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])',
+        rf'(?:\b(?:rating|score|overall)|[评得打总]分|分数)(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
+        rf'(?:\s+(?:is|of|as|would\s+be)\b(?:\s+an?(?:\s[a-z]+)?\b)?|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d-])'
+        rf'|\b(?:rate|give|score|deserves?)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])'
+        rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])'
+        rf'|\|\W*(?:overall|total|final|总分|综合)[^|\n]{{0,20}}\|[\s*]*{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
     re.compile(rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}\s*(?:分|points?)?[\W_]*\Z'),
 )
 """Ways to state a rating, the clearest first."""
-_TAGGED_NUMBER = re.compile(r'(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+)\s*(?:</NUMBER>|\})')
-_DIMENSION = re.compile(r'[\'"](?P<name>[^\'"\n]{1,20})[\'"]\s*[:：]\s*(?P<score>\d+(?:\.\d+)?)')
+_NOT_GIVEN = re.compile(r'\bnot\s(?:give|rate|score|award)?[^.\n\[]{0,30}\[\[[^\]\n]{0,9}\]\]', re.IGNORECASE)
+_TAGGED_NUMBER = re.compile(
+    r'(?:<NUMBER>|\\boxed\{)\s*(?P<points>-?\d*\.?\d+)\s*(?P<percent>\\?%)?\s*(?:</NUMBER>|\})', re.IGNORECASE
+)
+_DIMENSION = re.compile(r'[\'"“](?P<name>[^\'"“”\n]{1,20})[\'"”]\s*[:：]\s*[\'"]?(?P<score>\d+(?:\.\d+)?)')
 _OVERALL = ('综合得分', 'Overall Score')
 _ALIGNBENCH = {
     '中文推理': ('数学计算', '逻辑推理'),
@@ -54,6 +62,9 @@ class Reading:
     unit: str | None = None
     lower_is_better: bool = False
     derive: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
+    breakdown: Callable[[Sequence[tuple[Answer, Mark]]], Mapping[str, float]] | None = None
+    compares: bool = False
+    """Whether a reply says which of two answers is better."""
 
 
 def read_verdict(reply: str, answer: Answer, true_tag: str = 'A', false_tag: str = 'B') -> bool | None:
@@ -77,8 +88,9 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     >>> [read_rating(reply, Answer('')) for reply in ('Fair, 8/10. Rating: [[7.5]]', 'Score: 3', '8/10', 'good')]
     [7.5, 3.0, 8.0, None]
     """
+    said = _NOT_GIVEN.sub('', extract_non_reasoning_content(reply))
     for pattern in _RATINGS:
-        if found := list(pattern.finditer(extract_non_reasoning_content(reply))):
+        if found := list(pattern.finditer(said)):
             return float(next(filter(None, found[-1].groups())))
     return None
 
@@ -89,8 +101,11 @@ def read_attempt(reply: str, answer: Answer) -> Mark | None:
     >>> read_attempt('C', Answer('')).parts
     {'correct': 0.0, 'attempted': 0.0}
     """
-    declined = re.match(r'\W*C\b(?!\s+[a-z])', reply) or (
-        re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)', reply) and not re.search(r'\b[AB]\b', reply)
+    said = extract_non_reasoning_content(reply)
+    declined = (
+        re.match(r'\W*C\b(?!\s+[a-z])', said)
+        or re.search(r'(?:\A|[:：]|\b[Ss]o)[\s"*(\[]{0,4}C\W*\Z', said)
+        or (re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)|未尝试|未作答', said) and not re.search(r'\b[AB]\b', said))
     )
     attempted = not declined
     right = verdict_in(reply, 'A', 'B') if attempted else False
@@ -105,8 +120,8 @@ def read_tagged_number(reply: str, answer: Answer) -> float:
     >>> read_tagged_number('<NUMBER>0.5</NUMBER>', Answer('')), read_tagged_number('none', Answer(''))
     (0.5, 0.0)
     """
-    found = _TAGGED_NUMBER.findall(reply)
-    return float(found[-1]) if found else 0.0
+    found = list(_TAGGED_NUMBER.finditer(reply))
+    return float(found[-1]['points']) / (100 if found[-1]['percent'] else 1) if found else 0.0
 
 
 def read_error_of_number(reply: str, answer: Answer) -> float | None:
@@ -121,12 +136,12 @@ def read_error_of_number(reply: str, answer: Answer) -> float | None:
 
 def read_format_check(reply: str, answer: Answer) -> Mark | None:
     """Whether `format_correctness` is 1 in the judge's JSON, also by domain and by general format."""
-    found = re.search(r'["\']format_correctness["\']\s*:\s*([01])\b', reply)
+    found = re.search(r'["\']format_correctness["\']\s*:\s*["\']?([01]|true|false)\b', reply, re.IGNORECASE)
     if found is None:
         return None
     facts = _facts_of(answer)
     names = [facts.get('domain'), facts.get('format') if facts.get('format_type') == 'general' else None]
-    return _mark_by_category(found[1] == '1', names)
+    return _mark_by_category(found[1].lower() in ('1', 'true'), names)
 
 
 def read_dimensions(reply: str, answer: Answer, judge_type: str = 'general') -> Mark | None:
@@ -157,6 +172,81 @@ def read_verdict_by(*columns: str) -> Callable[[str, Answer], Mark | None]:
 
     read.__doc__ = f"Whether a judge's reply means right; also by {', '.join(f'`{column}`' for column in columns)}."
     return read
+
+
+def read_preference(
+    reply: str,
+    answer: Answer,
+    count_ties: bool = True,
+    summary_type: str = 'half_add',
+    check_pos_bias: bool = True,
+) -> Mark | None:
+    """Whether the judge prefers this answer (`[[A]]`, `[[B>>A]]`, `选择：C`); also by rival and by category.
+
+    >>> from rolecall.scoring.metrics.metric import Rival
+    >>> read_preference('[[A]]', Answer('', rival=Rival('other', stands_first=True))).score
+    0.0
+
+    Without `count_ties`, a tie is no verdict. `summary_type` and `check_pos_bias` are OpenCompass' and change nothing:
+    a tie is half a win, and the effect of the order is always reported.
+    """
+    found = preference_in(reply)
+    return _mark_preference(found if count_ties or found is None or found.side != 'tie' else None, answer)
+
+
+def _mark_preference(found: Preference | None, answer: Answer) -> Mark | None:
+    rival = answer.rival
+    if found is None or rival is None:
+        return None
+    won = 1 - found.share if rival.stands_first else found.share
+    facts = _facts_of(answer)
+    named = [facts[column] for column in ('capability', 'category', 'primary_tag') if facts.get(column)]
+    parts = {f'vs {rival.name}': won, **{f'category/{name}': won for name in named}}
+    if found.margin is not None:
+        parts['margin'] = -found.margin if rival.stands_first else found.margin
+    return Mark(won, correct=None if won == 0.5 else won == 1.0, parts=parts, rival=rival)
+
+
+def read_dialogue_rating(reply: str, answer: Answer) -> float | None:
+    """MT-Bench-101's rating (`[[5]]` or `[5]`) of one turn.
+
+    >>> read_dialogue_rating('Good. Score: [[8]]', Answer('')), read_dialogue_rating('I give [8].', Answer(''))
+    (8.0, 8.0)
+    """
+    said = extract_non_reasoning_content(reply)
+    found = re.findall(r'\[\s*(\d+(?:\.\d+)?)\s*\]', said)
+    return float(found[-1]) if found else read_rating(said, answer)
+
+
+def read_rating_by_domain(reply: str, answer: Answer) -> Mark | None:
+    """The last of the most clearly stated ratings in a judge's reply; also by `domain1`."""
+    rating, domain = read_rating(reply, answer), _facts_of(answer).get('domain1')
+    return None if rating is None else Mark(rating, parts={f'category/{domain}': rating} if domain else {})
+
+
+def read_rating_by_category(reply: str, answer: Answer) -> Mark | None:
+    """The rating, from 0 to 5, as a share of the best one; also by category and difficulty."""
+    rating = read_rating(reply, answer)
+    if rating is None or not 0 <= rating <= 5:
+        return None
+    facts = _facts_of(answer)
+    named = '_'.join(str(facts[column]) for column in ('category', 'difficulty') if facts.get(column))
+    return Mark(rating / 5, parts={f'category/{named}': rating / 5} if named else {})
+
+
+def _find_weakest_turns(marked: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
+    """MT-Bench-101's numbers: a dialogue is worth its weakest turn; the mean by task, and the mean of the tasks."""
+    dialogues: dict[tuple[str, str], float] = {}
+    for answer, mark in marked:
+        facts = _facts_of(answer)
+        key = str(facts.get('task') or ''), str(facts.get('multi_id') or id(answer))
+        dialogues[key] = min(dialogues.get(key, mark.score), mark.score)
+    tasks: dict[str, list[float]] = defaultdict(list)
+    for (task, _), score in dialogues.items():
+        tasks[task].append(score)
+    means = {task: sum(scores) / len(scores) for task, scores in tasks.items()}
+    named = {f'task/{task}': mean for task, mean in means.items() if task}
+    return {'weakest_turn': sum(means.values()) / len(means), **named} if means else {}
 
 
 def _derive_attempts(means: Mapping[str, float]) -> Mapping[str, float]:
@@ -193,14 +283,37 @@ READINGS: Registry[Reading] = Registry(
         'supergpqa_llmjudge_postprocess': Reading(read_verdict_by('discipline', 'field', 'subfield')),
         'alignbench_postprocess': Reading(read_dimensions, unit='', derive=_derive_alignbench),
         'fofo_postprocess': Reading(read_format_check, unit='%'),
+        'writingbench_postprocess': Reading(read_rating_by_domain, unit=''),
+        'mtbench101_postprocess': Reading(read_dialogue_rating, breakdown=_find_weakest_turns),
+        'compassarena_subjectiveeval_pointwise_postprocess': Reading(read_rating_by_category, unit='%'),
+        **dict.fromkeys(
+            (
+                'preference',
+                'alpacaeval_postprocess',
+                'arenahard_postprocess',
+                'compassarena_postprocess',
+                'compassarena_subjectiveeval_pairwise_postprocess',
+                'wildbench_postprocess',
+                'alpacaeval_bradleyterry_postprocess',
+                'arenahard_bradleyterry_postprocess',
+                'compassarena_bradleyterry_postprocess',
+                'compassarena_subjectiveeval_bradleyterry_postprocess',
+                'wildbench_bradleyterry_postprocess',
+            ),
+            Reading(read_preference, compares=True),
+        ),
     },
     is_ours=lambda name: name in READINGS,
 )
 """Each is described by the first line of its docstring."""
 
 
-def read_dict_postprocessor(entry: Any) -> Reading:
-    """Resolve a config's `dict_postprocessor`; its `read` takes a reply and an answer, and returns a mark."""
+def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> Reading:
+    """Resolve a config's `dict_postprocessor`; its `read` takes a reply and an answer, and returns a mark.
+
+    Where answers are compared, a function of the user's own returns which is better: `'A'` (the one shown first), `'B'`
+    or `'tie'`.
+    """
     read = find_entry(entry, READINGS, where='dict_postprocessor')
     reading = read.kind if isinstance(read.kind, Reading) else Reading(read.kind)
     if problems := option_problems(reading.read, read, skip=2 if read.builtin else 1):
@@ -213,12 +326,14 @@ def read_dict_postprocessor(entry: Any) -> Reading:
             result = reading.read(*about, **options)
         except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
             raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
+        if compares and not isinstance(result, Mark):
+            result = _mark_preference(preference_in(text_of(result)) if result else None, answer)
         if result is None:
             raise NoOpinionError(f"no verdict in the judge's reply: {' '.join(reply.split())!r:.60}.")
         return result if isinstance(result, Mark) else make_mark(result)
 
     name = str(options.get('metric_name') or reading.metric)
-    return Reading(make, name, reading.unit, reading.lower_is_better, reading.derive)
+    return replace(reading, read=make, metric=name)
 
 
 def _facts_of(answer: Answer) -> Mapping[str, Any]:

@@ -7,15 +7,17 @@ from the values of a row to the judge's reply.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.metrics.package_judging import package_judge_metric
 from rolecall.scoring.naming import find_entry
 
-__all__ = ['Judge', 'cascade', 'judge_accuracy', 'judge_rating', 'judge_values']
+__all__ = ['Judge', 'cascade', 'judge_accuracy', 'judge_preference', 'judge_rating', 'judge_values']
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
@@ -28,6 +30,8 @@ def judge_accuracy(
     judge_cfg: Any = None,
     dataset_cfg: Any = None,
     keep_predictions: bool = False,
+    pack_all_predictions: bool = False,
+    multi_eval: bool = False,
 ) -> Metric:
     """The share of rows the judge marks right (`A` or CORRECT); `dict_postprocessor` reads its replies."""
     return _judge_metric(dict_postprocessor or 'generic_llmjudge_postprocess', name='accuracy', unit='%')
@@ -40,9 +44,31 @@ def judge_rating(
     judge_cfg: Any = None,
     dataset_cfg: Any = None,
     keep_predictions: bool = False,
+    pack_all_predictions: bool = False,
+    multi_eval: bool = False,
 ) -> Metric:
     """The mean of the judge's ratings (`[[7]]`), or of what `dict_postprocessor` reads from its replies."""
     return _judge_metric(dict_postprocessor or 'mtbench_postprocess', name='rating', unit='')
+
+
+def judge_preference(
+    dict_postprocessor: Any = None,
+    *,
+    against: Any = None,
+    order: str = 'both',
+    prompt_template: Any = None,
+    judge_cfg: Any = None,
+    dataset_cfg: Any = None,
+    keep_predictions: bool = False,
+    pack_all_predictions: bool = False,
+    multi_eval: bool = False,
+) -> Metric:
+    """The share of comparisons with other answers that the judge decides for this one; a tie is half a win.
+
+    `against` names what answers are compared with, and `order` how the two are shown; both are read by the run.
+    """
+    metric = _judge_metric(dict_postprocessor or 'preference', name='win_rate', unit='%', compares=True)
+    return replace(metric, compares=True, tabulate=tabulate_comparisons)
 
 
 def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:
@@ -61,16 +87,33 @@ def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, paralle
 def judge_values(answer: Answer) -> dict[str, Any]:
     """The fields of a judge's prompt: the row's columns, `prediction`, the gold answer as `obj_gold`, and `history`.
 
-    `history` holds the turns before this one, each with its columns and its `prediction`.
+    `history` holds the turns before this one, each with its columns and its `prediction`. Of a dialogue that is judged
+    as a whole, `prediction` holds all turns in that form, and `prediction_r1`, … the replies. Where answers are
+    compared, `prediction` is the one shown first and `prediction2` the other.
+
+    >>> from rolecall.scoring.metrics.metric import Rival
+    >>> answer = Answer('Yes.', values={'q': 'Hm?'}, rival=Rival('other', 'No.', stands_first=True))
+    >>> judge_values(answer)
+    {'history': (), 'q': 'Hm?', 'prediction': 'No.', 'prediction2': 'Yes.', 'obj_gold': None}
     """
-    return {'history': answer.history, **answer.values, 'prediction': answer.prediction, 'obj_gold': answer.gold}
+    shown: list[tuple[Any, tuple[Mapping[str, Any], ...]]] = [(answer.prediction, answer.turns)]
+    if (rival := answer.rival) is not None:
+        shown.insert(0 if rival.stands_first else 1, (rival.prediction, rival.turns))
+    fields: dict[str, Any] = {'history': answer.history, **answer.values}
+    for name, (prediction, turns) in zip(('prediction', 'prediction2'), shown, strict=False):
+        fields[name] = turns or prediction
+        for number, turn in enumerate(turns, start=1):
+            fields[f'{name}_r{number}'] = turn['prediction']
+            if name == 'prediction2':  # as OpenCompass calls it
+                fields[f'prediction1_r{number}'] = turn['prediction']
+    return {**fields, 'obj_gold': answer.gold}
 
 
-def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str) -> Metric:
+def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bool = False) -> Metric:
     found = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
     if not found.builtin and str(getattr(found.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
         return package_judge_metric(found, unit='')
-    reading = read_dict_postprocessor(dict_postprocessor)
+    reading = read_dict_postprocessor(dict_postprocessor, compares=compares)
 
     def mark(answer: Answer) -> Mark | None:
         found: Mark | None = None if answer.opinion is None else reading.read(answer.opinion, answer)
@@ -83,5 +126,6 @@ def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str) -> Metric:
         needs_gold=False,
         lower_is_better=reading.lower_is_better,
         derive=reading.derive,
+        breakdown=reading.breakdown,
         needs_judge=lambda answer: True,
     )

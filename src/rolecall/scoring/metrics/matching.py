@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
-from rolecall.scoring.postprocess.numbers import number_of
-from rolecall.scoring.texts import alternatives, bare_words, strip_text
+from rolecall.scoring.postprocess.numbers import number_of, stated_number_postprocess
+from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, strip_text
 
 __all__ = [
     'accuracy',
@@ -18,9 +19,36 @@ __all__ = [
     'contains_an_answer',
     'exact_match',
     'gsm8k',
+    'whole_match',
 ]
 
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
+_MINUS = re.compile(r'(?<!\S)[-−](?=\d)')
+_PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')
+_TAKEN_BACK = re.compile(
+    r"\s*(?:(?:or|wait|actually|no|nope|sorry|correction|on second thought)\b(?!['’])"
+    r'|(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
+    re.IGNORECASE,
+)
+"""What begins a phrase that takes back the one before (`Paris? No, Rome.`), or continues a list (`, Rome and Bonn`)."""
+_ROOM = 1000
+"""Characters of punctuation and articles that a reply may have around its answer."""
+_LEAD = re.compile(
+    r'\A(?:[-•]\s+(?!\d)|[>*✅✔👉]\s+'
+    r'|(?:\*\*|#+ )?(?:the )?(?:final |correct |short )?answer'
+    r'(?: is\b(?! not\b)|\*{0,2}\s?[:：])\*{0,2}[:：]?\s*(?=\S))',
+    re.IGNORECASE,
+)
+"""What may stand before an answer and says nothing about it."""
+_WRAPPED = re.compile(
+    r'\A(?:\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?|<answer>([^<>]*)</answer>)\.?\Z', re.IGNORECASE
+)
+_INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
+_THOUSANDS = re.compile(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
+_AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《》'
+_ACCENT = re.compile('[\u0300-\u036f]')
+_ARTICLES = frozenset({'a', 'an', 'the'})
+_AMOUNT = re.compile(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
 _BOXED = re.compile(r'\$?\\boxed\{([^{}]*)\}\$?')
 
 
@@ -39,6 +67,35 @@ def exact_match(ignore_case: bool = False) -> Metric:
 
     def same(prediction: Any, gold: Any) -> bool:
         return _phrase(prediction, ignore_case) in [_phrase(one, ignore_case) for one in alternatives(gold)]
+
+    return Metric('exact_match', mark_by(same))
+
+
+def whole_match(ignore_case: bool = True) -> Metric:
+    """The share of rows whose reply, or the phrases it begins with, is a whole gold answer.
+
+    Articles and punctuation around words do not count, other signs do: `C++` is not `C#`.
+
+    >>> from rolecall.scoring.metrics.metric import Answer
+    >>> replies = ('Yes, in 9 days.', 'yes in ten days', 'Yes, in ten days. Ask us.')
+    >>> [whole_match().mark(Answer(reply, 'Yes, in ten days.')).correct for reply in replies]
+    [False, True, True]
+    """
+
+    def same(prediction: Any, gold: Any) -> bool:
+        reply = _LEAD.sub('', after_reasoning(strip_text(prediction)).strip())
+        if wrapped := _WRAPPED.match(reply):
+            reply = (wrapped[1] or wrapped[2] or '').strip()
+        ends = [found.start() for found in _PHRASE_END.finditer(reply) if not _TAKEN_BACK.match(reply, found.end())]
+        ends.append(len(reply))
+        golds = list(map(strip_text, alternatives(gold)))
+        longest = _ROOM + 4 * max(map(len, golds), default=0)
+        beginnings = {tuple(_plain_words(reply[:end], ignore_case)) for end in ends if end <= longest}
+        for one in golds:
+            words = tuple(_plain_words(one, ignore_case))
+            if words in beginnings if words else one == reply:
+                return True
+        return False
 
     return Metric('exact_match', mark_by(same))
 
@@ -67,15 +124,53 @@ def contains_an_answer() -> Metric:
     """The share of rows whose first line contains a gold answer as whole words."""
 
     def contains(prediction: Any, gold: Any) -> bool:
-        words = _words_of(_BOXED.sub(r' \1 ', strip_text(prediction).partition('\n')[0]))
-        return any(_within(_words_of(one), words) for one in alternatives(gold))
+        reply = after_reasoning(strip_text(prediction)).strip()
+        line = _BOXED.sub(r' \1 ', reply.partition('\n')[0])
+        return any(_names(line, strip_text(one)) for one in alternatives(gold))
 
-    return Metric('score', mark_by(contains))
+    return Metric('contains_answer', mark_by(contains))
 
 
-def _words_of(text: Any) -> list[str]:
-    """The words of a text without punctuation, but `1.8` is not `18`."""
-    return bare_words(_POINT.sub('point', strip_text(text)))
+def _names(line: str, wanted: str) -> bool:
+    """Whether the line has the wanted words; `Spider-Man` is `Spiderman` and `Spider Man`."""
+    if _within(_words_of(wanted), _words_of(line)):
+        return True
+    apart = [re.sub(r'(?<=\w)-(?=\w)', ' ', one) for one in (wanted, line)]
+    return apart != [wanted, line] and _within(*map(_words_of, apart))
+
+
+def _words_of(text: str) -> list[str]:
+    """The words of a text without punctuation and accents, initials joined; but `1.8` is not `18`, nor `-5` `5`.
+
+    >>> _words_of('J. K. Rowling, Beyoncé, 1.8')
+    ['jk', 'rowling', 'beyonce', '1point8']
+    """
+    joined = _INITIALS.sub(
+        lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', _MINUS.sub('minus', _POINT.sub('point', text))
+    )
+    return bare_words(joined if joined.isascii() else _ACCENT.sub('', normalize('NFKD', joined)))
+
+
+def _plain_words(text: str, ignore_case: bool) -> list[str]:
+    """Words without articles and without punctuation around them; `C++`, `-3` and `.5` stay.
+
+    >>> _plain_words('The **U.S.A.** has (about) 1,000 C++ users.', False), _plain_words('.5 vitamin A', True)
+    (['USA', 'has', 'about', '1000', 'C++', 'users'], ['.5', 'vitamin', 'a'])
+    """
+    text = _THOUSANDS.sub(lambda found: found[0].replace(',', ''), text)
+    text = _INITIALS.sub(lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', text)
+    words = []
+    for word in (text.casefold() if ignore_case else text).split():
+        bare = word.strip(_AROUND)
+        if bare:
+            words.append('.' + bare if bare[0].isdigit() and word[: word.find(bare)].endswith('.') else bare)
+    following = [*words[1:], ''] if words else []
+    return [word for word, then in zip(words, following, strict=True) if not _is_article(word.casefold(), then)]
+
+
+def _is_article(word: str, then: str) -> bool:
+    """Of `A B` and `vitamin A` the `A` is none."""
+    return bool(then) and word in _ARTICLES and (word != 'a' or len(then) > 1)
 
 
 def _same(prediction: Any, gold: Any) -> bool:
@@ -83,12 +178,20 @@ def _same(prediction: Any, gold: Any) -> bool:
 
 
 def _equal(prediction: Any, gold: Any) -> bool:
-    ours, right = number_of(prediction), number_of(gold)
-    return ours is not None and right is not None and abs(ours - right) < 1e-6
+    ours = number_of(prediction)
+    golds = [] if ours is None else map(_gold_number, alternatives(gold))
+    return any(ours is not None and right is not None and abs(ours - right) < 1e-6 for right in golds)
+
+
+def _gold_number(gold: Any) -> float | None:
+    """A gold answer as a number, also `1/2`, `5 million`, `$18 per day` and `12 apples`; but not `A2`."""
+    value = number_of(gold)
+    written = '' if value is not None else strip_text(gold)
+    return number_of(stated_number_postprocess(written)) if _AMOUNT.match(written) else value
 
 
 def _phrase(value: Any, ignore_case: bool) -> str:
-    phrase = general_postprocess(strip_text(value))
+    phrase = general_postprocess(after_reasoning(strip_text(value)))
     return phrase.lower() if ignore_case else phrase
 
 

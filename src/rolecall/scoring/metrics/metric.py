@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 from rolecall.prompts.values import text_of
+from rolecall.quick_init import quick_init
 from rolecall.scoring.blame import ScoringError
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     'Mark',
     'Metric',
     'Number',
+    'Rival',
     'comparison',
     'is_boolean',
     'make_mark',
@@ -31,6 +33,21 @@ Number = float | bool
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another answer to the same row, and the order in which a judge sees the two."""
+
+    name: str
+    """The model that gave it, or the column that holds it."""
+    prediction: Any = ''
+    turns: tuple[Mapping[str, Any], ...] = ()
+    stands_first: bool = False
+    """Whether the judge sees it before the answer that is marked."""
+    reason: str = ''
+    """Why there is none."""
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What is marked: prediction and gold answer after their postprocessors."""
 
@@ -42,6 +59,12 @@ class Answer:
     """The judge's reply, if there is one."""
     history: tuple[Mapping[str, Any], ...] = ()
     """The turns before this one: their columns, and the reply as `prediction`."""
+    turns: tuple[Mapping[str, Any], ...] = ()
+    """All turns, in the same form, where a dialogue is judged as a whole."""
+    rival: Rival | None = None
+    """The answer that this one is compared with."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """The tools that the model called on its way to the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,8 @@ class Mark:
     """What a corpus metric sums over all rows."""
     note: str = ''
     """How the answer fared, where there is more to say than right or wrong (`timeout: …`)."""
+    rival: Rival | None = field(default=None, repr=False)
+    """What it was compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +116,20 @@ class Metric:
     """Which answers need a judge's verdict."""
     whole: Callable[[Sequence[Answer]], Mapping[str, Any]] | None = None
     """A `score(predictions, references)` evaluator, which scores all rows at once."""
+    with_prompts: Callable[[Callable[[Mapping[str, Any]], Any]], Metric] | None = None
+    """The same metric, for an evaluator that reads the prompts too: it is given a function from a row to its prompt."""
+    takes_turns: bool = False
+    """Whether it takes the replies to all turns of a dialogue as one list, as OpenCompass' evaluators do."""
     prepare: Callable[[Sequence[Answer]], None] | None = None
     """Called once with all answers before they are marked, where work can be done side by side."""
     problem: Callable[[Answer], str | None] | None = None
     """The problem a row is a sample of, where rows repeat problems: pass@k is counted over problems."""
     k: tuple[int, ...] = ()
     """The k of pass@k, unless `eval_cfg` has its own."""
+    compares: bool = False
+    """Whether answers are marked against those of other models: 1 for a win, 0.5 for a tie."""
+    tabulate: Callable[[Sequence[Sequence[Mark]]], Mapping[str, Any]] | None = None
+    """Details computed from the marks of all rows."""
 
 
 def make_mark(result: Any) -> Mark:
@@ -108,6 +141,8 @@ def make_mark(result: Any) -> Mark:
     Traceback (most recent call last):
     rolecall.scoring.blame.ScoringError: returned None; expected right or wrong, a number, or a dict of numbers.
     """
+    if isinstance(result, bool):
+        return _RIGHT if result else _WRONG
     if isinstance(result, Mark):
         return result
     if isinstance(result, Mapping) and result and all(map(_is_finite, result.values())):
@@ -115,7 +150,10 @@ def make_mark(result: Any) -> Mark:
         return Mark(next(iter(parts.values())), parts=parts)
     if not _is_finite(result):
         raise ScoringError(f'returned {result!r:.80}; expected right or wrong, a number, or a dict of numbers.')
-    return Mark(float(result), correct=bool(result) if is_boolean(result) else None)
+    return (_RIGHT if result else _WRONG) if is_boolean(result) else Mark(float(result))
+
+
+_RIGHT, _WRONG = Mark(1.0, correct=True), Mark(0.0, correct=False)
 
 
 def is_boolean(result: Any) -> bool:
@@ -138,7 +176,7 @@ def share_of_tallies(tally: Sequence[float]) -> float:
 
 
 def comparison(
-    name: str = 'score',
+    name: str,
     *,
     unit: str = '%',
     lower_is_better: bool = False,
@@ -163,7 +201,7 @@ def comparison(
 
 
 def row_comparison(
-    name: str = 'score',
+    name: str,
     *,
     needs_gold: bool = True,
     lower_is_better: bool = False,

@@ -9,7 +9,15 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
-from rolecall.scoring.texts import alternatives, bare_words, chinese_words, f1_of_words, plain_words, strip_text
+from rolecall.scoring.texts import (
+    after_reasoning,
+    alternatives,
+    bare_words,
+    chinese_words,
+    f1_of_words,
+    plain_words,
+    strip_text,
+)
 
 __all__ = ['bleu', 'corpus_bleu', 'jieba_rouge', 'rouge', 'word_f1']
 
@@ -22,7 +30,7 @@ def word_f1(language: str = 'en') -> Metric:
     """F1 of the words shared with the closest gold answer, as SQuAD counts them; also exact match."""
 
     def compare(prediction: Any, gold: Any) -> Mapping[str, float]:
-        ours = bare_words(prediction)
+        ours = bare_words(_own(prediction))
         right = [bare_words(one) for one in alternatives(gold)] or [[]]
         return {
             'f1': max(f1_of_words(ours, one) if ours and one else float(ours == one) for one in right),
@@ -53,7 +61,7 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
     scorer = library.BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
 
     def mark(answer: Answer) -> Mark:
-        found = scorer.sentence_score(strip_text(answer.prediction), _references(answer))
+        found = scorer.sentence_score(_own(answer.prediction), _references(answer))
         return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
 
     return Metric('bleu', mark, total=corpus_bleu)
@@ -72,6 +80,11 @@ def corpus_bleu(tally: Sequence[float]) -> float:
     return float(found.score) / 100
 
 
+def _own(prediction: Any) -> str:
+    """A reply without its reasoning."""
+    return after_reasoning(strip_text(prediction)).strip()
+
+
 def _references(answer: Answer) -> list[str]:
     gold = alternatives(answer.gold)
     if not gold:
@@ -84,7 +97,7 @@ def _rouge_mark(words: Callable[[str], list[str]], kinds: Sequence[str]) -> Call
     scorer = library.RougeScorer(list(kinds), tokenizer=_Tokenizer(words))
 
     def mark(answer: Answer) -> Mark:
-        best = scorer.score_multi(_references(answer), strip_text(answer.prediction))
+        best = scorer.score_multi(_references(answer), _own(answer.prediction))
         return make_mark({kind: best[kind].fmeasure for kind in kinds})
 
     return mark

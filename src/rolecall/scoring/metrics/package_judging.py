@@ -12,6 +12,7 @@ from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.naming import Entry
+from rolecall.scoring.summary import unwrap_verdict
 from rolecall.usercode import printing_to_stderr
 
 __all__ = ['package_judge_metric']
@@ -25,7 +26,7 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
         output = {
-            str(number): {'origin_prompt': '', 'prediction': answer.opinion, 'gold': answer.gold}
+            str(number): {'origin_prompt': '', 'prediction': answer.opinion, 'gold': _describe_gold(answer)}
             for number, answer in enumerate(answers)
         }
         dataset = {'dataset': _as_judged_dataset(answers)} if takes_dataset else {}
@@ -38,7 +39,8 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
         if answer.opinion is None:
             return None
         try:
-            numbers = [value for value in whole([answer]).values() if isinstance(value, int | float)]
+            result = whole([answer])
+            numbers = [value for value in result.values() if isinstance(value, int | float)] or _verdicts(result)
         except Exception as error:  # the package's code may raise anything; this answer has no mark
             raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
         if not numbers:
@@ -49,9 +51,29 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
     return Metric(read.name, mark, unit=unit, needs_gold=False, needs_judge=lambda answer: True, whole=whole)
 
 
+def _verdicts(result: Mapping[str, Any]) -> list[bool]:
+    """The verdicts in the details of a result, for functions that give no number."""
+    details = result.get('details')
+    each = details.values() if isinstance(details, Mapping) else details if isinstance(details, list) else ()
+    found = [unwrap_verdict(one.get('correct')) for one in each if isinstance(one, Mapping)]
+    return [one for one in found if isinstance(one, bool)]
+
+
 def _as_judged_dataset(answers: Sequence[Answer]) -> SimpleNamespace:
     """The rows as the package hands them to such a function: a dataset with a reader."""
     rows = as_hub_dataset(
         {**answer.values, 'prediction': answer.prediction, 'reference': answer.gold} for answer in answers
     )
     return SimpleNamespace(test=rows, reader=SimpleNamespace(dataset={'test': rows}))
+
+
+def _describe_gold(answer: Answer) -> Any:
+    """The gold answer; of a comparison, with the two models in the order in which they were shown."""
+    rival = answer.rival
+    if rival is None:
+        return answer.gold
+    shown = [('', answer.prediction), (rival.name, rival.prediction)]
+    (first, said), (second, other) = reversed(shown) if rival.stands_first else shown
+    about = answer.gold if isinstance(answer.gold, Mapping) else {}
+    names = {'answer1': first, 'answer2': second, 'base_models': [rival.name]}
+    return {**about, **names, 'prediction1': said, 'prediction2': other}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rolecall.errors import ConfigError, Problem
@@ -12,7 +13,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import strip_text
 
-__all__ = ['average_ppl', 'circular', 'turn_mean']
+__all__ = ['average_inference_ppl', 'average_ppl', 'bits_per_character', 'circular', 'turn_mean']
 
 _JOINT = '--'
 _OTHER = "Use another evaluator, 'AccEvaluator' for instance."
@@ -57,6 +58,43 @@ def average_ppl() -> Metric:
         return None if number is None else Mark(number)
 
     return Metric('average_ppl', mark, unit='', needs_gold=False, lower_is_better=True)
+
+
+def average_inference_ppl() -> Metric:
+    """The mean loss of the marked tokens of all rows; lower is better."""
+    return Metric(
+        'average_ppl', _mark_loss('tokens'), unit='', needs_gold=False, lower_is_better=True, total=_divide_sums
+    )
+
+
+def bits_per_character() -> Metric:
+    """The loss of all texts in bits, by their characters; lower is better."""
+    return Metric(
+        'bpc',
+        _mark_loss('characters', 1 / math.log(2)),
+        unit='',
+        needs_gold=False,
+        lower_is_better=True,
+        total=_divide_sums,
+    )
+
+
+def _mark_loss(by: str, factor: float = 1.0) -> Callable[[Answer], Mark | None]:
+    """A row's loss by what it is divided by; both are summed over all rows."""
+
+    def mark(answer: Answer) -> Mark | None:
+        found = answer.prediction
+        if not isinstance(found, Mapping) or not found.get(by) or 'loss' not in found:
+            return None
+        loss = factor * found['loss']
+        return Mark(loss / found[by], tally=(loss, float(found[by])))
+
+    return mark
+
+
+def _divide_sums(sums: Sequence[float]) -> float:
+    loss, amount = sums
+    return loss / amount if amount else 0.0
 
 
 def _rotation(answer: Answer) -> tuple[str | None, str, str]:

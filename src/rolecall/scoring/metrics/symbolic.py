@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import threading
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Metric, mark_by
+from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocess.expressions import final_expression
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
 __all__ = ['equal_expressions', 'same_expression', 'value_of']
 
-_SECONDS = 3
+_SECONDS, _AGAIN = 3.0, 0.5
+"""Seconds of CPU time, and how soon to stop again what catches every exception."""
 _LONGEST = 2000
 _EXPLOSIVE = re.compile(
-    r'\^\s*\{?[^{}^]*\^|(?<=[\w)}])\*\*[^*]*(?<=[\w)}])\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d\s*!|\d{300,}'
+    r'\^\s*\{?[^{}^]*\^|(?<=[\w)}])\*\*[^*]*(?<=[\w)}])\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d{3}\s*!|!\s*!|\)\s*!|\d{300,}'
+    r'|![^^*]*(?:\^|\*\*)|(?:\^|\*\*)[^!]*!'
 )
-"""Towers of powers, huge exponents, factorials: too expensive to evaluate, so they are compared as text."""
+"""Towers of powers, huge exponents, large factorials: too expensive to evaluate, so they are compared as text."""
 _TYPED = (
     (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
     (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
     (re.compile(r'(?<![a-zA-Z\\])pi(?![a-zA-Z])'), r'\\pi'),
+    (re.compile(r'\\varnothing(?![a-zA-Z])'), r'\\emptyset'),
+    (re.compile(r'(?<=[\d)])!=(?=\s*\d)'), '! ='),
     (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
 )
 """What people type, and how TeX writes it."""
 _REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
+_BASE = re.compile(r'\d_\{?(\d{1,2})\}?\$?\Z')
 _COMMA = re.compile(r'-?\d+,\d{1,2}')
 _UNIT = re.compile(
     r'(?P<number>-?[\d.,/]*\d)\s+'
@@ -38,6 +47,10 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 """A number of things: words that are no amount, function or symbol."""
+_ASIDE = re.compile(
+    r'(?<=[a-z°%])\s+\([^()]{1,80}\)\.?\Z|(?<=\d) of (?:the )?\d[\d.,]*(?: [a-z]{2,20}){0,3}\.?\Z', re.IGNORECASE
+)
+"""What follows an amount and is not part of it: `150 minutes (2.5 hours)`, `12 of the 20`."""
 _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 
@@ -58,18 +71,23 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     """
     ours, right = _plain(final_expression(strip_text(prediction))), _plain(gold)
     if number_of(right) is not None:
-        ours = _drop_unit(ours)
+        ours = _drop_unit(_ASIDE.sub('', write_amounts(ours)))
         ours = ours.replace(',', '.') if _COMMA.fullmatch(ours) else ours
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
-    if (number := number_of(ours)) is not None and number == number_of(right):
+    if (number := number_of(ours.replace(r'\%', '%'))) is not None and number == number_of(right.replace(r'\%', '%')):
         return True
+    bases = [found[1] for text in (ours, right) if (found := _BASE.search(text))]
+    if len(set(bases)) > 1:
+        return False
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
         return False
-    library = import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
-    return bool(library.verify(_read(right), _read(ours), timeout_seconds=_time_limit()))
+    golds, found = _read(right), _read(ours)
+    with _limit_work():  # `x > 3` is the interval from 3 on
+        return bool(_library().verify(golds, found, allow_set_relation_comp=True, timeout_seconds=None))
+    return False
 
 
 def value_of(text: str) -> float | None:
@@ -120,15 +138,47 @@ def _bracket_of(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> Any:
+    with _limit_work():
+        return _library().parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=None)
+    return []
+
+
+@cache
+def _library() -> Any:
     library = import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
-    for name in ('math_verify.parser', 'math_verify.grader'):
+    for name in ('math_verify.parser', 'math_verify.grader', 'math_verify.utils'):
         logging.getLogger(name).setLevel(logging.ERROR)
-    return library.parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=_time_limit())
+    library.parse('$1$', parsing_timeout=None)  # loads what it needs, which is not the first expression's work
+    return library
 
 
-def _time_limit() -> int | None:
-    """The library's time limit uses signals, which only the main thread receives."""
-    return _SECONDS if threading.current_thread() is threading.main_thread() else None
+class _TooMuchWorkError(Exception):
+    """An expression took too long to evaluate."""
+
+
+@contextmanager
+def _limit_work() -> Iterator[None]:
+    """End the block after some seconds of CPU time: a verdict must not depend on how busy the machine is.
+
+    Only the main thread receives signals; elsewhere the block has no limit.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, 'setitimer'):
+        yield
+        return
+    _library()
+    before = signal.signal(signal.SIGPROF, _stop_work)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS, _AGAIN)
+    try:
+        yield
+    except _TooMuchWorkError:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _stop_work(number: int, frame: object) -> None:
+    raise _TooMuchWorkError
 
 
 def _squeeze(text: str) -> str:

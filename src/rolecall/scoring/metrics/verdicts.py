@@ -1,14 +1,15 @@
 """Read a judge's verdict: right, wrong, or undecided.
 
-The strongest evidence counts: a standalone verdict at the end or the beginning (`Grade: B`, `**A**`), then CORRECT and
-INCORRECT in capitals, then statements in other words (`it isn't right`), and last a letter that is merely mentioned.
-Contradictory evidence of one strength is undecided, unless a conclusion settles it.
+The strongest evidence counts: a field of JSON (`"grade": "A"`), a standalone verdict at the end or the beginning
+(`Grade: B`, `**A**`), then CORRECT and INCORRECT in capitals, then statements in other words (`it isn't right`), and
+last a letter that is merely mentioned. Contradictory evidence of one strength is undecided, unless a conclusion
+settles it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from unicodedata import normalize
 
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
@@ -26,11 +27,16 @@ _OTHERS = (
 _LABEL = (
     rf'(?:(?![^\n:：=]*{_OTHERS})[^\n:：=.?!]{{0,60}}[:：=]'
     r'|(?:[^\n:：=.?!]{0,40}\b)?(?:grade|verdict|judge?ment|mark|label|rating)\s+(?:is|of)\b'
+    r'|(?:[^\n:：=.?!]{0,40}\b)?(?:grade|verdict|judge?ment|mark|label|rating)\b[^\n:：=.?!]{0,30}[:：=]'
     r'|(?:[^\n:：=.?!]{0,60}\b)?i\s+(?:choose|select|pick)\b'
     r'|(?:so|therefore|thus|hence)\b,?(?:\s+(?:it|this|i|the\s+\w+)\s+(?:is|gets|say|choose|should\s+be))?(?:\s+an?)?)'
 )
 _EDGE = r'[\W_]{0,12}'
-_WORD = re.compile(r'\b(?P<word>incorrect|correct|wrong|right)\b(?!-)', re.IGNORECASE)
+_WORD = re.compile(
+    r'\b(?P<word>incorrect|correct|wrong|right|(?<=answered\s)(?:in)?correctly|(?<=answer\s)(?:in)?correctly'
+    r'|(?<=answers\s)(?:in)?correctly|(?:in)?correctly(?=\s+answer))\b(?!-)',
+    re.IGNORECASE,
+)
 _CAPITALS = re.compile(r'\b(?P<word>INCORRECT|CORRECT|WRONG|RIGHT)\b(?!-)')
 _A_THING = re.compile(
     r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b'
@@ -38,21 +44,31 @@ _A_THING = re.compile(
 """Nouns that make a preceding `correct` describe something else: `the correct answer is 4`."""
 _IS_ONE = re.compile(r"\b(?:is|was|gives?|gave|be)(?:\s+not|n['’]t)?(?:\s+indeed)?\s+(?:a|the)\s+$", re.IGNORECASE)
 _NEGATION = re.compile(
-    r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
+    r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|by\s+no\s+means|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
     r"(?:\s+(?!(?:so|but|and|because|since|as|therefore|thus|hence|which|although|though|while)\b)[\w'’-]+){0,6}\s+$",
     re.IGNORECASE,
 )
 _PARTLY = re.compile(
-    r'\b(?:partial(?:ly)?|partly|almost|nearly|mostly|somewhat|half|if|whether|or|(?:may|might|could|would)\s+be)\s+$',
+    r'\b(?:partial(?:ly)?|partly|almost|nearly|mostly|somewhat|half|if|whether|or'
+    r'|(?:may|might|could|would)\s+(?:be|have\s+been)|whether(?:\s+[\w-]+){1,5})\s+$',
     re.IGNORECASE,
 )
-_OR = re.compile(r'\s+or\s+(?:not\b|incorrect\b|correct\b|wrong\b|right\b)', re.IGNORECASE)
+_OR = re.compile(r'\s+(?:or\s+(?:not|incorrect|correct|wrong|right)|except|apart\s+from|save\s+for)\b', re.IGNORECASE)
 """Phrases that leave the verdict open."""
 _ASSIGNS = '(?:评为|判为|判定为|判断为|评级为?|等级为?|结论[是为]?|判断(?:结果)?[是为]?|评判结果[是为]?)'
 _CHINESE = re.compile(
-    '(?P<wrong>(?:不|并不|未能?|没有?)(?:完全)?(?:正确|对|一致|符合|相符|等价)|错误|错了|有误|答错)'
+    '(?P<right>没有?(?:任何|什么)?(?:错误|错|问题)|无误)'
+    '|(?P<wrong>(?:不|并不|并非|不能算|算不上|未能?|没有?)(?:完全)?(?:正确|对|一致|符合|相符|等价)|错误|错了|有误|答错)'
     '|(?:正确|一致|相符|等价|答对|对的)(?!的?(?:答案|选项|结果|值|做法))'
 )
+_FIELD = re.compile(
+    r'(?:["\'](?:(?:is_?|answer_)?correct(?:ness)?'
+    r'|(?:final[_ ])?(?:verdict|grade|judge?ment|decision|label|result))["\']\s*:'
+    r'|^[^\w\n]{0,8}(?:is[_ ]?|answer[_ ]|is it )?correct[*_`"]{0,3}\s?[:=?][*_`]{0,3})'
+    r'\s*["\']?(?P<value>true|false|yes|no|[01](?![\w.])|(?-i:[A-Z])(?!\w)|correct|incorrect)["\']?[*_`.]{0,3}\s*(?=[,}\n]|\Z)',
+    re.IGNORECASE | re.MULTILINE,
+)
+_GOOD, _BAD = ('true', 'yes', '1', 'correct'), ('false', 'no', '0', 'incorrect')
 _CONCLUDING = re.compile(
     r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short)\b', re.IGNORECASE
 )
@@ -70,6 +86,7 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     plainly = normalize('NFKC', extract_non_reasoning_content(text))
     plainly = re.sub(r'</?[a-z_]{1,20}>', ' ', plainly)
     for found in (
+        _find_field(plainly, true_tag, false_tag),
         _find_standalone(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _CAPITALS)),
         _find_chinese(plainly, true_tag, false_tag),
@@ -83,18 +100,34 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     return _find_only_letter(plainly, true_tag, false_tag)
 
 
+def _find_field(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The verdict in a field of a JSON object; the last one counts."""
+    words = {**dict.fromkeys(_GOOD, True), **dict.fromkeys(_BAD, False), 'c': False}
+    words |= {false_tag.lower(): False, true_tag.lower(): True}
+    said = [words[value] for found in _FIELD.finditer(text) if (value := found['value'].lower()) in words]
+    return said[-1] if said else None
+
+
 def _find_standalone(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The verdict on a line or in a sentence of its own: the last one, or else the first."""
     words = {'CORRECT': True, 'INCORRECT': False, **dict.fromkeys(_NEITHER, False), false_tag: False, true_tag: True}
     tags = '|'.join(map(re.escape, sorted(words, key=len, reverse=True)))
-    one = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:{tags}|not[ _]attempted))?'
+    one = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:(?P<again>{tags})|not[ _]attempted))?'
+    if found := re.fullmatch(rf'\W*(?:answer|我?选择?)\W*(?P<x>{tags})\W*', text, re.IGNORECASE):
+        return words.get(found['x'].upper())
     line = _capitalise_lone_tag(_trim_to_word(text)).rpartition('\n')[2][-_PIECE:]
     concluded = re.findall(r'\b(?:so|therefore|thus|hence)\b.{0,60}\Z', line, re.IGNORECASE)
     for ending in (line, re.split(r'[.!?]\s+', line)[-1], *concluded):
         if found := re.fullmatch(one, ending, re.IGNORECASE):
-            return words[found['x']]
+            return _agree(found, words)
     found = re.match(rf'{one}(?:[*_`"\')\]]*\s*(?:\n|[.:;,)]|\s[-–—]|\Z))', text[:_PIECE], re.IGNORECASE)
-    return words[found['x']] if found else None
+    return _agree(found, words) if found else None
+
+
+def _agree(found: re.Match[str], words: Mapping[str, bool]) -> bool | None:
+    """The verdict of `A (CORRECT)`; `A/B` is none."""
+    said = words[found['x']]
+    return said if found['again'] is None or words[found['again']] is said else None
 
 
 def _trim_to_word(text: str) -> str:
@@ -146,7 +179,7 @@ def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, b
             before, after = sentence[max(0, found.start() - _CONTEXT) : found.start()], sentence[found.end() :]
             if _PARTLY.search(before) or _OR.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
                 continue
-            right = found['word'].lower() in ('correct', 'right')
+            right = found['word'].lower() in ('correct', 'correctly', 'right')
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))
 
 

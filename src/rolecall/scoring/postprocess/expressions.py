@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 
-from rolecall.scoring.postprocess.numbers import last_number
+from rolecall.scoring.postprocess.numbers import last_amount, last_number
 from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
 __all__ = ['final_expression', 'math_postprocess', 'math_postprocess_v2']
 
 _STATED = re.compile(
-    r'(?:\banswer\s*(?:is|was|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:\s*]*'
+    r'(?:\banswers?\s*(?:is|are|was|were|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:：\s*]*'
     r'(?:not\b[^.\n]{1,40}?\bbut\s+(?:rather\s+)?|(?:approximately|about|around|roughly|exactly|simply|therefore)\s+|大?约为?)?',
     re.IGNORECASE,
 )
-_DENIED = re.compile(r'(?:,|\band|\bbut)\s+not\b')  # as in `1/2 and not 1/3`
+_DENIED = re.compile(
+    r'(?:,|\band|\bbut)\s+not\b|\s\(?(?:since|because|as|when|where)\s|\s(?:and|so)\s(?:we|this|that|it)\b'
+)
+"""What follows an answer and is not part of it: `1/2 and not 1/3`, `4 (since k > 0)`."""
 _MATH = re.compile(
     r'\$\$([^$]+)\$\$|(?<!\\)\$((?:[^$\\]|\\.)+)\$|\\\(((?:(?!\\[()]).)+)\\\)|\\\[((?:(?!\\[\[\]]).)+)\\\]', re.DOTALL
 )
@@ -22,7 +25,7 @@ _SENTENCE = re.compile(r'(?:[^.\n。]|\.(?=\S))+')
 _LONGEST_LINE = 200
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _NAME = r'\\[a-zA-Z]+'
-_ATOM = rf'(?:\d|{_NAME}|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
+_ATOM = rf'(?:\d|{_NAME}|\\[{{}}%]|[-+*/^_=(){{}}\[\],.|!°%√π∞<>±·×÷]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z]))'
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}([A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _TEXT = re.compile(r'\\text\{[^{}]*\}')
@@ -30,7 +33,9 @@ _TOKEN = re.compile(
     rf'(?<![\w\\])(?:[(\[{{](?=[^()]{{0,60}}\d)[-\d,.\s/]{{1,60}}[)\]}}]|{_ATOM}{{0,60}}\d{_ATOM}{{0,60}})'
 )
 _TAIL = 2000
-_ASSIGNED = re.compile(r'(?:[^=]*=)+\s*(?P<value>-?[\d.,]+)')
+_ASSIGNED = re.compile(r'[^=]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)')
+_PROSE = re.compile(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')
+_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]*\.?\Z)')
 
 
 def math_postprocess(text: str) -> str:
@@ -59,7 +64,9 @@ def final_expression(text: str) -> str:
     >>> final_expression(r'First \boxed{3}, no: **\boxed{4}**'), final_expression('2 million')
     ('4', '2 million')
     """
-    worked = '\n' in text or '**' in text or _STATED.search(text) or last_boxed(text) not in ('', text)
+    worked = (
+        '\n' in text or '**' in text or _STATED.search(text) or last_boxed(text) not in ('', text) or _PROSE.match(text)
+    )
     return math_postprocess_v2(text) or text if worked else text
 
 
@@ -81,7 +88,7 @@ def _cut_own(text: str) -> str:
 
 
 def _find_last(text: str) -> str:
-    formulas = list(_MATH.finditer(text))
+    formulas = list(_MATH.finditer(_CONDITION.split(text.strip())[0])) or list(_MATH.finditer(text))
     if formulas:
         return _content_of(formulas[-1])
     line = text.strip().rpartition('\n')[2].strip()
@@ -90,7 +97,11 @@ def _find_last(text: str) -> str:
     if word := _WORD.fullmatch(text):
         return word[1]
     tokens = [_tidy(token).rstrip('!') for token in _TOKEN.findall(_UNIT.sub('', text[-_TAIL:]))]
-    return _right_side(tokens[-1]) if tokens and not _is_number(tokens[-1]) else last_number(_UNIT.sub('', text))
+    return (
+        _right_side(tokens[-1])
+        if tokens and not _is_number(tokens[-1].strip('()'))
+        else last_amount(_UNIT.sub('', text))
+    )
 
 
 def _right_side(expression: str) -> str:
@@ -100,7 +111,7 @@ def _right_side(expression: str) -> str:
 
 
 def _is_number(expression: str) -> bool:
-    return re.fullmatch(r'[-+$]?[\d.,]+%?', expression) is not None
+    return re.fullmatch(r'[-+$]?[\d.,]+', expression) is not None
 
 
 def _content_of(formula: re.Match[str]) -> str:

@@ -1,10 +1,10 @@
-"""Free-form answers: the first line, the bare phrase, a pattern's match, text after reasoning, code."""
+"""Free-form answers: the first line, the bare phrase, a pattern's match, text after reasoning."""
 
 from __future__ import annotations
 
 import re
 
-from rolecall.scoring.texts import after_reasoning, chinese_words, last_boxed
+from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem, last_boxed
 
 __all__ = [
     'bbh_freeform_postprocess',
@@ -12,16 +12,11 @@ __all__ = [
     'extract_role',
     'general_cn_postprocess',
     'general_postprocess',
-    'humaneval_postprocess_v2',
-    'humaneval_postprocess_v3',
     'match_answer_pattern',
     'think_pred_postprocess',
     'xml_tag_postprocessor',
 ]
 
-_FENCE = re.compile(
-    r'^[ \t]*(?P<fence>```|~~~)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P<end>(?P=fence))|\Z)', re.DOTALL | re.MULTILINE
-)
 _TITLE = re.compile(
     r'(\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev)|(?<=[a-z]\s)[A-Z])\.(?=\s[A-Z])'  # also `John F. Kennedy`
 )
@@ -56,7 +51,7 @@ def bbh_freeform_postprocess(text: str) -> str:
     >>> bbh_freeform_postprocess("Let's see. So the answer is **valid**. Because …"), bbh_freeform_postprocess('no')
     ('valid', 'No')
     """
-    text = after_reasoning(text)
+    text = cut_next_problem(after_reasoning(text))
     said = list(_STATED.finditer(text))
     rest = text[said[-1].end() :] if said else text.strip()
     if boxed := last_boxed(rest):
@@ -129,30 +124,6 @@ def extract_role(text: str, *, begin: str = '', end: str = '') -> str:
     if begin.strip():
         text = text.removeprefix(begin) if text.startswith(begin) else _after_stripped(text, begin.strip())
     return text.partition(end.strip())[0].rstrip() if end.strip() else text
-
-
-def humaneval_postprocess_v2(text: str) -> str:
-    """The code in the first fenced block, also an unfinished one; without a fence, the reply itself.
-
-    >>> humaneval_postprocess_v2('Here:\\n```python\\nreturn 1\\n```\\nDone.')
-    'return 1\\n'
-    """
-    own = after_reasoning(text)
-    found = _FENCE.search(own)
-    if found and not found['end'] and own[: found.start()].strip() and own.startswith((' ', '\t')):
-        return own[: found.start()]  # the fence closes a block that the prompt opened
-    return found['code'] if found else own.strip('\n')
-
-
-def humaneval_postprocess_v3(text: str) -> str:
-    """The code in the last fenced block; without a fence, the reply itself.
-
-    >>> humaneval_postprocess_v3('```\\nx\\n```\\nor\\n```\\ny\\n```')
-    'y\\n'
-    """
-    own = after_reasoning(text)
-    found = [match['code'] for match in _FENCE.finditer(own)]
-    return found[-1] if found else own.strip('\n')
 
 
 def _after_stripped(text: str, begin: str) -> str:

@@ -9,34 +9,99 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from unicodedata import normalize
 
+from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
 __all__ = [
     'first_number_postprocess',
     'gsm8k_dataset_postprocess',
     'gsm8k_postprocess',
+    'last_amount',
     'last_number',
     'number_of',
+    'stated_number_postprocess',
 ]
 
 _SIGN = (
     r'(?:(?<![^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])(?<![.)])'
     r'(?P<sign>[-−–+]|(?<![\d)]\ )(?<!^)[-−+][ \t]|(?<![\d)]\ )(?:[Mm]inus|[Nn]egative)\ ))?[$€£¥]?'
 )
-_GROUPED = r"(?<!\d)\d{1,3}(?:(?:,|\{,\}|,\\!|\\,|[ '’_\u00a0\u2009\u202f])\d{3})+(?!\d)(?:\.\d+)?"
+_GROUPED = (
+    r"(?<!\d)\d{1,3}(?:(?:,|\{,\}|,\\!|\\,|[ '’_\u00a0\u2009\u202f])\d{3})+(?!\d)(?:\.\d+)?"
+    r'|(?<![\d,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?'  # as in India
+)
 _DIGITS = rf'(?P<digits>{_GROUPED}|\d+(?:\.\d+)?|(?<!\w)\.\d+)'
 _POWER = r'(?P<power>[eE][-+]?\d+(?!\w)|\s?(?:×|x|\*|\\times|\\cdot)\s?10(?:\^\{?[-−]?\d{1,3}\}?|[⁻⁰¹²³⁴-⁹]{1,4}))?'
 _COMMA = (
-    r'(?P<comma>(?<!\d)\d{1,3}(?:\.\d{3})+,\d{1,2}(?!\d)'
+    r'(?P<comma>(?<!\d)\d{1,3}(?:[.\ \u00a0\u202f]\d{3})+,\d{1,2}(?!\d)|(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])'
     r'|(?<![\d,(\[{.])\d+,\d{1,2}(?![\d,.)\]}]*[\d,)\]}]|\ ?(?:and|or|&|和|或)|\ \d))'
 )
 _FRACTION = (
-    r'(?:(?P<whole>(?<![\d./,])\d+)\ )?(?<![\d./^,])(?P<over>\d+)/(?P<under>\d*[1-9]\d*)(?![\d/]|\.\d)'
-    r'|\\[dt]?frac\{?(?P<above>\d+)\}?\{?(?P<below>\d*[1-9]\d*)\}?'
+    r'(?:(?P<whole>(?<![\d./,])\d+)\ (?:and\ )?)?'
+    r'(?<![\d./^,])(?P<over>\d+)(?:/|\ /\ )(?P<under>\d*[1-9]\d*)(?![\d/]|\.\d|\ [/=])'
+    r'|(?:(?P<units>(?<![\d./,])\d+)\s?)?\\[dt]?frac\{?(?P<above>\d+)\}?\{?(?P<below>\d*[1-9]\d*)\}?'
 )
 _NUMBER = re.compile(_SIGN + _DIGITS + _POWER, re.MULTILINE)
-_WRITTEN = re.compile(rf'{_SIGN}(?:{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER})', re.MULTILINE)
+_BEGINS = r'(?=[\d.\\$€£¥+−–MmNn-])'
+"""What a number can begin with: looked at first, so that words cost next to nothing."""
+_WRITTEN = re.compile(rf'{_BEGINS}{_SIGN}(?:{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER})', re.MULTILINE)
+_STATED = re.compile(
+    r'\banswer["\'*_\s]*(?:is|would\s+be|should\s+be|[:=])|<answer>|答案["*\s]*(?:应该?)?[是为:：]', re.IGNORECASE
+)
+_LONGEST = 200
+"""Characters of a sentence that states an answer."""
+_MOST_STATEMENTS = 100
+_SENTENCE_END = re.compile(r'[\n;。；]|[.!?](?=\s|$|\*)|[,"\'](?=\s*["\'])|</')
+_SIDE_REMARK = re.compile(
+    r'\s[(（\[]|（|,\s|，|\s(?:because|since|as|per|for|in|if|when|with|rather\s+than|instead\s+of|out\s+of|of|from|not)\s',
+    re.IGNORECASE,
+)
+"""What follows a stated number and is not part of it."""
+_REJECTED = re.compile(
+    r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
+    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)| (?:question|problem|exercise)) [$€£]?\d[\d.,]*',
+    re.IGNORECASE,
+)
+"""A number that is not the answer: `12 of the 20`, `42 on day 3`."""
+_ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(（\[](?!\s?[^()（）\[\]=\n]*\w\s?=)[^()（）\[\]\n]{1,200}[)）\]]')
+"""Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
+_CONFIRMED = re.compile(
+    r'(?<![\d.,/])(?P<number>\d[\d.,/]{0,40})[^\d.\n]{0,20}?\s(?:is|would be)(?: indeed)?(?: the)?'
+    r'(?: final| correct| right)? (?:answer|correct|right)\b',
+    re.IGNORECASE,
+)
+"""`42 is the answer to question 3`."""
+_CORRECTED = re.compile(
+    r'(?:\b(?:wait|actually|sorry|oops|correction|scratch that|i mean|make that|on second thought)\b|\bno[,:;—])'
+    r"(?:[\s,:;—-]|\b(?:no|sorry|i mean|(?:that|it)(?:['’]?s| is| should be)|should be|make that)\b){1,8}[$€£]?(?=\d)",
+    re.IGNORECASE,
+)
+"""What takes an answer back, directly before the right one: `14. Wait, no: 12`."""
+_ANY = r'[$€£]?\d[\d.,]{0,20}%?'
+_UNSETTLED = re.compile(
+    rf'(?:(?:\bnot|n[\'’]t|不是|并非)(?: be)? {{0,2}}{_ANY}'
+    rf'|{_ANY}(?: ?(?:or|或者?|还是) ?|[-–—~～至到]){_ANY}'
+    rf'|\bbetween {_ANY} and {_ANY}'
+    r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?),?(?: and)? \d[\d.]{0,9} ?'
+    r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence))'
+    r'(?: [a-z]{1,20})?[^\w\n]*\Z',
+    re.IGNORECASE,
+)
+"""An end that denies a number, leaves two open or has two units: no number in it is the answer."""
+_RATIO = re.compile(
+    r'(?<![\d:.])\d{1,6}(?: ?: ?\d{1,6}){1,4}(?=(?: ?[ap]\.?m\b)?(?: [a-z]{1,20})?[^\w\n]*\Z)', re.IGNORECASE
+)
+_TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}')
+_NOTE = re.compile(
+    r'(?<=[\n.])[\s*_#(]{0,12}(?:note|confidence|disclaimer|explanation|check|verification|verify|let\s+me\s+(?:verify|check|know))\b',
+    re.IGNORECASE,
+)
+_TAIL = 40
+_PLAIN_END = re.compile(r'[a-z:](?<!inus)(?<!ative) (\d{1,20})\.?\s*\Z', re.ASCII)
+"""A plain number behind a word at the end of a reply, as in `The answer is 42.`: found without looking for others."""
+_VULGAR = re.compile('[¼-¾⅐-⅞]')
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 
 
@@ -58,8 +123,74 @@ def gsm8k_postprocess(text: str) -> str:
     """
     own = cut_next_problem(after_reasoning(text).partition('Question:')[0])
     _, marked, after = own.rpartition('####')
-    final = last_number(after.strip().partition('\n')[0]) if marked else ''
+    final = _read_marked(after.strip().partition('\n')[0]) if marked else ''
     return final or last_number(last_boxed(own)) or last_number(own)
+
+
+def stated_number_postprocess(text: str) -> str:
+    """The number stated as the answer, without remarks beside it; else as `gsm8k_postprocess` reads it.
+
+    >>> stated_number_postprocess('Answer: 18 dollars, not 20.\\n\\nConfidence: 95%')
+    '18'
+    """
+    own = cut_next_problem(after_reasoning(text).partition('Question:')[0])
+    if '####' in own:
+        return gsm8k_postprocess(own)
+    if boxed := last_boxed(own):
+        return last_amount(' '.join(_TEXT.sub(r'\1', boxed).split())) or last_number(own)
+    plain = write_amounts(own)
+    statements = deque(_STATED.finditer(plain), maxlen=_MOST_STATEMENTS)
+    if corrected := _read_correction(plain, statements[-1].end() if statements else 0):
+        return corrected
+    for said in reversed(statements):
+        sentence = plain[said.end() : said.end() + _LONGEST].strip(' \t*_`"\'“\n')
+        stated = _SIDE_REMARK.split(write_amounts(_SENTENCE_END.split(sentence, maxsplit=1)[0]))[0]
+        if re.search(r'\d', stated):
+            return _read_end(stated)
+    return last_amount(plain)
+
+
+def last_amount(text: str) -> str:
+    """The number that the text calls the answer, or else its last one, without remarks beside it.
+
+    >>> [last_amount(text) for text in ('150 minutes (2.5 hours)', '12 of the 20', '7 is the answer.', '5 million')]
+    ['150', '12', '7', '5000000']
+    """
+    plain = write_amounts(text)
+    called = deque(_CONFIRMED.finditer(plain), maxlen=1)
+    return last_number(called[0]['number']) if called else _read_end(_cut_remarks(plain))
+
+
+def _read_end(text: str) -> str:
+    """The last number; `3:2` as it stands, and none where the text denies it or does not settle on one.
+
+    >>> [_read_end(text) for text in ('so 12.', 'a ratio of 3:2', "it's not 42.", '5 or 6', '2 hours 30 minutes')]
+    ['12', '3:2', '', '', '']
+    """
+    tail = text.rstrip()[-_LONGEST:]
+    ratio = _RATIO.search(tail)
+    if ratio:
+        return ratio[0].replace(' ', '')
+    return '' if _UNSETTLED.search(tail) else last_number(text)
+
+
+def _read_correction(text: str, since: int) -> str:
+    """The number that a reply corrects itself to."""
+    corrected = deque(_CORRECTED.finditer(text, since), maxlen=1)
+    sentence = text[corrected[0].end() :][:_LONGEST] if corrected else ''
+    return last_number(_SIDE_REMARK.split(_SENTENCE_END.split(sentence, maxsplit=1)[0])[0])
+
+
+def _cut_remarks(text: str) -> str:
+    """The text up to a closing note, without `(2.5 hours)`, `not 14`, `of the 20`; all of it if no number is left."""
+    kept = _REJECTED.sub('', _ASIDE.sub(' ', _NOTE.split(text, maxsplit=1)[0]))
+    return kept if re.search(r'\d', kept) else text
+
+
+def _read_marked(line: str) -> str:
+    """The first number, as in `5 eggs in 2 days`; of an equation the last, as in `3 + 2 = 5`."""
+    found = None if '=' in line else next(_find_numbers(line), None)
+    return _format_written(found) if found else last_number(line)
 
 
 def gsm8k_dataset_postprocess(text: str) -> str:
@@ -77,6 +208,11 @@ def last_number(text: str) -> str:
     >>> [last_number(text) for text in ('from 12 to -3,000.', '70 000', '12,5 m', '3.2 × 10^5', '3 1/2', '10 - 3')]
     ['-3000', '70000', '12.5', '3.2e5', '3.5', '3']
     """
+    if not text:
+        return ''
+    plain = _PLAIN_END.search(text, max(0, len(text) - _TAIL))
+    if plain is not None:
+        return plain[1]
     found = deque(_find_numbers(text), maxlen=1)
     return _format_written(found[0]) if found else ''
 
@@ -92,15 +228,24 @@ def number_of(value: object) -> float | None:
 
 
 def _find_numbers(text: str) -> Iterator[re.Match[str]]:
-    return _WRITTEN.finditer(narrow_digits(text))
+    plain = text if text.isascii() else _write_fractions(narrow_digits(text))
+    return _WRITTEN.finditer(plain)
+
+
+def _write_fractions(text: str) -> str:
+    """`2½` as `2 1/2`."""
+    return _VULGAR.sub(lambda found: f' {normalize("NFKC", found[0])}', text).replace('⁄', '/')
 
 
 def _format_written(found: re.Match[str]) -> str:
+    if (text := found[0]).isdecimal():
+        return text
     over, under = found['over'] or found['above'], found['under'] or found['below']
     if over:
-        return _format_sign(found) + f'{int(found["whole"] or 0) + int(over) / int(under):.15g}'
+        whole = found['whole'] or found['units'] or 0
+        return _format_sign(found) + f'{int(whole) + int(over) / int(under):.15g}'
     if found['comma']:
-        return _format_sign(found) + found['comma'].replace('.', '').replace(',', '.')
+        return _format_sign(found) + re.sub(r'[^\d,]', '', found['comma']).replace(',', '.')
     return _format_number(found)
 
 

@@ -1,0 +1,208 @@
+"""Batch endpoints: many requests handed over at once, answered within a day at a lower price.
+
+A service knows the shapes of one vendor. What is submitted when, and what became of it, is kept by the run.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, ClassVar, Literal
+
+from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body
+from rolecall.models.http.failures import HttpStatusError, embedded_error, row_outcome
+from rolecall.models.protocol import Reply
+
+__all__ = [
+    'BatchAnswer',
+    'BatchService',
+    'RemoteBatch',
+    'Submission',
+    'check_id',
+    'encode_entry',
+    'find_service',
+    'join_entries',
+]
+
+_PAGES = 20
+_LINE_ENDS = '\x85\u2028\u2029'
+_ID = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}')
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
+    """A batch as the server describes it."""
+
+    id: str
+    status: str
+    """The server's own word: in_progress, completed, …"""
+    ended: bool
+    """Whether nothing more will be answered."""
+    done: int = 0
+    total: int = 0
+    problem: str = ''
+    """Why the batch failed as a whole."""
+    files: tuple[str, ...] = ()
+    """Where the results are, if they are in files of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """What became of one request of a batch. Only what was `answered` has a reply."""
+
+    custom_id: str
+    outcome: Literal['answered', 'refused', 'failed', 'expired', 'cancelled']
+    """`refused`: the same request would be refused again; `failed`: the server's fault, it may work later."""
+    reply: Reply | None = None
+    reason: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What identifies a batch that may have been created although its id never arrived."""
+
+    token: str
+    file_id: str
+    requests: int
+    since: datetime
+    known: Collection[str] = ()
+    """Ids of batches that are known to be others."""
+
+
+class BatchService(ABC):
+    """The batch endpoints of one server for one model."""
+
+    vendor: ClassVar[str]
+    path: ClassVar[str]
+    cursor: ClassVar[str]
+    """The parameter that asks for the batches after one."""
+    keeps_token: ClassVar[bool] = False
+    """Whether a batch carries the submission's token, by which it is found for certain."""
+    most_requests: ClassVar[int]
+    most_bytes: ClassVar[int]
+
+    def __init__(self, client: HttpClient, endpoint: str, read_reply: Callable[[Any], Reply]) -> None:
+        self._client = client
+        self._endpoint = endpoint
+        self._read_reply = read_reply
+
+    @property
+    def server(self) -> str:
+        """The server's base URL."""
+        return self._client.address.root
+
+    @abstractmethod
+    def encode(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
+        """One request of a batch. Its body says what a live call says."""
+
+    @abstractmethod
+    def write(self, entries: Iterable[bytes], file: IO[bytes]) -> None:
+        """Write the requests of a batch as they are sent."""
+
+    async def upload(self, file: Path, *, name: str) -> str:
+        """Bring the requests to the server, where that is a step of its own; the file's id, or ''."""
+        return ''
+
+    @abstractmethod
+    async def create(self, file: Path, submission: Submission) -> RemoteBatch:
+        """Have a batch processed. From here on it costs money."""
+
+    @abstractmethod
+    async def find(self, submission: Submission) -> RemoteBatch | None:
+        """The batch that was created for a submission; None if there is none."""
+
+    async def fetch(self, batch_id: str) -> RemoteBatch:
+        """How a batch stands."""
+        return self._read(await self._client.get(f'{self.path}/{check_id(batch_id)}'))
+
+    @abstractmethod
+    def results(self, batch: RemoteBatch) -> AsyncIterator[BatchAnswer | None]:
+        """What became of each request of a batch that ended, in any order; None for a line that cannot be read."""
+
+    async def cancel(self, batch_id: str) -> None:
+        """Have nothing more of a batch processed. What is answered already can still be fetched."""
+        await self._client.post(f'{self.path}/{check_id(batch_id)}/cancel', {})
+
+    @abstractmethod
+    def _read(self, answer: Any) -> RemoteBatch:
+        """A batch as the server describes it."""
+
+    async def _pages(self) -> AsyncIterator[list[Any]]:
+        """The server's batches, the newest first, page by page."""
+        query = {'limit': '100'}
+        for _ in range(_PAGES):
+            listed = await self._client.get(self.path, query)
+            with self._reading():
+                found, more = list(listed['data']), listed.get('has_more')
+            yield found
+            if not found or not more:
+                return
+            with self._reading():
+                query[self.cursor] = check_id(found[-1]['id'])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Whatever reading an answer runs into is the error of an answer that cannot be read."""
+        try:
+            yield
+        except MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+
+    def _answer(self, custom_id: str, answer: Any) -> BatchAnswer:
+        """A reply, or the error in its place; one that cannot be read is the server's fault."""
+        try:
+            if isinstance(answer, Mapping) and answer.get('error'):  # as a live call may say, with status 200
+                return self._failure(custom_id, self._read_error(answer['error']))
+            return BatchAnswer(custom_id, 'answered', self._read_reply(answer))
+        except MALFORMED as error:
+            return BatchAnswer(
+                custom_id, 'failed', reason=f'the reply cannot be read ({type(error).__name__}: {error})'
+            )
+
+    def _failure(self, custom_id: str, error: HttpStatusError) -> BatchAnswer:
+        """What an error in place of a reply means for the request."""
+        if (outcome := row_outcome(error)) is not None:
+            return BatchAnswer(custom_id, 'answered', Reply('', outcome, error.said))
+        return BatchAnswer(custom_id, 'failed' if error.transient else 'refused', reason=str(error))
+
+    def _read_error(self, error: object) -> HttpStatusError:
+        """The error that the server describes, without secrets."""
+        return embedded_error(self._client.about, error, hide=self._client.redactor.redact)
+
+
+def find_service(model: object) -> BatchService | None:
+    """The batch endpoints of a model; None if it has none."""
+    found = getattr(model, 'batches', None)
+    return found if isinstance(found, BatchService) else None
+
+
+def check_id(value: object) -> str:
+    """An id that can stand in a URL; ValueError for anything else."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise ValueError(f'not an id: {value!r:.80}')
+    return value
+
+
+def join_entries(entries: Iterable[bytes], file: IO[bytes], *, before: bytes, between: bytes, after: bytes) -> None:
+    """Write entries with what stands around them."""
+    file.write(before)
+    for number, entry in enumerate(entries):
+        file.write(between + entry if number else entry)
+    file.write(after)
+
+
+def encode_entry(entry: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> bytes:
+    """An entry as one line of JSON whose member `name` is the body as a live call encodes it.
+
+    Characters that some readers take for the end of a line are escaped, which changes nothing that JSON says.
+    """
+    start = encode_body(entry).removesuffix(b'}')
+    line = b'%b, "%b": %b}' % (start, name.encode(), encode_body(body))
+    for character in _LINE_ENDS:
+        line = line.replace(character.encode(), f'\\u{ord(character):04x}'.encode())
+    return line

@@ -1,0 +1,1 @@
+"""Requests handed over in batches: what was submitted, what came back, and what waits."""

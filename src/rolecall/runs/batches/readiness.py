@@ -1,0 +1,46 @@
+"""What can be asked by batch, and what keeps a run from asking live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rolecall.errors import ConfigError, Problem, RunError
+from rolecall.models.http.batches import find_service
+from rolecall.runs.batches.ledger_reader import count_waiting
+from rolecall.runs.prepared import Prepared, PreparedPair
+from rolecall.strings import count_noun
+
+__all__ = ['check_batchable', 'refuse_while_waiting']
+
+
+def check_batchable(prepared: Prepared) -> None:
+    """Refuse what cannot be asked by batch, all of it at once."""
+    problems = [problem for one in prepared.pairs for problem in _find_obstacles(one)]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+
+
+def _find_obstacles(one: PreparedPair) -> Iterator[Problem]:
+    name = one.model.name
+    if find_service(one.model) is None:
+        what = f'--batch: model {name} has no batch endpoint.'
+        yield Problem(one.model_entry.where, what, 'Leave it out with --model, or run it without --batch.')
+    where = f'{one.pair.task.where} × {one.model_entry.where}'
+    if 'score' in one.inferencer.needs:
+        what = f'--batch: {one.pair.task.inferencer.name} needs prompt log-probabilities; batches return none.'
+        yield Problem(where, what, 'Run this dataset without --batch.')
+    if one.pair.task.inferencer.own is not None:
+        what = '--batch: an inferencer of your own may need answers at once.'
+        yield Problem(where, what, 'Run this dataset without --batch.')
+
+
+def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
+    """Refuse to ask live what a batch is being paid for."""
+    models = {one.model.name for one in prepared.pairs}
+    models |= {one.scores.judge.model.name for one in prepared.pairs if one.scores.judge is not None}
+    if waiting := count_waiting(out, models):
+        raise RunError(
+            f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
+            f'Fetch the answers with `rolecall collect {out}`, or cancel first: `rolecall collect {out} --cancel`.'
+        )

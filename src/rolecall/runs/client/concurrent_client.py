@@ -1,0 +1,258 @@
+"""The client of a model behind a server: it decides how many calls go out at once, and how many a second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.protocol import Model, ModelError, Reply
+from rolecall.runs.client.batch_client import BatchClient
+from rolecall.runs.client.budgets import Budget
+from rolecall.runs.client.limiter import CallOutcome, Limiter, Limits
+from rolecall.runs.client.model_client import (
+    Activity,
+    Answer,
+    ModelCall,
+    ModelClient,
+    RetryingClient,
+    check_answers,
+    count_tokens,
+    read_token_count,
+    start_calls,
+)
+from rolecall.runs.client.retry import RetryPolicy, is_overload
+
+__all__ = ['ConcurrentClient', 'Timeout', 'build_client']
+
+_REFUSALS = (429, 503, 529)
+_WORTH_TELLING = 5.0
+"""Seconds of waiting for a rate limit that are shown."""
+
+
+def build_client(
+    model: Model, *, limits: Limits, retry_policy: RetryPolicy, budget: Budget | None = None
+) -> ModelClient:
+    """A client with concurrent calls for an API, with batches for a model that takes several requests at once."""
+    if model.batch > 1:
+        return BatchClient(model, retry_policy)
+    return ConcurrentClient(model, limits, retry_policy, budget=budget)
+
+
+class ConcurrentClient(RetryingClient):
+    """Calls go out one by one, as many at once and as many a second as the limiter allows."""
+
+    def __init__(
+        self, model: Model, limits: Limits, retry_policy: RetryPolicy, *, budget: Budget | None = None
+    ) -> None:
+        super().__init__(model, retry_policy)
+        self.window = 2 * limits.most
+        self._places = None if budget is None else budget.own_places(limits)
+        if budget is None:
+            self._limiter = Limiter(limits)
+            self._retrier.on_give_up = self._limiter.open_for_all
+        else:
+            budget.join()
+            self._limiter = budget.limiter
+            self._retrier.on_give_up = budget.leave
+        self._retrier.on_reachable = self._limiter.note_reachable
+        self._cost = _TokenCost()
+        self._last_failure = ''
+
+    @property
+    def activity(self) -> Activity:
+        limiter = self._limiter
+        return Activity(limiter.active, limiter.limit, self._tokens, self._describe_wait())
+
+    async def close(self) -> None:
+        """Nothing is in flight outside the calls themselves."""
+
+    @property
+    def group(self) -> int:
+        limiter = self._limiter
+        limited = limiter.down_since is not None or limiter.rate('requests') or limiter.rate('tokens')
+        return 1 if limited or not self._retrier.answered else getattr(self.model, 'group', 1)
+
+    async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
+        for call in calls:
+            if call.check is not None:
+                call.check(call.request)
+        came = await self._send_group_once(calls)
+        if any(isinstance(one, Reply) for one in came):
+            self._retrier.succeed()
+        failed = [place for place, one in enumerate(came) if isinstance(one, ModelError)]
+        again = await asyncio.gather(
+            *(self._send(calls[place], failed=came[place]) for place in failed), return_exceptions=True
+        )
+        for place, one in zip(failed, again, strict=True):
+            if isinstance(one, BaseException) and not isinstance(one, ModelError):
+                raise one
+            came[place] = one
+        return came
+
+    async def _send_group_once(self, calls: Sequence[ModelCall]) -> list[Any]:
+        """Hand calls of one kind to a model that takes several quick ones; they count as one with the limiter."""
+        limiter, retrier = self._limiter, self._retrier
+        permit = await limiter.acquire()
+        try:
+            await retrier.begin()
+            try:
+                with Timeout(retrier.policy.seconds):
+                    requests = [call.request for call in calls]
+                    came: list[Any] = await self.model.generate_group(requests, calls[0].sampling)  # type: ignore[attr-defined]
+            except ModelError:
+                came = [None] * len(calls)
+            finally:
+                retrier.end()
+        finally:
+            limiter.release(permit, 'other')
+        self._tokens += sum(count_tokens(one) or 0 for one in came if isinstance(one, Reply))
+        return came
+
+    async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
+        if self._places is None:
+            return await self._send_limited(call, retry=retry)
+        async with self._places:
+            return await self._send_limited(call, retry=retry)
+
+    async def _send_limited(self, call: ModelCall, *, retry: bool) -> Answer:
+        limiter, retrier = self._limiter, self._retrier
+        length = _count_characters(call.request)
+        permit = await limiter.acquire(self._cost.estimate(length), retry=retry)
+        outcome: CallOutcome = 'other'
+        tokens = retry_after = None
+        refused: Unit = 'requests'
+        try:
+            await retrier.begin()
+            began = time.monotonic()
+            try:
+                with Timeout(retrier.policy.seconds):
+                    answers = await start_calls(self.model, [call])
+            finally:
+                retrier.end()
+            [answer] = check_answers(self.model, answers, 1, time.monotonic() - began)
+            outcome, tokens = 'answered', count_tokens(answer)
+            assumed = None if self._cost.known else self._cost.estimate(length)
+            self._cost.learn(length, answer)
+            if assumed and self._cost.known:
+                limiter.rescale_tokens(self._cost.estimate(length) / assumed)
+            return answer
+        except ModelError as error:
+            outcome, retry_after, self._last_failure = _outcome_of(error), error.retry_after, str(error)
+            refused = 'tokens' if 'token' in self._last_failure.lower() else 'requests'
+            raise
+        finally:
+            for unit, said in _read_announced_limits(self.model).items():
+                limiter.announce(unit, said)
+            limiter.release(
+                permit,
+                outcome,
+                tokens=tokens,
+                retry_after=retry_after,
+                refused=refused,
+            )
+
+    def _is_calm(self) -> bool:
+        return self._limiter.answers_most
+
+    def _seconds_down(self) -> float:
+        since = self._limiter.down_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _describe_wait(self) -> str:
+        now = time.monotonic()
+        closed = self._limiter.closed_until > now
+        opens = self._limiter.waits_until
+        if opens <= now and not self._limiter.active:  # all calls wait for their next attempt, if there are any
+            opens = self._retrier.retries_at
+        if (left := opens - now) > (0 if closed else _WORTH_TELLING):
+            until = time.strftime('%H:%M:%S', time.localtime(time.time() + left))
+            return f'waiting until {until}: {self._last_failure or "the rate limit that the server announced"}'
+        if (down := self._seconds_down()) > 0:
+            return f'no answer for {down:.0f} s, still trying: {self._last_failure}'
+        if self._last_failure and not self._retrier.answered:
+            return f'no answer yet, retrying: {self._last_failure}'
+        return ''
+
+
+class Timeout:
+    """Turns work that takes longer than `seconds` into a transient `ModelError`. None: no limit.
+
+    Unlike `asyncio.timeout` it exists in Python 3.10.
+    """
+
+    __slots__ = ('_alarm', '_expired', '_seconds', '_task')
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._expired = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        if self._seconds is not None and self._task is not None:
+            self._alarm = asyncio.get_running_loop().call_later(self._seconds, self._expire)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._expired and isinstance(error, asyncio.CancelledError):
+            if self._task is not None and hasattr(self._task, 'uncancel'):
+                self._task.uncancel()
+            raise ModelError(f'no answer within {self._seconds:g} s.', transient=True, status=408) from TimeoutError()
+
+    def _expire(self) -> None:
+        self._expired = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class _TokenCost:
+    """What calls cost in tokens, learnt from answers: so many per character sent, and so many for an answer."""
+
+    def __init__(self) -> None:
+        self._per_character = 0.25
+        self._answer = 0.0
+        self._answers = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether an answer has said what a call costs."""
+        return self._answers > 0
+
+    def estimate(self, characters: int) -> float:
+        return self._per_character * characters + self._answer
+
+    def learn(self, characters: int, answer: Answer) -> None:
+        sent, received = read_token_count(answer.usage.input_tokens), read_token_count(answer.usage.output_tokens)
+        if sent is None:
+            return
+        self._answers += 1
+        weight = max(0.05, 1 / self._answers)
+        self._per_character += weight * (sent / max(characters, 1) - self._per_character)
+        self._answer += weight * ((received or 0) - self._answer)
+
+
+def _count_characters(request: object) -> int:
+    if isinstance(request, str):
+        return len(request)
+    if isinstance(request, (dict, Mapping)):  # a dict is found sooner
+        return sum(map(_count_characters, request.values()))
+    return sum(map(_count_characters, request)) if isinstance(request, (list, tuple, Sequence)) else 1
+
+
+def _outcome_of(error: ModelError) -> CallOutcome:
+    if not error.transient:
+        return 'other'
+    return 'refused' if is_overload(error) and error.status in _REFUSALS else 'trouble'
+
+
+def _read_announced_limits(model: Model) -> Mapping[Unit, RateLimit]:
+    """The rate limits that a server announced with its last answer."""
+    said: Mapping[Unit, RateLimit] = getattr(model, 'rate_limits', {})
+    return said

@@ -1,0 +1,66 @@
+"""What the linter finds before a run, and which of it keeps the run from beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rolecall.datasets import Dataset
+from rolecall.errors import ConfigError, Problem
+from rolecall.lint import Finding
+from rolecall.lint.linter import lint_plan
+from rolecall.pairs.model_entries import ModelEntry
+from rolecall.pairs.pair import Pair
+from rolecall.pairs.tasks import Task
+from rolecall.runs.prepared import Prepared
+from rolecall.strings import count_noun
+
+__all__ = ['describe_keys', 'lint_prepared', 'refuse_run', 'stops_run']
+
+_LINTED_ROWS, _FEWEST_LINTED, _LINTED_REQUESTS = 20, 10, 10_000
+"""Rows of each dataset that are linted; where there are many pairs, fewer, so that there are not too many requests."""
+
+
+def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
+    """What the linter finds on the pairs that the run is about to ask."""
+    pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
+    datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
+
+    def find_pair(task: Task, model_entry: ModelEntry | None, data: Dataset) -> Pair:
+        known = None if model_entry is None else pairs.get((task.where, model_entry.where))
+        return known or Pair(task, model_entry, data)
+
+    found = lint_plan(
+        prepared.config,
+        prepared.plan,
+        prepared.picked,
+        open_task=lambda task: datasets[task.where],
+        build_pair=find_pair,
+        limit=max(_FEWEST_LINTED, min(_LINTED_ROWS, _LINTED_REQUESTS // max(1, len(prepared.pairs)))),
+    )
+    asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
+    # A pair that was left out is reported already.
+    return (one for one in found if ' × ' not in one.where or one.where in asked)
+
+
+def stops_run(finding: Finding) -> bool:
+    """Whether an error concerns the whole dataset. A few rows that fail are outcomes of those rows."""
+    return not (finding.rule == 'row-fails' and finding.count < finding.seen)
+
+
+def refuse_run(errors: Sequence[Finding]) -> ConfigError:
+    """The error of a run that is not begun."""
+    found = [Problem(f'{one.where} ({one.rule})', one.message, one.remedy) for one in errors]
+    what = f'{count_noun(len(errors), "error")} found before the run; nothing was sent.'
+    remedy = 'Correct the config, or run it as it is with --force (force=True).'
+    return ConfigError([*found, Problem('lint', what, remedy)])
+
+
+def describe_keys(findings: Sequence[Finding]) -> Iterator[str]:
+    """Keys without effect: each slip, and those of other systems together."""
+    for finding in findings:
+        if finding.rule == 'unknown-key':
+            meant = finding.remedy.partition('?')[0] if finding.remedy.startswith('Did') else ''
+            yield f'{finding.where}: {finding.message}{f" {meant}?" if meant else ""}'
+    if foreign := [one for one in findings if one.rule == 'foreign-key']:
+        keys = dict.fromkeys(key for one in foreign for key in one.message.partition(': ')[2].rstrip('.').split(', '))
+        yield f'keys of OpenCompass or AISBench without effect here: {", ".join(keys)}.'

@@ -1,0 +1,140 @@
+"""What a plan says: of each dataset and model the rows, requests, tokens and price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rolecall.models.prices import Price
+from rolecall.strings import count_noun
+
+__all__ = ['Costs', 'PlannedPair', 'RunPlan']
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How tokens and money are planned."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """The user's own, by pattern of the model's name."""
+    ask_vendor: bool = False
+    """Whether the vendor's counting endpoint may be asked, where no tokenizer is at hand."""
+    batch: bool = False
+    """Whether requests are submitted as batches, at the price of batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPair:
+    """One dataset × model. What is not known is None; what was counted on a part of the rows is not `exact`."""
+
+    dataset: str
+    model: str
+    rows: int
+    requests: int
+    cached: int = 0
+    """Requests that were finished before and will not be sent."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """At most."""
+    price: float | None = None
+    """At most, in US dollars (or the currency of the entry's own `price`)."""
+    remote: bool = False
+    """Whether a server elsewhere is asked, so that tokens cost money."""
+    shots_dropped: int = 0
+    too_long: int = 0
+    left_out: int = 0
+    """Malformed lines of the data that are passed over (`on_error='skip'`)."""
+    to_judge: int = 0
+    """Requests to a judge about the answers, at most; they stand in no other number."""
+    batch: bool = False
+    """Whether the price is that of batches."""
+    shared_part: float = 0.0
+    """What part of each request the server is asked to keep for the others."""
+    cached_price: float | None = None
+    """About, if what requests share is written to the server's cache once and read from there by all others."""
+    unchecked: bool = False
+    """Whether it is not known here that all requests fit the context."""
+    exact: bool = True
+
+    @property
+    def about(self) -> str:
+        return '' if self.exact else '~'
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Every dataset × model of a run.
+
+    >>> print(RunPlan((PlannedPair('gsm8k', 'gpt', rows=100, requests=100, cached=40, input_tokens=81200),)))
+    gsm8k × gpt: 100 rows, 100 requests (40 known), 81,200 input tokens
+    60 requests to send
+    """
+
+    pairs: tuple[PlannedPair, ...]
+
+    @property
+    def requests(self) -> int:
+        """How many requests are to be sent."""
+        return sum(pair.requests - pair.cached for pair in self.pairs)
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Input tokens of all requests; None if a tokenizer is missing."""
+        return _sum([pair.input_tokens for pair in self.pairs])
+
+    @property
+    def price(self) -> float | None:
+        """The price of all requests, at most; None if no entry has one."""
+        known = [pair.price for pair in self.pairs if pair.price is not None]
+        return sum(known) if known else None
+
+    @property
+    def exact(self) -> bool:
+        return all(pair.exact for pair in self.pairs)
+
+    def lines(self) -> Iterator[str]:
+        """The plan for people."""
+        for pair in self.pairs:
+            yield f'{pair.dataset} × {pair.model}: {", ".join(_parts(pair))}'
+        about = '' if self.exact else '~'
+        judging = sum(pair.to_judge for pair in self.pairs)
+        more = f', and up to {judging:,} to judges' if judging else ''
+        some = ' for those whose price is known' if any(one.remote and one.price is None for one in self.pairs) else ''
+        without = ' without the judges' if judging else ''
+        batch = ' at the batch price' if any(pair.batch for pair in self.pairs) else ''
+        price = '' if self.price is None else f', at most {self.price:.2f}{batch}{some}{without}'
+        yield f'{about}{count_noun(self.requests, "request")} to send{more}{price}'
+
+    def __str__(self) -> str:
+        return '\n'.join(self.lines())
+
+
+def _parts(pair: PlannedPair) -> Iterator[str]:
+    known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
+    yield count_noun(pair.rows, 'row')
+    yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
+    if pair.input_tokens is not None:
+        yield f'{pair.about}{count_noun(pair.input_tokens, "input token")}'
+    elif pair.remote:
+        yield 'input tokens not known'
+    if pair.unchecked:
+        yield 'not known here whether they fit the context'
+    if pair.shots_dropped:
+        yield f'{pair.about}{count_noun(pair.shots_dropped, "example")} dropped to fit'
+    if pair.too_long:
+        yield f'{pair.about}{count_noun(pair.too_long, "row")} too long'
+    if pair.left_out:
+        yield f'{count_noun(pair.left_out, "malformed line")} left out'
+    if pair.to_judge:
+        yield f'up to {count_noun(pair.to_judge, "request")} to its judge'
+    if pair.price is not None:
+        yield f'at most {pair.price:.2f}{" at the batch price" if pair.batch else ""}'
+        if pair.cached_price is not None:
+            yield f'about {pair.cached_price:.2f} with {pair.shared_part:.0%} of each prompt from the cache'
+    elif pair.remote:
+        yield 'price not known'
+
+
+def _sum(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None

@@ -1,0 +1,171 @@
+"""The transactions of a run's store, one after the other, whichever thread they come from.
+
+A group of entries is written by a few large statements. While SQLite works on one, other threads can run Python.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import RunError
+from rolecall.runs.store.row_codec import ROW_COLUMNS
+from rolecall.runs.store.schema import open_for_writing
+
+__all__ = ['DROP_SCORES', 'PUT_FIELDS', 'PUT_REQUEST', 'PUT_ROW', 'Entry', 'Group', 'Transactions', 'describe_error']
+
+Entry = tuple[Any, ...]
+PUT_REQUEST = 'INSERT OR REPLACE INTO requests (fingerprint, kind, outcome, request, reply, checksum)'
+PUT_ROW = f'INSERT OR REPLACE INTO rows ({ROW_COLUMNS})'
+PUT_FIELDS = 'INSERT OR REPLACE INTO data (dataset, row, fields, checksum)'
+_PUT_ANSWERED = 'INSERT OR IGNORE INTO answered (who)'
+DROP_SCORES = 'DELETE FROM scores WHERE dataset = ? AND model = ?'
+_MOST_VALUES = 30_000 if sqlite3.sqlite_version_info >= (3, 32) else 999
+"""Values that one statement may hold."""
+_UNWRITABLE = (
+    ValueError,
+    OverflowError,
+    TypeError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+)
+"""What SQLite raises for one value that it cannot take. (Text that is not Unicode is a ValueError.)"""
+
+
+@dataclass(slots=True)
+class Group:
+    """Entries that are written together, and what to call once they are safe."""
+
+    requests: list[Entry] = field(default_factory=list)
+    rows: list[Entry] = field(default_factory=list)
+    fields: list[Entry] = field(default_factory=list)
+    answered: set[str] = field(default_factory=set)
+    waiting: list[Callable[[], object]] = field(default_factory=list)
+    size: int = 0
+    """Bytes of the requests and replies."""
+
+
+class Transactions:
+    """The connection that writes. Each method is one transaction: all of it is on disk when it returns, or none."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._one_at_a_time = threading.Lock()
+        self.seconds = 0.0
+        """How long groups have been written."""
+        self.cpu_seconds = 0.0
+        """How much of that was computing, and not waiting for the disk or for other threads."""
+        self.connection = open_for_writing(file)
+
+    def write_group(self, group: Group) -> list[str]:
+        """Write a group; gives what is wrong with the entries that cannot be stored.
+
+        When a row changes, the scores of its pair are deleted with it: they no longer belong to its rows.
+        """
+        began, computed = time.monotonic(), time.thread_time()
+        with self._transaction():
+            self._put_all(_PUT_ANSWERED, [(who,) for who in group.answered])
+            self._drop_scores(group.rows)
+            unsaved = [
+                *self._put_all(PUT_REQUEST, group.requests),
+                *self._put_all(PUT_ROW, group.rows),
+                *self._put_all(PUT_FIELDS, group.fields),
+            ]
+        self.seconds += time.monotonic() - began
+        self.cpu_seconds += time.thread_time() - computed
+        return unsaved
+
+    def put_rows(self, rows: Sequence[Entry]) -> list[str]:
+        """Write rows; the scores of their pairs are deleted. Gives what is wrong with those that cannot be stored."""
+        with self._transaction():
+            self._drop_scores(rows)
+            return self._put_all(PUT_ROW, rows)
+
+    def import_all(self, put: str, entries: Iterable[Entry]) -> None:
+        """Write entries of another store, however many."""
+        with self._transaction():
+            first = next(iterator := iter(entries), None)
+            if first is not None:
+                self.connection.executemany(_word_values(put, 1, len(first)), chain([first], iterator))
+
+    def execute(self, *statements: tuple[str, Sequence[Any]]) -> None:
+        """Execute statements with their values."""
+        with self._transaction():
+            for statement, values in statements:
+                self.connection.execute(statement, values)
+
+    def put_row(self, entry: Entry) -> tuple[str, Entry]:
+        """The statement that writes one row, for `execute`."""
+        return _word_values(PUT_ROW, 1, len(entry)), entry
+
+    def _drop_scores(self, rows: Iterable[Entry]) -> None:
+        self.connection.executemany(DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
+
+    def _put_all(self, put: str, entries: Sequence[Entry]) -> list[str]:
+        """Write entries together; if one of them cannot be written, one by one, so that it spoils no other."""
+        unsaved: list[str] = []
+        width = len(entries[0]) if entries else 1
+        for start in range(0, len(entries), _MOST_VALUES // width):
+            some = entries[start : start + _MOST_VALUES // width]
+            try:
+                self.connection.execute(_word_values(put, len(some), width), list(chain.from_iterable(some)))
+            except _UNWRITABLE:
+                unsaved += self._put_singly(_word_values(put, 1, width), some)
+        return unsaved
+
+    def _put_singly(self, statement: str, entries: Iterable[Entry]) -> Iterator[str]:
+        for entry in entries:
+            try:
+                self.connection.execute(statement, entry)
+            except _UNWRITABLE as error:
+                name = ', '.join(str(cell)[:40] for cell in entry[:3])
+                yield f'an entry cannot be stored ({name}): {error}'
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._one_at_a_time:
+            try:
+                self.connection.execute('BEGIN IMMEDIATE')
+                yield
+                self.connection.execute('COMMIT')
+            except (sqlite3.Error, OSError) as error:
+                self._undo()
+                raise RunError(f'{self._file}: {describe_error(error, self._file.parent)}') from error
+            except BaseException:
+                self._undo()
+                raise
+
+    def _undo(self) -> None:
+        with suppress(sqlite3.Error):  # SQLite has undone it already
+            self.connection.execute('ROLLBACK')
+
+
+@lru_cache(maxsize=64)
+def _word_values(put: str, entries: int, width: int) -> str:
+    """The statement that puts so many entries, with a mark for each of their values."""
+    marks = f'({",".join("?" * width)})'
+    return f'{put} VALUES {",".join([marks] * entries)}'
+
+
+def describe_error(error: Exception, directory: Path) -> str:
+    """An error of SQLite or the disk, with the remedy."""
+    said = str(error) or type(error).__name__
+    kept = 'Finished rows are kept; run the same command again to continue.'
+    if any(word in said for word in ('malformed', 'not a database', 'decode')):
+        return (
+            f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole, if anything is.'
+        )
+    if 'full' in said:
+        return f'cannot be written: {said}.\n{kept}'
+    if 'readonly' in said or 'unable to open' in said:
+        return f'cannot be written: the directory is read-only or not reachable ({said}).\n{kept}'
+    return f'cannot be used: {said}.\n{kept}'

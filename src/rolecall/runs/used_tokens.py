@@ -1,0 +1,70 @@
+"""Tokens and seconds that rows used, or the questions of a judge: added up without guessing what was not reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+__all__ = ['HasUsage', 'Used']
+
+_NEEDED = ('input_tokens', 'output_tokens', 'seconds')
+"""Amounts whose sum is unknown if one is missing."""
+_OPTIONAL = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens')
+
+
+class HasUsage(Protocol):
+    """A finished row, or the client that asked about one."""
+
+    @property
+    def input_tokens(self) -> int | None: ...
+    @property
+    def output_tokens(self) -> int | None: ...
+    @property
+    def seconds(self) -> float | None: ...
+    @property
+    def cached_tokens(self) -> int | None: ...
+    @property
+    def reasoning_tokens(self) -> int | None: ...
+    @property
+    def cache_written_tokens(self) -> int | None: ...
+
+
+@dataclass(slots=True)
+class Used:
+    """What rows used; None where one of them does not say. What few servers report adds up where it is reported."""
+
+    rows: int = 1
+    input_tokens: float | None = 0
+    output_tokens: float | None = 0
+    seconds: float | None = 0
+    cached_tokens: float | None = None
+    reasoning_tokens: float | None = None
+    cache_written_tokens: float | None = None
+
+    @classmethod
+    def of(cls, row: HasUsage) -> Used:
+        """What one row used."""
+        return cls(1, *(getattr(row, name) for name in (*_NEEDED, *_OPTIONAL)))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Used:
+        """What `as_dict` gave; amounts that are missing or not numbers are unknown."""
+        known = (values.get(name) for name in (*_NEEDED, *_OPTIONAL))
+        amounts = (one if isinstance(one, (int, float)) else None for one in known)
+        rows = values.get('rows')
+        return cls(rows if isinstance(rows, int) else 0, *amounts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known, for JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def add(self, other: Used) -> None:
+        """Add what other rows used."""
+        self.rows += other.rows
+        for name in _NEEDED:
+            ours, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, None if ours is None or theirs is None else ours + theirs)
+        for name in _OPTIONAL:
+            reported = [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
+            setattr(self, name, sum(reported) if reported else None)

@@ -1,0 +1,131 @@
+"""The help of the command line in Chinese: chosen by option, variable or locale, complete, and no wider than the screen."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import rolecall
+from rolecall.cli.chinese import CHINESE, MESSAGES
+from rolecall.cli.languages import choose_language, help_texts
+from rolecall.cli.main import build_parser, main
+
+VARIABLES = ('ROLECALL_LANG', 'LC_ALL', 'LC_MESSAGES', 'LANG')
+
+
+@pytest.fixture(autouse=True)
+def _no_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_every_text_of_the_help_has_a_chinese_one() -> None:
+    wanted = list(dict.fromkeys(help_texts(build_parser([]))))
+    missing = [text for text in wanted if text not in CHINESE]
+    assert not missing, f'add these to src/rolecall/cli/chinese.py: {missing}'
+    assert not set(CHINESE) - set(wanted), 'texts that the help no longer has'
+    untranslated = [text for text, chinese in CHINESE.items() if not re.search('[\u4e00-\u9fff]', chinese)]
+    assert untranslated == ['lm-eval, inspect, opencompass, aisbench']
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'lines'),
+    [
+        (['run', 'rows.cvs', '--template', 'x'], ['没有这个文件。', "是不是想写 'rows.csv'？数据文件的扩展名为 .csv,"]),
+        (['run', 'gsm9k'], ["'gsm9k' 不是文件，也没有叫这个名字的评测集。", "是不是想写 'gsm8k'？"]),
+        (['report', 'nowhere'], ['nowhere：没有找到运行']),
+        (['run', 'rows.csv', '--template', '{q}', '--answer', 'a', '--model', 'm'], ["未知模型 'm'。"]),
+        (
+            ['run', 'rows.csv', '--template', '{q}', '--answer', 'a', '--model', 'own:answer'],
+            ['警告：rows × answer：所有回复都是空的。用 rolecall view 查看提示词', '结果保存在 runs/rows。', '查看每一行：rolecall report'],
+        ),
+        (['run', 'rows.csv', '--template', '{x}', '--answer', 'a', '--model', 'own:answer'], ['没有发送任何请求。']),
+    ],
+)  # fmt: skip
+def test_common_errors_and_the_end_of_a_run_are_in_the_language_asked_for(
+    arguments: list[str],
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'rows.csv').write_text('q,a\n1+1,2\n2+2,4\n')
+    (tmp_path / 'own.py').write_text('def answer(request):\n    return ""\n')
+    main(['--lang', 'zh', *arguments])
+    chinese = capsys.readouterr().err
+    main(arguments)
+    english = capsys.readouterr().err
+    assert all(line in chinese for line in lines), chinese
+    assert not re.search('[\u4e00-\u9fff]', english)
+
+
+def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
+    source = '\n'.join(path.read_text('utf-8') for path in Path(rolecall.__file__).parent.rglob('*.py'))
+    source = source.replace((Path(rolecall.__file__).parent / 'cli/chinese.py').read_text('utf-8'), '')
+    for message in MESSAGES:
+        longest = max(re.split(r'{}|run\.sqlite|[()?:;,.] ?', message), key=len).strip()
+        assert re.sub('^(lint )?(rows?|answers?|errors?) ', '', longest) in source, message
+
+
+@pytest.mark.parametrize(
+    ('environment', 'arguments', 'language'),
+    [
+        ({}, [], 'en'),
+        ({}, ['--lang', 'zh', 'run'], 'zh'),
+        ({}, ['--lang=zh', 'run'], 'zh'),
+        ({}, ['--lang'], 'en'),
+        ({'ROLECALL_LANG': 'zh'}, ['run'], 'zh'),
+        ({'ROLECALL_LANG': 'zh-Hans'}, [], 'zh'),
+        ({'ROLECALL_LANG': 'zh'}, ['--lang', 'en', 'run'], 'en'),
+        ({'LANG': 'zh_CN.UTF-8'}, [], 'zh'),
+        ({'LC_ALL': 'zh_TW.UTF-8', 'LANG': 'en_US.UTF-8'}, [], 'zh'),
+        ({'LC_ALL': 'C', 'LANG': 'zh_CN.UTF-8'}, [], 'en'),
+        ({'LC_MESSAGES': 'zh_CN', 'LC_ALL': ''}, [], 'zh'),
+        ({'ROLECALL_LANG': 'en', 'LANG': 'zh_CN'}, [], 'en'),
+        ({'LANG': 'zhx'}, [], 'en'),
+        ({}, ['run', '--lang', 'zh'], 'en'),
+    ],
+)
+def test_option_then_variable_then_locale_choose(
+    environment: dict[str, str], arguments: list[str], language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert choose_language(arguments)[0] == language
+
+
+@pytest.mark.parametrize('command', [[], ['run'], ['view'], ['compare'], ['export', 'sft'], ['completion']])
+@pytest.mark.parametrize('columns', [80, 120])
+def test_no_line_of_chinese_help_is_wider_than_the_screen(
+    command: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv('COLUMNS', str(columns))
+    with pytest.raises(SystemExit):
+        main(['--lang', 'zh', *command, '--help'])
+    shown = capsys.readouterr().out
+    assert '用法: rolecall' in shown
+    told = re.split('\n(?:示例|退出码):', shown)[0]
+    for line in filter(re.compile('[\u4e00-\u9fff]').search, told.splitlines()):
+        width = sum(2 if unicodedata.east_asian_width(one) in 'WF' else 1 for one in line)
+        assert width <= columns, line
+
+
+def test_an_unknown_language_is_an_error_that_names_the_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(['--lang', 'fr', 'runs'])
+    assert end.value.code == 2
+    assert "invalid choice: 'fr'" in capsys.readouterr().err
+
+
+def test_english_help_does_not_load_the_catalogue() -> None:
+    code = "import sys; from rolecall.cli.main import build_parser, main; main(['runs', 'none']); print('rolecall.cli.chinese' in sys.modules)"
+    environment = {'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path)}
+    ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.splitlines()[-1] == 'False'

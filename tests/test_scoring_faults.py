@@ -1,0 +1,344 @@
+"""More conditions of scoring that random faults showed to be untested: corrections, ratings, foreign evaluators."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import Any
+
+import pytest
+
+from rolecall.scoring.accumulate import MarkAccumulator
+from rolecall.scoring.blame import NoOpinionError
+from rolecall.scoring.code import sandbox
+from rolecall.scoring.code.benchmark_programs import bigcodebench
+from rolecall.scoring.code.extraction import longest_program
+from rolecall.scoring.evaluators import read_evaluator
+from rolecall.scoring.families.pictures import edit_distance
+from rolecall.scoring.families.short_answers import read_yes_or_no
+from rolecall.scoring.group_scores import _pick_card, _pool_stderr
+from rolecall.scoring.metrics.comparing import tabulate_comparisons
+from rolecall.scoring.metrics.judge_replies import read_rating_by_category
+from rolecall.scoring.metrics.metric import Answer, Mark, Rival, make_mark
+from rolecall.scoring.metrics.package_judging import _describe_gold, package_judge_metric
+from rolecall.scoring.metrics.preferences import preference_in
+from rolecall.scoring.model_ranking import ModelPair
+from rolecall.scoring.naming import Entry
+from rolecall.scoring.postprocess.amounts import write_amounts
+from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.user_evaluators import _in_its_own_system, _put_headline_first
+
+
+@pytest.mark.parametrize(
+    ('reply', 'values', 'score', 'parts'),
+    [
+        ('[[4]]', {'category': 'law', 'difficulty': 'hard'}, 0.8, {'category/law_hard': 0.8}),
+        ('[[4]]', {'category': 'law'}, 0.8, {'category/law': 0.8}),
+        ('[[5]]', {}, 1.0, {}),
+        ('[[0]]', {}, 0.0, {}),
+        ('[[6]]', {}, None, None),
+        ('no rating', {}, None, None),
+    ],
+)
+def test_a_rating_up_to_five_is_a_share_and_counts_for_its_category(
+    reply: str, values: dict[str, Any], score: float | None, parts: dict[str, float] | None
+) -> None:
+    found = read_rating_by_category(reply, Answer('x', None, values))
+    assert (found and found.score, found and dict(found.parts)) == (score, parts)
+
+
+def card(scored: int, error: float | None) -> Scorecard:
+    further = {} if error is None else {'further': {'acc_stderr': error}}
+    return Scorecard('d', 'm', 'acc', 0.5, None, None, scored, scored, {}, further)
+
+
+@pytest.mark.parametrize(
+    ('members', 'by_rows', 'pooled'),
+    [
+        ([(2, 0.5), (3, 0.25)], True, 0.2415229),  # sqrt((1*2*0.5² + 2*3*0.25²) / (5 - 2) / 5)
+        ([(2, 0.5), (3, 0.25)], False, 0.2795085),  # sqrt(0.5² + 0.25²) / 2
+        ([(1, 0.5), (2, 0.25)], True, 0.2041241),
+        ([(1, 0.5), (1, 0.25)], True, None),
+        ([(1, 0.5), (1, 0.25)], False, 0.2795085),
+        ([(2, 0.5), (3, None)], True, None),
+        ([(2, 0.5), (3, None)], False, None),
+    ],
+)
+def test_standard_errors_of_members_are_pooled_as_lm_eval_does(
+    members: list[tuple[int, float | None]], by_rows: bool, pooled: float | None
+) -> None:
+    found = _pool_stderr('acc', [card(*one) for one in members], by_rows=by_rows)
+    assert found == ({} if pooled is None else {'further': {'acc_stderr': pytest.approx(pooled, abs=1e-6)}})
+
+
+@pytest.mark.parametrize(
+    ('result', 'first'),
+    [
+        ({'count': 3, 'accuracy': 50.0}, 'accuracy'),
+        ({'accuracy': 50.0, 'count': 3}, 'accuracy'),
+        ({'count': 3, 'other': 1}, 'count'),
+    ],
+)
+def test_the_number_that_a_summary_shows_comes_first(result: dict[str, Any], first: str) -> None:
+    found = _put_headline_first(result)
+    assert (next(iter(found)), found) == (first, result)
+
+
+def test_a_result_that_is_a_number_stays_one() -> None:
+    assert _put_headline_first(50.0) == 50.0
+    assert _put_headline_first(['accuracy']) == ['accuracy']
+
+
+def test_an_evaluator_that_takes_no_rows_is_called_without_them() -> None:
+    class Sum:
+        _out_dir: str
+
+        def score(self, predictions: list[int]) -> dict[str, Any]:
+            assert self._out_dir.endswith('/results')
+            return {'n': len(predictions), 'accuracy': sum(predictions)}
+
+    assert list(_in_its_own_system(Sum())(predictions=[1, 2]).items()) == [('accuracy', 3), ('n', 2)]
+
+
+@pytest.mark.parametrize(
+    ('result', 'score'),
+    [
+        ({'accuracy': 100.0}, 1.0),
+        ({'accuracy': 0.0}, 0.0),
+        (100.0, 1.0),
+        ({'details': [{'correct': True}]}, 1.0),
+        ({'details': {'0': {'correct': [False]}}}, 0.0),
+        ({'details': 'none'}, None),
+        ({}, None),
+    ],
+)
+def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result: Any, score: float | None) -> None:
+    metric = package_judge_metric(Entry(lambda output, output_path: result, 'their_judge'), unit='')
+    assert metric.mark(Answer('x', None, {})) is None
+    judged = Answer('x', None, {}, opinion='A')
+    if score is None:
+        with pytest.raises(NoOpinionError, match='their_judge found no verdict'):
+            metric.mark(judged)
+    else:
+        found = metric.mark(judged)
+        assert found is not None
+        assert (found.score, found.correct) == (score, score == 1.0)
+
+
+@pytest.mark.parametrize(
+    ('text', 'written'), [('二〇二四', '2024'), ('三〇〇', '300'), ('两百', '200'), ('一', '1'), ('共一', '共一')]
+)
+def test_a_chinese_number_is_written_in_digits(text: str, written: str) -> None:
+    assert write_amounts(text) == written
+
+
+@pytest.mark.parametrize(
+    ('entry', 'reply', 'found'),
+    [
+        ({'type': 'stated_number'}, 'The answer is 5. Wait, it is 6. Actually, it is 7.', '7'),
+        ({'type': 'choice', 'choices': ['yes', 'no', 'maybe']}, 'Yes. Wait, no. Actually, maybe.', 'maybe'),
+    ],
+)
+def test_the_last_of_several_corrections_counts(entry: dict[str, Any], reply: str, found: str) -> None:
+    assert read_postprocessor(entry)(reply) == found
+
+
+@pytest.mark.parametrize(
+    ('reply', 'found'),
+    [
+        ('Some say yes.\n\nThe answer is no.', 'no'),
+        ('The answer is yes.\n\nThe answer is no.', 'yes'),
+        ('Yes.\n\nNo.', 'yes'),
+        ('The answer is open.\n\nNo.', 'no'),
+    ],
+)
+def test_yes_or_no_is_read_where_the_reply_states_its_answer(reply: str, found: str) -> None:
+    assert read_yes_or_no(reply) == found
+
+
+@pytest.mark.parametrize(
+    ('rows', 'both_orders', 'changed', 'first', 'always_first'),
+    [  # a verdict: its score, and whether the rival's answer was shown first
+        ([[(1.0, False)], [(0.0, False)]], 0, 0, 1, True),
+        ([[(1.0, False)], [(0.0, True)]], 0, 0, 2, False),
+        ([[(1.0, False), (1.0, False)]], 0, 0, 2, True),
+        ([[(1.0, False), (1.0, True)]], 1, 0, 1, False),
+        ([[(1.0, False), (0.0, True)], [(0.5, False)]], 1, 1, 2, False),
+    ],
+)
+def test_only_rows_shown_in_both_orders_tell_what_the_order_changes(
+    rows: list[list[tuple[float, bool]]], both_orders: int, changed: int, first: int, always_first: bool
+) -> None:
+    marks = [[Mark(score, rival=Rival('other', stands_first=second)) for score, second in row] for row in rows]
+    found = tabulate_comparisons(marks)['compared']['other']
+    numbers = [found[key] for key in ('both_orders', 'order_changed', 'first', 'always_first')]
+    assert numbers == [both_orders, changed, first, always_first]
+
+
+def test_of_programs_of_one_length_the_first_is_taken() -> None:
+    assert longest_program('x = 1\nSome words of prose.\ny = 2\nMore of them.') == 'x = 1'
+
+
+@pytest.mark.parametrize(('prediction', 'score'), [(12.5, 12.5), (1e-07, 1e-07), ('12.5', 12.5), ('five', None)])
+def test_perplexities_are_numbers_or_their_texts(prediction: object, score: float | None) -> None:
+    found = read_evaluator('AveragePPLEvaluator').mark(Answer(prediction, None, {}))
+    assert (found and found.score) == score
+
+
+@pytest.mark.parametrize(
+    ('reply', 'side'),
+    [
+        ('Both are fine.\nTie', 'tie'),
+        ('Because of its length.\n**B**', 'second'),
+        ('A\nBecause the other is wordy.', 'first'),
+        ('A\nIt is long.\nB', 'second'),
+        ('B', 'second'),
+    ],
+)
+def test_a_verdict_that_is_the_last_or_the_first_line_counts(reply: str, side: str) -> None:
+    found = preference_in(reply)
+    assert found is not None
+    assert found.side == side
+
+
+_ALLOWED, _KILLED, _REFUSED = 0x7FFF0000, 0x80000000, 0x00050000
+_REFUSED_CALLS = {  # numbers of the kernel's tables: x86-64, and the generic one of 64-bit Arm
+    'ptrace': (101, 117),
+    'process_vm_readv': (310, 270),
+    'process_vm_writev': (311, 271),
+    'unshare': (272, 97),
+    'setns': (308, 268),
+    'add_key': (248, 217),
+    'request_key': (249, 218),
+    'keyctl': (250, 219),
+    'bpf': (321, 280),
+    'userfaultfd': (323, 282),
+    'perf_event_open': (298, 241),
+    'pivot_root': (155, 41),
+    'mount': (165, 40),
+    'umount2': (166, 39),
+    'open_by_handle_at': (304, 265),
+    'io_uring_setup': (425, 425),
+    'io_uring_enter': (426, 426),
+    'io_uring_register': (427, 427),
+}
+
+
+def run_filter(program: bytes, architecture: int, number: int, argument: int = 0) -> int:
+    """What a kernel would answer: classic BPF over the number, the architecture and the first argument of a call."""
+    steps, data, held, at = list(struct.iter_unpack('HBBI', program)), {0: number, 4: architecture, 16: argument}, 0, 0
+    while True:
+        code, then, otherwise, value = steps[at]
+        at += 1
+        if code == 0x06:
+            return int(value)
+        if code == 0x20:
+            held = data[value]
+        else:
+            at += then if {0x15: held == value, 0x45: bool(held & value)}[code] else otherwise
+
+
+@pytest.mark.parametrize(('machine', 'column', 'architecture'), [('x86_64', 0, 0xC000003E), ('aarch64', 1, 0xC00000B7)])
+def test_the_filter_of_bubblewrap_refuses_the_system_calls_it_should(
+    monkeypatch: pytest.MonkeyPatch, machine: str, column: int, architecture: int
+) -> None:
+    monkeypatch.setattr('platform.machine', lambda: machine)
+    program = sandbox._no_new_processes()
+    refused = {name: run_filter(program, architecture, numbers[column]) for name, numbers in _REFUSED_CALLS.items()}
+    assert refused == dict.fromkeys(_REFUSED_CALLS, _REFUSED | errno.EPERM)
+    numbers = {numbers[column] for numbers in _REFUSED_CALLS.values()}
+    clone, clone3, forks, thread = (56, 220)[column], 435, ((57, 58), ())[column], 0x10000
+    assert run_filter(program, architecture, clone) == _REFUSED | errno.EAGAIN
+    assert run_filter(program, architecture, clone, argument=thread) == _ALLOWED
+    assert run_filter(program, architecture, clone3) == _REFUSED | errno.ENOSYS
+    assert [run_filter(program, architecture, fork) for fork in forks] == [_REFUSED | errno.EAGAIN] * len(forks)
+    others = [number for number in range(500) if number not in {*numbers, clone, clone3, *forks}]
+    assert {run_filter(program, architecture, number) for number in others} == {_ALLOWED}
+    assert run_filter(program, architecture + 1, 1) == _KILLED
+
+
+def test_a_further_number_has_the_interval_of_its_standard_error() -> None:
+    further = {'acc': 0.5, 'acc_stderr': 0.1, 'f1': 0.75}
+    cards = [Scorecard('d', 'm', 'exact', 0.25, None, None, 9, 9, {}, {'further': further})]
+    found, without = _pick_card(cards, 'acc'), _pick_card(cards, 'f1')
+    assert found is not None
+    assert without is not None
+    assert (found.value, found.low, found.high) == (
+        0.5,
+        pytest.approx(0.304004, abs=1e-6),
+        pytest.approx(0.695996, abs=1e-6),
+    )
+    assert (without.value, without.low, without.high) == (0.75, None, None)
+
+
+@pytest.mark.parametrize(('adjusted', 'apart'), [(0.0499, True), (0.05, False), (0.0501, False)])
+def test_models_are_told_apart_below_the_level_only(adjusted: float, apart: bool) -> None:
+    assert ModelPair('a', 'b', 0.1, None, None, 0.01, adjusted, 9, 'exact').told_apart is apart
+
+
+def test_only_an_evaluator_that_takes_prompts_waits_for_them() -> None:
+    class Plain:
+        def score(self, predictions: list[str], references: list[str]) -> float:
+            return 1.0
+
+    class Prompted:
+        def score(self, predictions: list[str], references: list[str], origin_prompt: list[str]) -> float:
+            return 1.0
+
+    assert read_evaluator(Plain()).with_prompts is None
+    assert read_evaluator(Prompted()).with_prompts is not None
+
+
+def test_a_boolean_of_numpy_is_right_or_wrong() -> None:
+    numpy = pytest.importorskip('numpy')
+    assert [make_mark(numpy.bool_(one)).correct for one in (True, False)] == [True, False]
+    assert make_mark(numpy.float64(1.0)).correct is None
+
+
+@pytest.mark.parametrize(
+    ('left', 'right', 'distance'),
+    [
+        ('', 'abc', 3),
+        ('abc', '', 3),
+        ('ab', 'ba', 2),
+        ('flaw', 'lawn', 2),
+        ('b', 'abc', 2),
+        ('ac', 'abbbc', 3),
+        ('a', 'bcd', 3),
+    ],
+)
+def test_the_edit_distance_counts_insertions_deletions_and_replacements(left: str, right: str, distance: int) -> None:
+    assert (edit_distance(left, right), edit_distance(right, left)) == (distance, distance)
+
+
+def test_rows_that_come_in_batches_all_count_as_finished() -> None:
+    marks = MarkAccumulator(read_evaluator('AccEvaluator'))
+    marks.add_plain([1.0, 0.0], [1, 0])
+    marks.add_plain([1.0, 1.0], [1, 1])
+    summary = marks.summarise()
+    assert (summary.value, summary.finished, summary.scored) == (75.0, 75.0, 4)
+
+
+@pytest.mark.parametrize(('columns', 'start'), [({'code_prompt': 'def f():'}, 'def f():\n    pass\n'), ({}, '')])
+def test_a_program_of_bigcodebench_starts_with_the_prompt_where_there_is_one(
+    columns: dict[str, str], start: str
+) -> None:
+    program = bigcodebench(Answer('def f():\n    return 1', None, {'test': 'T', **columns}), eval_type='instruct')
+    assert program.source.startswith(f'{start}def f():\n    return 1\nT\n')
+
+
+@pytest.mark.parametrize(
+    ('rival', 'given'),
+    [
+        (None, {'q': 1}),
+        (Rival('other', 'theirs'), ('', 'other', 'ours', 'theirs')),
+        (Rival('other', 'theirs', stands_first=True), ('other', '', 'theirs', 'ours')),
+    ],
+)
+def test_a_package_gets_both_answers_of_a_comparison_in_the_order_shown(rival: Rival | None, given: Any) -> None:
+    found = _describe_gold(Answer('ours', {'q': 1}, {}, rival=rival))
+    keys = ('answer1', 'answer2', 'prediction1', 'prediction2')
+    assert found == (
+        given if rival is None else {'q': 1, 'base_models': ['other'], **dict(zip(keys, given, strict=True))}
+    )
