@@ -8,12 +8,13 @@ HEAVY  := $(VENV)/.stamp-heavy
 DOCS   := $(VENV)/.stamp-docs
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: coverage demo docs faults test test-all check bench format setup clean help
+.PHONY: coverage demo docs faults test test-again test-all check bench format setup clean help
 
 help:
 	@echo 'make demo      set up what it needs, then evaluate an embedded model in two ways and write a report'
 	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
 	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
+	@echo 'make test-again the tests that failed last, one at a time'
 	@echo 'make faults    every fault from outside that we know, and 20 minutes of a third of them at once'
 	@echo 'make coverage  which lines the tests of `make test` reach'
 	@echo 'make bench     the benchmarks, each against a named baseline'
@@ -74,6 +75,10 @@ check: $(STAMP)
 
 test: check
 	$(PY) -m pytest -q -m 'not heavy' -n auto --dist worksteal
+
+# Fails, too, if nothing failed last: then something else than a test did.
+test-again: $(STAMP)
+	$(PY) -m pytest -q --last-failed --last-failed-no-failures none
 
 coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered

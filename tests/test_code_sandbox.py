@@ -236,10 +236,15 @@ class Meeting:
     name = 'meeting'
 
     def __init__(self, programs: int) -> None:
-        self._all_there = threading.Barrier(programs, timeout=60)
+        self._expected = programs
+        self._there = 0
+        self._arrival = threading.Condition()
 
     def start(self, folder: Path, limits: SandboxLimits) -> Confined:
-        self._all_there.wait()
+        with self._arrival:
+            self._there += 1
+            self._arrival.notify_all()
+            assert self._arrival.wait_for(lambda: self._there >= self._expected, timeout=60)
         return SANDBOXES['sandlock'].start(folder, limits)
 
 
