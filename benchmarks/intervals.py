@@ -1,6 +1,6 @@
 """How often intervals hold the truth: the tables of design/intervals.md.
 
-    python benchmarks/intervals.py [paired|single|means|groups]
+    python benchmarks/intervals.py [paired|wins|single|means|groups]
 
 Right and wrong are added up exactly over all outcomes where that is possible (up to 100 rows); the rest is simulated.
 """
@@ -25,6 +25,7 @@ from rolecall.scoring.statistics import (
     mean_interval,
     paired_difference,
     wilson,
+    win_rate_interval,
 )
 
 SHARES = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
@@ -99,6 +100,38 @@ def _hold(
             held += chance * (low - 1e-9 <= truth <= high + 1e-9)
             width += chance * (high - low)
     return held, width
+
+
+def wins() -> None:
+    """Win rates of judged comparisons, computed exactly for rates of 50 to 95 %."""
+    ours = cache(_interval_of_wins)
+    before = cache(lambda up, down, rows: wilson(up + (rows - up - down) / 2, rows))
+    drawn = np.random.default_rng(1)
+    print(
+        '| rows | ties, % | equal models told apart, % | before | holds the truth, least % | before | width | before |'
+    )
+    print('|---:|---:|---:|---:|---:|---:|---:|---:|')
+    for rows in (20, 50, 100):
+        for ties in (0.0, 0.2, 0.5, 0.8):
+            found: dict[Callable[..., Interval], list[tuple[float, float]]] = {ours: [], before: []}
+            for rate in (0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95):
+                if (lost := 1 - rate - ties / 2) < 0:
+                    break
+                cases = list(flips(rows, rate - ties / 2, lost, drawn))
+                for method, rates in found.items():
+                    rates.append(_hold(method, cases, rows, rate))
+            cells = [
+                (f'{100 * (1 - rates[0][0]):.1f}', f'{100 * min(rates)[0]:.1f}', f'{rates[0][1]:.3f}')
+                for rates in found.values()
+            ]
+            print(
+                f'| {rows} | {100 * ties:.0f} | {" | ".join(text for pair in zip(*cells, strict=True) for text in pair)} |'
+            )
+
+
+def _interval_of_wins(wins: int, losses: int, rows: int) -> Interval:
+    scores = [1.0] * wins + [0.5] * (rows - wins - losses) + [0.0] * losses
+    return win_rate_interval([(score, 1) for score in scores]) or Interval(0.0, 1.0)
 
 
 def single() -> None:
@@ -194,7 +227,7 @@ def _contains(bounds: Sequence[float | None], truth: float) -> bool:
     return low is not None and high is not None and low <= truth <= high
 
 
-TABLES = {'paired': paired, 'single': single, 'means': means, 'groups': groups}
+TABLES = {'paired': paired, 'wins': wins, 'single': single, 'means': means, 'groups': groups}
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)

@@ -19,9 +19,11 @@ from rolecall.pairs.entries import build_entries
 from rolecall.pairs.judges import JudgePair, find_judge
 from rolecall.pairs.pair import Pair, preview
 from rolecall.prompts.messages import read_conversation
+from rolecall.report.counts import count_results
 from rolecall.report.page import report_html
 from rolecall.report.pairwise import pairwise_tables
 from rolecall.report.run_source import StoredRun
+from rolecall.report.standing import find_standing
 from rolecall.report.terminal_report import report_terminal
 from rolecall.report.text_reports import report_markdown
 from rolecall.retrievers import Picked
@@ -121,11 +123,43 @@ def test_a_judge_that_always_prefers_the_first_answer_makes_ties_and_the_order_i
 def test_wins_ties_and_losses_have_an_interval_that_is_never_empty(tmp_path: Path) -> None:
     cards = cards_of(compared(prefers('one')), tmp_path)
     assert (cards['one'].value, cards['two'].value) == (100.0, 0.0)
-    assert cards['one'].low == pytest.approx(51.01, abs=0.01)
+    assert cards['one'].low == pytest.approx(45.0, abs=0.01)
     assert cards['one'].high == 100.0
     told = cards['two'].details['compared']['one']
     assert (told['wins'], told['losses'], told['first'], told['decided']) == (0, 4, 4, 8)
     assert (told['low'], told['high']) == (cards['two'].low, cards['two'].high)
+
+
+@pytest.mark.parametrize('clustered', [False, True])
+@pytest.mark.parametrize(('wins', 'ties'), [(60, 0), (61, 0), (55, 10), (8, 90), (7, 93)])
+def test_card_pair_table_and_headline_agree_on_whether_two_models_are_told_apart(
+    wins: int, ties: int, clustered: bool, tmp_path: Path
+) -> None:
+    """Wilson's interval would exclude 50 at 60 of 100, where the paired test has p = 0.051."""
+
+    def judge(prompt: str) -> str:
+        number = int(prompt.split()[1].rstrip('?'))
+        order = '[[A]]', '[[B]]'
+        better = order[('A: two' in prompt) == (number < wins)]
+        return '[[C]]' if wins <= number < wins + ties else better
+
+    config = compared(judge, rows=[{'question': f'Question {number}?', 'pair': number // 2} for number in range(100)])
+    if clustered:
+        config['datasets'][0]['eval_cfg']['cluster'] = 'pair'
+    cards = cards_of(config, tmp_path)
+    one, two = cards['one'], cards['two']
+    told = one.details['compared']['two']
+    assert (one.value, told['wins'], told['ties']) == (wins + ties / 2, wins, ties)
+    assert (one.low, one.high) == (told['low'], told['high'])
+    assert one.low is not None
+    assert two.high == pytest.approx(100 - one.low)
+    with RunReader(tmp_path) as reader:
+        run = StoredRun(reader)
+        standing = find_standing(count_results(run.results()), run.scorecards())
+    assert standing is not None
+    [pair] = standing.ranking.pairs
+    assert pair.told_apart == (one.low > 50)
+    assert (pair.low, pair.high) == (pytest.approx(one.low / 50 - 1), pytest.approx(one.high / 50 - 1))
 
 
 @pytest.mark.parametrize(('order', 'questions'), [('both', 8), ('random', 4), ('first', 8)])
@@ -375,9 +409,9 @@ def test_reports_show_every_pair_once_with_the_effect_of_the_order_and_ratings(t
         report_terminal(run, console)
     assert tables is not None
     assert [line[1:] for line in tables.pairs] == [
-        ('one', 'two', '100.0 [51.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
-        ('one', 'three', '100.0 [51.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
-        ('two', 'three', '100.0 [51.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
+        ('one', 'two', '100.0 [45.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
+        ('one', 'three', '100.0 [45.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
+        ('two', 'three', '100.0 [45.0, 100.0]', '4–0–0', '4 of 8', '0 of 4'),
     ]
     assert [line[1] for line in tables.ratings] == ['one', 'two', 'three']
     for text in (*told, console.export_text()):

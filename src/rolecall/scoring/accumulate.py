@@ -20,6 +20,7 @@ from rolecall.scoring.statistics import (
     mean_interval,
     pass_at_k,
     wilson,
+    win_rate_interval,
 )
 
 __all__ = ['CONFIDENCE', 'ClusterSums', 'MarkAccumulator', 'MarkedRow', 'Means', 'Summary']
@@ -174,7 +175,11 @@ class MarkAccumulator:
         for row in whole if self.metric.group is None else self._one_per_group(whole):
             counted._count(row)
         found = counted._summary(breakdown, len(whole))
-        table = self.metric.tabulate([row.marks for row in whole]) if self.metric.tabulate is not None else {}
+        table = (
+            self.metric.tabulate([(row.cluster, row.marks) for row in whole])
+            if self.metric.tabulate is not None
+            else {}
+        )
         return replace(found, details={**found.details, **table})
 
     def _count(self, row: MarkedRow) -> None:
@@ -251,10 +256,12 @@ class MarkAccumulator:
             return self._estimate_corpus()
         right, clusters = self._scores.totals[0], len(self._scores)
         value = right / self._rows
-        if (self._binary or self.metric.compares) and self._scores.independent:
+        if self._binary and not self.metric.compares and self._scores.independent:
             return value, wilson(right, self._rows, confidence=CONFIDENCE), 'wilson', clusters
         sums = [(total, count) for (total,), count in self._scores.units()]
-        if self._binary or self.metric.compares:
+        if self.metric.compares:
+            return value, win_rate_interval(sums, confidence=CONFIDENCE), 'paired', clusters
+        if self._binary:
             return value, clustered_wilson(sums, confidence=CONFIDENCE), 'wilson', clusters
         shares = self.metric.unit == '%' and all(0 <= total <= count for total, count in sums)
         interval = mean_interval(sums, scale=(0.0, 1.0) if shares else None, confidence=CONFIDENCE)

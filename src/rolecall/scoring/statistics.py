@@ -25,6 +25,7 @@ __all__ = [
     'paired_difference',
     'pass_at_k',
     'wilson',
+    'win_rate_interval',
 ]
 
 RESAMPLES = 2000
@@ -176,6 +177,21 @@ def compare_paired(
     spread = math.hypot(*(total for total, _ in sums), largest * len(differences) / len(sums))
     p = _two_sided(sum(differences) / spread)
     return PairedTest('paired mean', p, _score_interval(sums, (-largest, largest), limits, confidence), len(sums))
+
+
+def win_rate_interval(sums: Sequence[tuple[float, int]], *, confidence: float = 0.95) -> Interval | None:
+    """The interval of a win rate: the other side's is 1 minus it, so `compare_paired` tests the two.
+
+    `sums` holds (wins, rows) of each cluster, a tie as half a win. It excludes one half where the two models can be
+    told apart.
+
+    >>> [round(bound, 3) for bound in win_rate_interval([(1.0, 1)] * 60 + [(0.0, 1)] * 40)]
+    [0.5, 0.693]
+    """
+    wins = [total / count for total, count in sums for _ in range(count)]
+    clusters = [place for place, (_, count) in enumerate(sums) for _ in range(count)]
+    found = compare_paired([1 - one for one in wins], wins, clusters, confidence=confidence).interval
+    return None if found is None else Interval((1 + found.low) / 2, (1 + found.high) / 2)
 
 
 def mcnemar(gained: int, lost: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.scoring.metrics.metric import Mark
-from rolecall.scoring.statistics import wilson
+from rolecall.scoring.statistics import Interval, cluster_sums, win_rate_interval
 
 __all__ = ['drop_half_comparisons', 'tabulate_comparisons']
 
@@ -21,27 +21,29 @@ def drop_half_comparisons(marks: Sequence[Mark | None], rivals: Sequence[str]) -
     return [mark for name, mark in zip(rivals, marks, strict=True) if mark is not None and name not in unread]
 
 
-def tabulate_comparisons(rows: Sequence[Sequence[Mark]]) -> Mapping[str, Any]:
+def tabulate_comparisons(rows: Sequence[tuple[str | None, Sequence[Mark]]]) -> Mapping[str, Any]:
     """Under `compared`, by rival: wins, ties and losses over rows, the win rate with its interval, the order's effect.
 
     A row that is shown in both orders is won if it is won in both, or won once and tied once; one win and one loss are
     a tie. `first` is how often the answer shown first won, of the verdicts that were not ties.
     """
-    found: dict[str, list[list[Mark]]] = defaultdict(list)
-    for marks in rows:
+    found: dict[str, list[tuple[str | None, list[Mark]]]] = defaultdict(list)
+    for cluster, marks in rows:
         by_rival: dict[str, list[Mark]] = defaultdict(list)
         for mark in marks:
             if mark.rival is not None:
                 by_rival[mark.rival.name].append(mark)
         for name, own in by_rival.items():
-            found[name].append(own)
+            found[name].append((cluster, own))
     return {'compared': {name: _count(rows) for name, rows in found.items()}} if found else {}
 
 
-def _count(rows: Sequence[Sequence[Mark]]) -> dict[str, Any]:
+def _count(clustered: Sequence[tuple[str | None, Sequence[Mark]]]) -> dict[str, Any]:
     """The comparisons with one rival."""
+    rows = [marks for _, marks in clustered]
     scores = [sum(mark.score for mark in marks) / len(marks) for marks in rows]
-    low, high = wilson(sum(scores), len(scores))
+    sums = cluster_sums(scores, [cluster for cluster, _ in clustered])
+    low, high = win_rate_interval(sums) or Interval(0.0, 1.0)
     decided = [mark for marks in rows for mark in marks if mark.score != 0.5]
     first = sum((mark.score == 1.0) != _stands_second(mark) for mark in decided)
     both = [marks for marks in rows if len({_stands_second(mark) for mark in marks}) > 1]
