@@ -77,6 +77,62 @@ def test_a_run_becomes_records_of_every_eval_ever(run, capsys, tmp_path):
     assert {sample['evaluation_id'] for sample in samples} == {record['evaluation_id']}
 
 
+SEVERAL = """
+def answer(request):
+    if 'fail' in str(request):
+        raise ValueError('no')
+    return '[[7]] [[A]]'
+models = [dict(abbr='m', type='Function', function=answer, path='../weights/small.gguf')]
+rows = [dict(q='ab', a='ba'), dict(q='fail', a=['xx', 3])]
+def dataset(abbr, **parts):
+    infer = dict(prompt_template=dict(type='PromptTemplate', template='{q}'), inferencer=dict(type='GenInferencer', max_out_len=9))
+    return dict(abbr=abbr, type='Rows', test=rows, reader_cfg=dict(input_columns=['q'], output_column='a'), infer_cfg=infer, **parts)
+talk = [dict(role='user', content='ab'), dict(role='assistant', content=''), dict(role='user', content='cd'), dict(role='assistant', content='')]
+datasets = [
+    dataset('words', eval_cfg=dict(evaluator=dict(type='AccEvaluator'))),
+    dataset('rated', eval_cfg=dict(evaluator=dict(type='LMEvaluator', judge_cfg='m'))),
+    dataset('compared', eval_cfg=dict(evaluator=dict(type='PairwiseEvaluator', judge_cfg='m', against=dict(column='a')))),
+    dataset('read twice', eval_cfg=dict(evaluator=dict(type='AccEvaluator'), pred_postprocessor=dict(first='first-capital', whole=None))),
+    dataset('unscored'),
+    dict(abbr='talk', type='Rows', test=[dict(d=talk)], reader_cfg=dict(input_columns=['d']),
+        infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{d}'), inferencer=dict(type='ChatInferencer', infer_mode='every')),
+        eval_cfg=dict(evaluator=dict(type='LMEvaluator', judge_cfg='m'))),
+]
+groups = dict(all=['words', 'read twice'])
+"""
+
+
+def test_records_fit_the_published_schema(tmp_path, capsys):
+    """Percentages and ratings, groups, extractors, comparisons, dialogues, failed and unscored rows."""
+    jsonschema = pytest.importorskip('jsonschema')
+    schemas = json.loads((Path(__file__).parent / 'data' / 'every_eval_ever.json').read_text())
+    record_schema, sample_schema = (jsonschema.Draft7Validator(schemas[name]) for name in ('record', 'sample'))
+    (tmp_path / 'several.py').write_text(SEVERAL)
+    assert main(['run', str(tmp_path / 'several.py'), '--out', str(tmp_path / 'run'), '--quiet']) == 1
+    told = export(tmp_path / 'run', capsys, '--prompts', '--format', 'every-eval-ever', '-o', str(tmp_path / 'out'))
+    [path] = map(Path, told.splitlines())
+    assert path.is_relative_to(tmp_path / 'out' / 'data' / 'run' / 'unknown' / 'weights_small.gguf')
+    record = json.loads(path.read_text())
+    assert [error.message for error in record_schema.iter_errors(record)] == []
+    scores = {one['evaluation_result_id']: one for one in record['evaluation_results']}
+    assert set(scores) == {
+        'words/accuracy',
+        'rated/rating',
+        'compared/win_rate',
+        'read twice/accuracy (first)',
+        'read twice/accuracy (whole)',
+        'talk/rating',
+        'all/accuracy (first)',
+        'all/accuracy (whole)',
+    }
+    assert scores['rated/rating']['metric_config']['max_score'] is None
+    lines = path.with_name(f'{path.stem}_samples.jsonl').read_text().splitlines()
+    samples = [json.loads(line) for line in lines]
+    assert len(samples) == 11
+    assert {sample['interaction_type'] for sample in samples} == {'single_turn', 'multi_turn'}
+    assert [error.message for sample in samples for error in sample_schema.iter_errors(sample)] == []
+
+
 def test_exporting_again_gives_the_same_records(run, capsys, tmp_path):
     first, second = (export(run, capsys, '--format', 'every-eval-ever', '-o', str(tmp_path / name)) for name in 'ab')
     assert first.replace('/a/', '/b/') == second
@@ -88,7 +144,17 @@ def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
     rows = [
         Result('d', 'm', 0, 'failed', reason='HTTP 500'),
         Result(
-            'd', 'm', 1, 'ok', replies=('a', 'b'), fingerprints=('x', 'y'), score=0.5, gold=['p', 'q'], cached_tokens=7
+            'd',
+            'm',
+            1,
+            'ok',
+            replies=('a', 'b'),
+            fingerprints=('x', 'y'),
+            score=0.5,
+            gold=['p', 'q'],
+            input_tokens=9,
+            output_tokens=2,
+            cached_tokens=7,
         ),
     ]
     store.record_scores([Scorecard('d', 'm', 'ppl', 3.0, scored=1, total=2)], rows)
@@ -98,7 +164,7 @@ def test_failed_rows_and_dialogues_are_records_too(tmp_path, capsys):
     assert record['evaluation_results'][0]['metric_config']['lower_is_better'] is True
     samples = [json.loads(line) for line in Path(path.replace('.json', '_samples.jsonl')).read_text().splitlines()]
     assert samples[0]['error'] == 'failed: HTTP 500'
-    assert [sample['metadata'].get('cached_tokens') for sample in samples] == [None, '7']
+    assert samples[1]['token_usage']['input_tokens_cache_read'] == 7
     assert samples[1]['interaction_type'] == 'multi_turn'
     assert [message['content'] for message in samples[1]['messages']] == ['a', 'b']
     assert samples[1]['input']['reference'] == ['p', 'q']

@@ -243,6 +243,30 @@ def test_rows_beyond_the_room_are_counted_and_said():
     assert len(html) < 500_000
 
 
+@pytest.mark.parametrize(('models', 'folded'), [(7, False), (8, True)])
+def test_rows_left_out_of_many_pairs_are_listed_in_a_fold(models, folded):
+    run = MemoryRun([card()])
+    run.rows = [Result('gsm8k', f'm{n % models}', n, 'ok', correct=True) for n in range(300 * models)]
+    html = report_html(run, most_rows=100)
+    [opening] = re.findall(r'<details( open)?><summary>Rows left out by dataset and model', html)
+    assert (opening == '') == folded
+    assert 'gsm8k × m6: ' in html
+
+
+def test_further_numbers_of_a_metric_stand_beside_its_score():
+    """Outcomes of programs, ROUGE-2, turns: they were in the CSV only."""
+    further = {'pass@1': 50.0, 'timeout': 12.5, 'memory': 25.0, 'pass@4': 62.5}
+    details = {'unit': '%', 'further': further, 'further_intervals': {'pass@4': (50.0, 75.0)}}
+    run = MemoryRun([Scorecard('code', 'm', 'pass@1', 50.0, details=details)])
+    for told in (on_terminal(run), on_terminal(run, width=60), report_markdown(run), report_html(run)):
+        assert 'timeout 12.5' in told
+        assert 'memory 25.0' in told
+        assert 'pass@4 62.5' not in told  # it is a line of its own in a run
+    many = MemoryRun([card(details={'further': {f'part{n}': float(n) for n in range(9)}})])
+    assert 'and 3 more in --csv' in on_terminal(many)
+    assert 'part8 8.0' in report_markdown(many)
+
+
 def test_a_large_run_shows_rows_from_all_over_it_and_more_of_those_that_are_wrong():
     run = MemoryRun([card()])
     run.rows = [Result('gsm8k', 'base', n, 'ok', correct=n % 50 != 7, seconds=1.0) for n in range(3000)]

@@ -35,6 +35,14 @@ def test_the_page_draws_scores_and_rows_without_complaint(browser, page):
     assert browser.complaints() == []
 
 
+def test_an_entry_of_the_list_starts_with_a_whole_word(browser, tmp_path):
+    run = run_with()
+    run.requests = dict.fromkeys(run.requests, 'alphabet ' * 100)
+    (tmp_path / 'report.html').write_text(report_html(run), 'utf-8')
+    browser.go((tmp_path / 'report.html').as_uri())
+    assert browser.texts('.item p')[0].startswith('… alphabet alphabet')
+
+
 def test_filters_narrow_the_list_and_stand_in_the_address(browser, page):
     browser.go(f'{page}#model=api&verdict=wrong')
     assert browser.texts('#browser .count') == ['60 of 240 rows']

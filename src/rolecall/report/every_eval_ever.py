@@ -92,9 +92,8 @@ class _Record:
         """Where the record lies, without its ending. The schema wants a UUID of version 4."""
         made = bytearray(uuid.uuid5(_SPACE, self.evaluation_id).bytes)
         made[6] = made[6] & 0x0F | 0x40
-        developer, name = (_UNSAFE.sub('_', part) for part in self.model_id.split('/', 1))
-        title = _UNSAFE.sub('_', self.reader.title) or 'run'
-        return f'data/{title}/{developer}/{name}/{uuid.UUID(bytes=bytes(made))}'
+        folders = '/'.join(map(_name_folder, (self.reader.title, *self.model_id.split('/', 1))))
+        return f'data/{folders}/{uuid.UUID(bytes=bytes(made))}'
 
     def _timestamp(self) -> str:
         try:
@@ -173,18 +172,7 @@ class _Record:
                 **({'num_turns': len(result.replies)} if several else {}),
             },
             'error': None if result.outcome == 'ok' else f'{result.outcome}: {result.reason}'.rstrip(': '),
-            'metadata': {
-                'scored': str(result.score is not None or result.correct is not None).lower(),
-                **{
-                    name: str(tokens)
-                    for name, tokens in (
-                        ('cached_tokens', result.cached_tokens),
-                        ('cache_written_tokens', result.cache_written_tokens),
-                        ('reasoning_tokens', result.reasoning_tokens),
-                    )
-                    if tokens is not None
-                },
-            },
+            'metadata': {'scored': str(result.score is not None or result.correct is not None).lower()},
         }
         if several:
             sample['messages'] = [
@@ -197,10 +185,25 @@ class _Record:
             }
         if result.input_tokens is not None and result.output_tokens is not None:
             used = {'input_tokens': result.input_tokens, 'output_tokens': result.output_tokens}
-            sample['token_usage'] = {**used, 'total_tokens': sum(used.values())}
+            sample['token_usage'] = {
+                **used,
+                'total_tokens': sum(used.values()),
+                'input_tokens_cache_read': result.cached_tokens,
+                'input_tokens_cache_write': result.cache_written_tokens,
+                'reasoning_tokens': result.reasoning_tokens,
+            }
         if result.seconds is not None:
             sample['performance'] = {'latency_ms': 1000 * result.seconds}
         return sample
+
+
+def _name_folder(name: str) -> str:
+    """A name as one folder, never the one above (`../weights/small.gguf` is a model's path).
+
+    >>> [_name_folder(name) for name in ('..', 'weights/small.gguf')]
+    ['unknown', 'weights_small.gguf']
+    """
+    return _UNSAFE.sub('_', name).strip('.') or 'unknown'
 
 
 def _describe_score(card: Scorecard) -> dict[str, Any]:
@@ -217,7 +220,6 @@ def _describe_score(card: Scorecard) -> dict[str, Any]:
             'num_samples': card.scored,
         }
     lower = bool(card.details.get('lower_is_better') or _LOWER_IS_BETTER.search(card.metric))
-    bounds: dict[str, Any] = {'min_score': 0, 'max_score': 100} if percent else {}
     return {
         'evaluation_name': card.dataset,
         'evaluation_result_id': f'{card.dataset}/{card.metric}',
@@ -227,7 +229,8 @@ def _describe_score(card: Scorecard) -> dict[str, Any]:
             'metric_unit': 'percent' if percent else 'unknown',
             'lower_is_better': lower,
             'score_type': 'continuous',
-            **bounds,
+            'min_score': 0 if percent else None,
+            'max_score': 100 if percent else None,
         },
         'score_details': score,
     }

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -41,14 +41,15 @@ from rolecall.report.row_sample import RowSample
 from rolecall.report.run_source import Previews, Run, find_batched, find_notices, judge_requests, requests_sent
 from rolecall.report.score_text import (
     FOLD_FROM,
+    MOST_FURTHER,
     OUTCOMES,
     denominator,
     describe_extraction,
     digits_of,
+    further_numbers,
     grid_of,
     interval,
     left_out,
-    numbers_with_stderr,
     score,
 )
 from rolecall.report.standing import find_standing, word_headline
@@ -168,7 +169,7 @@ def make_environment() -> Environment:
         interval=interval,
         denominator=denominator,
         left_out_of=left_out,
-        numbers_with_stderr=numbers_with_stderr,
+        further_numbers=partial(further_numbers, most=MOST_FURTHER),
         count=count_noun,
         breakable=_make_breakable,
         outcome_words=lambda outcome: OUTCOMES.get(outcome, outcome),
@@ -290,9 +291,8 @@ def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, An
 
 
 def _rows(packer: Packer) -> Mapping[str, Any]:
-    per_pair = (f'{dataset} × {model}: {count:,}' for (dataset, model), count in packer.left_out.items())
     return {
-        'left_out': ', '.join(per_pair),
+        'left_out': [f'{dataset} × {model}: {count:,}' for (dataset, model), count in packer.left_out.items()],
         'left_out_total': count_noun(packer.left_out.total(), 'row'),
         'data': (('texts', packer.texts), ('packed', packer.rows)),
     }

@@ -10,6 +10,7 @@ from rolecall.strings import count_noun
 
 __all__ = [
     'FOLD_FROM',
+    'MOST_FURTHER',
     'OUTCOMES',
     'Grid',
     'Line',
@@ -17,10 +18,10 @@ __all__ = [
     'denominator',
     'describe_extraction',
     'digits_of',
+    'further_numbers',
     'grid_of',
     'interval',
     'left_out',
-    'numbers_with_stderr',
     'scale_of',
     'score',
 ]
@@ -35,6 +36,9 @@ OUTCOMES = {
 }
 """How a row can end, in words."""
 
+
+MOST_FURTHER = 6
+"""Further numbers shown beside a score on a terminal and a page."""
 
 FOLD_FROM = 8
 """With this many members of groups or more, they are folded."""
@@ -254,22 +258,28 @@ def alias_of(card: Scorecard | None) -> str:
     return str((card.details.get('alias') if card else None) or '')
 
 
-def numbers_with_stderr(card: Scorecard, digits: int) -> list[str]:
-    """The numbers of a task file beside its score, each with lm-eval's standard error.
+def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) -> list[str]:
+    """The numbers beside a score, the first `most` of them: parts of it, outcomes of programs, turns, and lm-eval's
+    standard errors. Numbers that have a column or a table of their own are left out.
 
-    >>> further = {'acc_norm': 40.0, 'acc_stderr': 5.0, 'acc_norm_stderr': 4.9}
-    >>> numbers_with_stderr(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1)
-    ['acc 50.0 ± 5.0 stderr', 'acc_norm 40.0 ± 4.9 stderr']
+    >>> further = {'acc_norm': 40.0, 'acc_stderr': 5.0, 'acc_norm_stderr': 4.9, 'rouge2': 7.0}
+    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1)
+    ['acc 50.0 ± 5.0 stderr', 'acc_norm 40.0 ± 4.9 stderr', 'rouge2 7.0']
+    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1, most=1)
+    ['acc 50.0 ± 5.0 stderr', 'and 2 more in --csv']
     """
     further: Mapping[str, float] = card.details.get('further') or {}
-    if card.value is None or not any('_stderr' in name for name in further):
+    if card.value is None or 'compared' in card.details:
         return []
+    elsewhere = {card.metric, *(card.details.get('further_intervals') or ())}
+    errors = {name: error for name, error in further.items() if '_stderr' in name}
     shown = []
     for name, value in {card.metric: card.value, **further}.items():
         metric, comma, pipeline = name.partition(',')
-        error = further.get(f'{metric}_stderr{comma}{pipeline}')
-        if not metric.endswith('_stderr'):
-            shown.append(
-                f'{name} {value:,.{digits}f}' + (f' ± {error:,.{digits}f} stderr' if error is not None else '')
-            )
-    return shown
+        error = errors.get(f'{metric}_stderr{comma}{pipeline}')
+        if error is not None:
+            shown.append(f'{name} {value:,.{digits}f} ± {error:,.{digits}f} stderr')
+        elif name not in errors and name not in elsewhere:
+            shown.append(f'{name} {value:,.{digits}f}')
+    hidden = 0 if most is None else len(shown) - most
+    return [*shown[:most], f'and {hidden:,} more in --csv'] if hidden > 0 else shown

@@ -17,6 +17,7 @@ from rolecall.report.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tabl
 from rolecall.report.run_source import Run, StoredRun, find_batched, find_notices
 from rolecall.report.score_text import (
     FOLD_FROM,
+    MOST_FURTHER,
     OUTCOMES,
     Grid,
     Line,
@@ -24,10 +25,10 @@ from rolecall.report.score_text import (
     denominator,
     describe_extraction,
     digits_of,
+    further_numbers,
     grid_of,
     interval,
     left_out,
-    numbers_with_stderr,
     score,
 )
 from rolecall.report.standing import Standing, find_standing, word_headline
@@ -125,7 +126,7 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
         for words in (card.describe_missing(), left_out(card), card.describe_replies(digits))
         if words
     ]
-    return [*((f'\n{words}', 'dim') for words in numbers_with_stderr(card, digits)), *odd]
+    return [*((f'\n{words}', 'dim') for words in further_numbers(card, digits, most=MOST_FURTHER)), *odd]
 
 
 def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
@@ -150,6 +151,7 @@ def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
 def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
     """What the stars of a narrow table mean: rows without a score, replies that were cut or empty."""
     found = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
+    found.sort(key=lambda one: all(style != _ODD for _, style in one[1]))  # further numbers last
     told = [
         f'{card.dataset} × {card.model}: {", ".join(words.strip() for words, _ in remarks)}'
         for card, remarks in found

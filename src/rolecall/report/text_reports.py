@@ -18,10 +18,10 @@ from rolecall.report.score_text import (
     denominator,
     describe_extraction,
     digits_of,
+    further_numbers,
     grid_of,
     interval,
     left_out,
-    numbers_with_stderr,
     score,
 )
 from rolecall.report.standing import Standing, find_standing, word_headline
@@ -109,7 +109,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
 
 
 def _further_numbers(card: Scorecard, digits: int) -> str:
-    numbers = numbers_with_stderr(card, digits)
+    numbers = further_numbers(card, digits)
     return f'{card.dataset} × {card.model}: {", ".join(numbers)}' if numbers else ''
 
 

@@ -32,13 +32,14 @@
     reason: (row) => row[REASON],
   };
   const everything = (row) => Object.values(parts).map((part) => part(row)).join('\n');
+  const fromWord = (text) => (text.length > 240 ? `… ${text.slice(-240).replace(/^\S*\s+/, '')}` : text);
   const snippet = (row) => {
     const blocks = row[PROMPTS].length ? row[PROMPTS][row[PROMPTS].length - 1][2] : [];
     const runs = blocks.flatMap(([, , list]) => list);
     let asked = '';
     for (let at = 0; at < runs.length && asked.length < 240; at += 2)
       if (about.origins[runs[at + 1]][3] === ASKED) asked += (asked ? ' ' : '') + texts[runs[at]];
-    if (!asked && runs.length) asked = texts[runs[runs.length - 2]].slice(-240);
+    if (!asked && runs.length) asked = fromWord(texts[runs[runs.length - 2]]);
     return asked.slice(0, 240).replace(/\s+/g, ' ').trim() || row[REASON] || '(no prompt kept)';
   };
   const number = (value) => value.toLocaleString('en', { maximumSignificantDigits: 3 });
