@@ -278,6 +278,10 @@ def test_the_list_filters_by_a_word_and_has_a_json_form(capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert 'humaneval' in shown
     assert 'hellaswag' not in shown
+    assert main(['list', 'benchmarks', 'no-such-word']) == 0
+    assert capsys.readouterr().out.startswith(
+        "0 benchmarks with 'no-such-word' (show all with: rolecall list benchmarks)"
+    )
     assert main(['list', 'benchmarks', 'gsm8k', '--json']) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first['wordings']['lm-eval']['equals'] == 'gsm8k/gsm8k.yaml'

@@ -113,7 +113,8 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
                 print(json.dumps(shown, ensure_ascii=False))
         return 0
     matching = f' with {word!r}' if word else ''
-    print(f'{count_noun(len(ours), "benchmark")}{matching} (run one with: rolecall run NAME --model MODEL)')
+    remedy = 'run one with: rolecall run NAME --model MODEL' if ours else 'show all with: rolecall list benchmarks'
+    print(f'{count_noun(len(ours), "benchmark")}{matching} ({remedy})')
     width = max((len(one.name) for one in ours), default=0)
     for one in ours:
         rows = f'{one.rows:,} rows' if one.rows else ''

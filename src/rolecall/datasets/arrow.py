@@ -103,7 +103,19 @@ def open_hub(path: str, options: Mapping[str, Any]) -> Splits:
         else:
             loaded = datasets.load_dataset(path, **options)
     except (OSError, LookupError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
-        raise DataError(f'{path}: the datasets package failed to load it: {error}') from error
+        raise DataError(_describe_failure(path, error)) from error
     if isinstance(loaded, datasets.Dataset):
         return {WHOLE: HubRows(loaded)}
     return {str(split): HubRows(table) for split, table in loaded.items()}
+
+
+def _describe_failure(path: str, error: Exception) -> str:
+    """What the package says, with the cause where it has one; for a download, what to check and what to do instead."""
+    said = ': '.join(f'{type(one).__name__}: {one}'.rstrip() for one in (error, error.__cause__) if one is not None)
+    what = f'{path}: the datasets package failed to load it.\n  {said}'
+    if Path(path).exists():
+        return what
+    return (
+        f'{what}\n  A download needs a reachable hub (HF_ENDPOINT); a gated dataset also needs a token (HF_TOKEN).\n'
+        '  Or fetch the files another way, and say where they are with --data.'
+    )
