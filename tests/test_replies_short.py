@@ -19,6 +19,8 @@ SHORT = [  # evaluator, reply, gold answer, score
     ('WholeMatchEvaluator', '**Paris**', 'Paris', 1.0),
     ('WholeMatchEvaluator', '"Paris"', 'Paris', 1.0),
     ('WholeMatchEvaluator', 'Paris. It lies on the Seine.', 'Paris', 1.0),
+    ('WholeMatchEvaluator', f'Paris{" " * 1015}.', 'Paris', 1.0),
+    ('WholeMatchEvaluator', f'Paris{" " * 1016}.', 'Paris', 0.0),
     ('WholeMatchEvaluator', 'Paris\nIt lies on the Seine.', 'Paris', 1.0),
     ('WholeMatchEvaluator', 'It is Paris', 'Paris', 0.0),
     ('WholeMatchEvaluator', 'Paris, France', 'Paris', 1.0),

@@ -296,6 +296,7 @@ CALLS = [
     ),
     ('BFCLSingleTurnEvaluator', '[{"name": "book", "arguments": {"city": "Paris", "nights": 2}}]', CALL, 1.0),
     ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=3)', CALL, 0.0),
+    ('BFCLSingleTurnEvaluator', 'book(city="Rome", nights=2)', CALL, 0.0),
     ('BFCLSingleTurnEvaluator', 'book(city="Paris")', CALL, 0.0),
     ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=2, stars=5)', CALL, 0.0),
     ('BFCLSingleTurnEvaluator', 'book(city="Paris", nights=2, pets=0)', CALL, 0.0),
@@ -394,6 +395,8 @@ def test_boxes_tell_how_much_they_overlap_and_stay_inside_the_picture() -> None:
         ((100, 400), {'factor': 32, 'min_pixels': 1, 'max_pixels': 10_000}, (32, 192)),
         ((100, 100), {'factor': 32, 'min_pixels': 40_000, 'max_pixels': 10**9}, (224, 224)),
         ((10, 10), {'factor': 32, 'min_pixels': 1, 'max_pixels': 10**9}, (32, 32)),
+        ((32, 32), {}, (128, 128)),
+        ((8224, 8224), {}, (8192, 8192)),
         ((100, 100), {}, (128, 128)),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import struct
 from typing import Any
 
@@ -23,6 +24,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Rival, make_mark
 from rolecall.scoring.metrics.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.metrics.preferences import preference_in
 from rolecall.scoring.model_ranking import ModelPair
+from rolecall.scoring.model_ratings import rate_models
 from rolecall.scoring.naming import Entry
 from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocessors import read_postprocessor
@@ -275,6 +277,21 @@ def test_a_further_number_has_the_interval_of_its_standard_error() -> None:
 @pytest.mark.parametrize(('adjusted', 'apart'), [(0.0499, True), (0.05, False), (0.0501, False)])
 def test_models_are_told_apart_below_the_level_only(adjusted: float, apart: bool) -> None:
     assert ModelPair('a', 'b', 0.1, None, None, 0.01, adjusted, 9, 'exact').told_apart is apart
+
+
+def test_a_rating_has_an_interval_from_its_games_and_one_against_an_average_model() -> None:
+    strength, scale = (
+        0.5213683,
+        400 / math.log(10),
+    )  # of a; b's is the opposite: 9.5 = 1 / (1 + e^-s) + 12 / (1 + e^-2s)
+    chance, alone = 1 / (1 + math.exp(-2 * strength)), 1 / (1 + math.exp(-strength))
+    information = 4 * 12 * chance * (1 - chance) + 2 * alone * (1 - alone)
+    reach = 1.959964 * scale / math.sqrt(information)
+    points = [1000 + scale * strength, 1000 - scale * strength]
+    rated = rate_models({('a', 'b'): (9, 12)})
+    assert [(one.points, one.low, one.high) for one in rated] == [
+        pytest.approx((one, one - reach, one + reach), abs=1e-3) for one in points
+    ]
 
 
 def test_only_an_evaluator_that_takes_prompts_waits_for_them() -> None:

@@ -491,14 +491,14 @@ def test_student_s_t_is_that_of_the_tables_but_for_very_few_members(freedom: int
 
 
 def test_a_weighted_group_s_interval_weighs_its_members() -> None:
-    cards = [card('a', 40.0, unit=''), card('b', 60.0, unit=''), card('c', 50.0, unit='')]
+    cards = [card('a', 0.0, unit=''), card('b', 60.0, unit=''), card('c', 50.0, unit='')]
     config = {'groups': {'all': {'datasets': ['a', 'b', 'c'], 'weights': {'a': 2, 'b': 1, 'c': 1}}}}
     [one] = summarise_groups(read_groups(config), cards)
-    spread = (0.5 * -7.5) ** 2 + (0.25 * 12.5) ** 2 + (0.25 * 2.5) ** 2
+    spread = (0.5 * -27.5) ** 2 + (0.25 * 32.5) ** 2 + (0.25 * 22.5) ** 2
     reach = student_t(2) * (spread * 3 / 2) ** 0.5
-    assert (one.value, one.low, one.high) == (47.5, pytest.approx(47.5 - reach), pytest.approx(47.5 + reach))
+    assert (one.value, one.low, one.high) == (27.5, pytest.approx(27.5 - reach), pytest.approx(27.5 + reach))
     within = ((0.5 * 4) ** 2 + 2 * (0.25 * 4) ** 2) ** 0.5
-    assert one.details['within'] == pytest.approx([47.5 - within, 47.5 + within])
+    assert one.details['within'] == pytest.approx([27.5 - within, 27.5 + within])
     assert one.details['weights'] == {'a': 0.5, 'b': 0.25, 'c': 0.25}
     assert one.details['unit'] == ''
 

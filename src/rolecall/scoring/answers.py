@@ -95,8 +95,8 @@ class AnswerReader:
         found = [one for one, _ in tries] if several else tries[0][0]
         empty = bool(self.extract) and all(is_empty(one) for one, _ in tries)
         if several and self.whole_dialogue and not empty:
-            turns = _describe_turns(row.values, [self._or_empty(one) for one in found])
-            answer = Answer(turns[-1]['prediction'], gold, row.values, turns=turns)
+            replies = [self._or_empty(one) for one in found]
+            answer = Answer(replies, gold, row.values, turns=_describe_turns(row.values, replies))
             return ReadRow(row, 'ok', found, gold, (answer,), next((reason for _, reason in tries if reason), ''))
         return ReadRow(
             row,

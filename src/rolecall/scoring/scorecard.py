@@ -189,8 +189,8 @@ class Scorecard:
 def _count_unparsed(outcomes: Mapping[str, int], unparsed: int) -> dict[str, int]:
     """The outcomes where this many of the answered rows are unparsed.
 
-    >>> _count_unparsed({'ok': 1, 'unparsed': 3, 'failed': 2}, 0)
-    {'ok': 4, 'failed': 2}
+    >>> _count_unparsed({'ok': 1, 'unparsed': 3, 'failed': 2}, 0), _count_unparsed({'unparsed': 3}, 2)
+    ({'ok': 4, 'failed': 2}, {'ok': 1, 'unparsed': 2})
     """
     answered = outcomes.get('ok', 0) + outcomes.get('unparsed', 0)
     others = {name: rows for name, rows in outcomes.items() if name not in ('ok', 'unparsed')}

@@ -50,8 +50,8 @@ class Interval(NamedTuple):
 def wilson(successes: float, trials: float, *, confidence: float = 0.95) -> Interval:
     """Wilson's interval for a proportion; 0 to 1 without trials.
 
-    >>> [round(bound, 4) for bound in wilson(10, 10)]
-    [0.7225, 1.0]
+    >>> [round(bound, 4) for bound in (*wilson(10, 10), *wilson(0, 0))]
+    [0.7225, 1.0, 0.0, 1.0]
     """
     if trials <= 0:
         return Interval(0.0, 1.0)

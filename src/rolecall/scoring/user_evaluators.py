@@ -71,7 +71,7 @@ def _restore(value: Any, system: str) -> Any:
         return {key: _restore(one, system) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_restore(one, system) for one in value)
-    if inspect.isfunction(value) and _is_reference_factory(value):
+    if _is_reference_factory(value):
         return f'{value.__module__}.{value.__qualname__}'  # as it is named where the system reads its own configs
     if not inspect.isclass(value) or not value.__module__.startswith('rolecall.'):
         return value
@@ -90,10 +90,7 @@ def _score_whole(
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
         columns = {
-            'predictions': [
-                [turn['prediction'] for turn in answer.turns] if answer.turns else answer.prediction
-                for answer in answers
-            ],
+            'predictions': [answer.prediction for answer in answers],
             'references': [answer.gold for answer in answers],
             'test_set': [answer.values for answer in answers],
             'origin_prompt': ['' if word_prompt is None else word_prompt(answer.values) for answer in answers],

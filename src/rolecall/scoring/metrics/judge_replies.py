@@ -184,8 +184,10 @@ def read_preference(
     """Whether the judge prefers this answer (`[[A]]`, `[[B>>A]]`, `选择：C`); also by rival and by category.
 
     >>> from rolecall.scoring.metrics.metric import Rival
-    >>> read_preference('[[A]]', Answer('', rival=Rival('other', stands_first=True))).score
-    0.0
+    >>> answer = Answer('', rival=Rival('other', stands_first=True))
+    >>> marks = [read_preference(reply, answer) for reply in ('[[A]]', '[[B]]', '[[A=B]]')]
+    >>> [(mark.score, mark.correct) for mark in marks]
+    [(0.0, False), (1.0, True), (0.5, None)]
 
     Without `count_ties`, a tie is no verdict. `summary_type` and `check_pos_bias` are OpenCompass' and change nothing:
     a tie is half a win, and the effect of the order is always reported.
