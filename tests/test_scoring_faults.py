@@ -173,7 +173,7 @@ def test_only_rows_shown_in_both_orders_tell_what_the_order_changes(
     rows: list[list[tuple[float, bool]]], both_orders: int, changed: int, first: int, always_first: bool
 ) -> None:
     marks = [[Mark(score, rival=Rival('other', stands_first=second)) for score, second in row] for row in rows]
-    found = tabulate_comparisons(marks)['compared']['other']
+    found = tabulate_comparisons([(None, own) for own in marks])['compared']['other']
     numbers = [found[key] for key in ('both_orders', 'order_changed', 'first', 'always_first')]
     assert numbers == [both_orders, changed, first, always_first]
 
