@@ -74,6 +74,32 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None
     assert 'accuracy 66.67' in said
 
 
+TIMES = ['this process: 3.0 s, of them 1.0 s rendering and scoring', *(f'm on node{n}: 1 request' for n in range(20))]
+
+
+def test_a_pipe_gets_where_time_goes_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    listener = PlainProgress(stream)
+    listener.on_times(TIMES)
+    assert stream.getvalue() == ''
+    monkeypatch.setattr('rolecall.views.run_progress._TIMES_EVERY', 0.0)
+    listener.on_times(TIMES)
+    assert stream.getvalue().splitlines() == [*TIMES[:9], '… and 12 more']
+
+
+def test_a_terminal_shows_where_time_goes_below_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('TERM', 'xterm-256color')
+    stream = Terminal()
+    listener = LiveProgress(stream)
+    listener.on_pair_start('d', 'm', 3)
+    listener.on_times(TIMES[:2])
+    assert listener._display is not None
+    listener._display.refresh()
+    shown = stream.getvalue()
+    listener.on_end()
+    assert shown.index('d × m') < shown.index(TIMES[0]) < shown.index(TIMES[1])
+
+
 def test_a_score_that_is_none_still_counts_its_rows() -> None:
     card = Scorecard('d', 'm', 'accuracy', None, scored=0, total=3, outcomes={'failed': 3})
     assert score_line(card) == 'd × m: accuracy: no score, 0 of 3 rows scored (3 failed)'

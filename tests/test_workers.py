@@ -280,12 +280,12 @@ def test_the_nodes_of_a_cluster_share_the_rows_and_the_report_says_where_time_we
         times = reader.times()
     *nodes, own = times
     assert len(nodes) == 2
-    assert sum(line.rows for line in nodes) == ROWS
+    assert sum(line.count for line in nodes) == ROWS
     assert all(line.computing and line.computing > 0 for line in nodes)
-    assert (own.model, own.rows) == ('', ROWS)
-    assert own.wording is not None
+    assert (own.model, own.count) == ('', ROWS)
+    assert own.rendering is not None
     assert own.writing is not None
-    assert min(own.wording, own.writing) > 0
+    assert min(own.rendering, own.writing) > 0
     main(['report', str(tmp_path / 'run')])
     assert 'where time went' in capsys.readouterr().out
     again = run_config(tmp_path / 'config.py', out=tmp_path / 'run')  # the same run goes on without the cluster

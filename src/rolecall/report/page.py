@@ -53,6 +53,7 @@ from rolecall.report.score_text import (
     score,
 )
 from rolecall.report.standing import find_standing, word_headline
+from rolecall.report.times import TIME_HEADS, list_times
 from rolecall.report.usage import usage_table
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -142,6 +143,8 @@ def build_page(
             pairwise_heads=PAIRWISE_HEADS,
             rating_heads=RATING_HEADS,
             **_usage(run_counts, prices or {}),
+            times=list_times(run),
+            time_heads=TIME_HEADS,
             **_lengths(run_counts, models),
             **_rows(packer),
         )

@@ -14,7 +14,7 @@ from rich.text import Text
 from rolecall.models.prices import Price
 from rolecall.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
 from rolecall.report.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.report.run_source import Run, StoredRun, find_batched, find_notices
+from rolecall.report.run_source import Run, find_batched, find_notices
 from rolecall.report.score_text import (
     FOLD_FROM,
     MOST_FURTHER,
@@ -32,6 +32,7 @@ from rolecall.report.score_text import (
     score,
 )
 from rolecall.report.standing import Standing, find_standing, word_headline
+from rolecall.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.report.usage import usage_table
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -254,15 +255,12 @@ def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Cons
 
 
 def _print_times(run: Run, to: Console) -> None:
-    times = run.times() if isinstance(run, StoredRun) else []
+    times = list_times(run)
     if not times:
         return
-    heads = ('rows', 'computing s', 'waiting s', 'wording s', 'writing s')
-    table = _new_table('where time went', heads, ('model', 'machine'))
-    for one in times:
-        seconds = (one.computing, one.waiting, one.wording, one.writing)
-        cells = (f'{one.rows:,}', *('' if spent is None else f'{spent:,.1f}' for spent in seconds))
-        table.add_row(Text(printable(one.model or '(this run)')), Text(printable(one.node)), *cells)
+    table = _new_table('where time went', TIME_HEADS[TIME_TEXTS:], TIME_HEADS[:TIME_TEXTS])
+    for cells in times:
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     to.print(table)
 
 

@@ -25,6 +25,7 @@ from rolecall.report.score_text import (
     score,
 )
 from rolecall.report.standing import Standing, find_standing, word_headline
+from rolecall.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.report.usage import UsageLine, usage_lines, usage_table
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
@@ -97,6 +98,8 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
         if tables.ratings:
             yield from ('', '## Bradley-Terry ratings', '', *_table(RATING_HEADS, tables.ratings, numbers_from=2))
     yield from _more_tables(standing, run_counts, prices or {})
+    if times := list_times(run):
+        yield from ('', '## Where time went', '', *_table(TIME_HEADS, times, numbers_from=TIME_TEXTS))
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     if reasons:
         yield ''

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -35,10 +34,10 @@ from rolecall.runs.prepared import Prepared, PreparedPair, Share
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.run_plan import Costs, RunPlan
 from rolecall.runs.run_scorer import RunScorer
+from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.workers.pool_client import describe_times, find_times
 from rolecall.runs.workers.settings import Connect, Workers, connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.scorecard import Scorecard
@@ -47,8 +46,6 @@ __all__ = ['Run', 'RunSummary', 'ask_rows_again', 'open_deferrals', 'run_config'
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _PLANNING_SECONDS = 2.0
-_WORTH_TELLING = 60.0
-"""Seconds from which on a run says where they went, also if all of it happened in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,40 +266,20 @@ class Run:
         clients = {name: connect(model, entries[name]) for name, model in self._prepared.models.items()}
         judges = self._connect_judges(clients, budgets)
         jobs = [self._make_job(one, clients[one.model.name]) for one in self._prepared.pairs]
-        began, computed = time.monotonic(), time.process_time()
+        times = RunTimes(self._store, clients)
         try:
-            with stop_on_signal(self.engine.stop):
+            with stop_on_signal(self.engine.stop), times.tell(self._listener):
                 await self.engine.run(jobs)
                 await self.engine.conclude_later(list(filter(self._has_rivals, self._compared)))
             if self._deferrals is not None and not self.engine.stopped:
                 self._submitted += await self._deferrals.submit(self._prepared, tell=self._listener.on_message)
         finally:
-            self._note_times(clients, time.monotonic() - began, time.process_time() - computed)
+            times.keep(self._listener, rows=self.scorer.outcomes.total(), always=self._workers is not None)
             for client in judges:
                 await client.close()
             models = (*(client.model for client in clients.values()), *(client.model for client in judges))
             for model in {id(model): model for model in models}.values():
                 await model.close()
-
-    def _note_times(self, clients: Mapping[str, ModelClient], seconds: float, computed: float) -> None:
-        """Store where time went, if models were computed elsewhere or it took long; the listener hears of it."""
-        found = {name: times for name, client in clients.items() if (times := find_times(client))}
-        if self._store.failure is not None or not (found or seconds >= _WORTH_TELLING):
-            return
-        for name, times in found.items():
-            self._store.add_times(name, times)
-            for line in describe_times(times):
-                self._listener.on_message(f'{name} on {line}')
-        writing = self._store.seconds_writing
-        wording = max(0.0, computed - self._store.cpu_seconds_writing)
-        waiting = max(0.0, seconds - wording - writing)
-        elsewhere = sum(one.rows for times in found.values() for one in times.values())
-        rows = elsewhere or self.scorer.outcomes.total()
-        self._store.add_own_times(socket.gethostname(), rows=rows, waiting=waiting, wording=wording, writing=writing)
-        local = not found and any(not client.model.identity.get('server') for client in clients.values())
-        busy = 'computing, reading, wording and scoring' if local else 'reading, wording and scoring'
-        own = f'{writing:.1f} s writing, {wording:.1f} s {busy}, {waiting:.1f} s waiting'
-        self._listener.on_message(f'this process: {seconds:.1f} s, of them {own}')
 
     def summarise(
         self, plan: RunPlan, findings: tuple[Finding, ...], warnings: tuple[Finding, ...], *, seconds: float

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -19,6 +19,7 @@ from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable, wrap_for
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import Progress, TaskID
 
     from rolecall.lint.finding import Finding
@@ -27,6 +28,9 @@ __all__ = ['LiveProgress', 'PlainProgress', 'QuietProgress', 'progress_for', 'sc
 
 _EVERY = 5.0
 """Seconds between two plain lines about one pair."""
+_TIMES_EVERY = 60.0
+"""Seconds between two plain accounts of where time went."""
+_MOST_TIMES = 9
 _REFRESH = 0.1
 _MOST_PAIRS = 40
 _MOST_FINDINGS = 5
@@ -127,6 +131,7 @@ class PlainProgress(QuietProgress):
         super().__init__(stream)
         self._every = every
         self._pairs: dict[tuple[str, str], PairProgress] = {}
+        self._times_told = time.monotonic()
         self._ended = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -169,6 +174,13 @@ class PlainProgress(QuietProgress):
         for card in cards:
             self._print(printable(score_line(card)))
 
+    def on_times(self, lines: Sequence[str]) -> None:
+        """Where time went so far."""
+        if time.monotonic() - self._times_told >= _TIMES_EVERY:
+            self._times_told = time.monotonic()
+            for line in _shorten(lines):
+                self._print(line)
+
     def on_end(self) -> None:
         """The run is over."""
         self._ended.set()
@@ -186,13 +198,24 @@ class PlainProgress(QuietProgress):
         self._print(printable(pair.line()))
 
 
+def _shorten(lines: Sequence[str]) -> list[str]:
+    """The account of a cluster with many machines is cut.
+
+    >>> _shorten(['this process', *(f'm on node {n}' for n in range(64))])[-2:]
+    ['m on node 7', '… and 56 more']
+    """
+    hidden = len(lines) - _MOST_TIMES
+    return [*map(printable, lines[:_MOST_TIMES]), *([f'… and {hidden:,} more'] if hidden > 0 else [])]
+
+
 class LiveProgress(PlainProgress):
-    """A bar for each dataset × model in progress, redrawn in place."""
+    """A bar for each dataset × model in progress, and where time went so far, redrawn in place."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream, every=_REFRESH)
         self._bars: dict[tuple[str, str], TaskID] = {}
         self._display: Progress | None = None
+        self._times: list[str] = []
 
     def on_pair_start(
         self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
@@ -211,9 +234,14 @@ class LiveProgress(PlainProgress):
         if self._display is not None and bar is not None:
             self._display.remove_task(bar)
 
+    def on_times(self, lines: Sequence[str]) -> None:
+        """Where time went so far."""
+        self._times = _shorten(lines)
+
     def on_end(self) -> None:
         """The run is over."""
         super().on_end()
+        self._times = []
         if self._display is not None:
             self._display.stop()
             self._display = None
@@ -233,6 +261,14 @@ class LiveProgress(PlainProgress):
     def _build_display(self) -> Progress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.text import Text
+
+        progress = self
+
+        class Display(Progress):
+            def get_renderables(self) -> Iterable[RenderableType]:
+                yield from super().get_renderables()
+                yield from (Text(line, 'dim') for line in progress._times)
 
         columns = (
             TextColumn('{task.description}', markup=False),
@@ -240,7 +276,7 @@ class LiveProgress(PlainProgress):
             MofNCompleteColumn(),
             TextColumn('{task.fields[facts]}', markup=False),
         )
-        return Progress(*columns, console=Console(file=self._stream), refresh_per_second=8)
+        return Display(*columns, console=Console(file=self._stream), refresh_per_second=8)
 
 
 def score_line(card: Scorecard) -> str:

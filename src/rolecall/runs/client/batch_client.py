@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 
 from rolecall.errors import RolecallError
@@ -68,7 +69,9 @@ class BatchClient(GatheringClient):
         self._computing = len(batch)
         try:
             answers = await start_calls(self.model, [one.call for one in batch])
-            answers = check_answers(self.model, answers, len(batch), time.monotonic() - began)
+            seconds = time.monotonic() - began
+            self.times[socket.gethostname()].add(len(batch), computing=seconds)
+            answers = check_answers(self.model, answers, len(batch), seconds)
         except ModelError as error:
             if len(batch) == 1:
                 batch[0].fail(error)

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 from rolecall.models.protocol import Model
 from rolecall.runs.client.model_client import Answer, ModelCall, RetryingClient
 from rolecall.runs.client.retry import RetryPolicy
 
-__all__ = ['GatheringClient', 'PendingCall']
+__all__ = ['ComputingTimes', 'GatheringClient', 'PendingCall']
+
+
+@dataclass(slots=True)
+class ComputingTimes:
+    """Requests that one machine computed, and seconds in which it computed and in which their batches waited."""
+
+    requests: int = 0
+    computing: float = 0.0
+    waiting: float = 0.0
+
+    def add(self, requests: int, *, computing: float, waiting: float = 0.0) -> None:
+        """Count a batch."""
+        self.requests += requests
+        self.computing += computing
+        self.waiting += max(0.0, waiting)
 
 
 class PendingCall:
@@ -45,6 +61,8 @@ class GatheringClient(RetryingClient):
         self._pending: list[PendingCall] = []
         self._computing = 0
         self._dispatcher: asyncio.Task[None] | None = None
+        self.times: defaultdict[str, ComputingTimes] = defaultdict(ComputingTimes)
+        """Where time went, by machine."""
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
         await self._retrier.begin()

@@ -42,17 +42,17 @@ _NEXT_DATASET = 'SELECT dataset, model FROM rows WHERE dataset > ? ORDER BY data
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """How many rows of a model one machine computed, and where their time went, in seconds.
+    """How many requests to a model one machine computed, and where their time went, in seconds.
 
-    Without a model: the process that runs the config, which words, scores and writes the rows.
+    Without a model: the process that runs the config, which renders, scores and writes rows; they are counted instead.
     """
 
     model: str
     node: str
-    rows: int
+    count: int
     computing: float | None
     waiting: float
-    wording: float | None = None
+    rendering: float | None = None
     writing: float | None = None
 
 

@@ -62,8 +62,6 @@ class Transactions:
         self._one_at_a_time = threading.Lock()
         self.seconds = 0.0
         """How long groups have been written."""
-        self.cpu_seconds = 0.0
-        """How much of that was computing, and not waiting for the disk or for other threads."""
         self.connection = open_for_writing(file)
 
     def write_group(self, group: Group) -> list[str]:
@@ -71,7 +69,7 @@ class Transactions:
 
         When a row changes, the scores of its pair are deleted with it: they no longer belong to its rows.
         """
-        began, computed = time.monotonic(), time.thread_time()
+        began = time.monotonic()
         with self._transaction():
             self._put_all(_PUT_ANSWERED, [(who,) for who in group.answered])
             self._drop_scores(group.rows)
@@ -81,7 +79,6 @@ class Transactions:
                 *self._put_all(PUT_FIELDS, group.fields),
             ]
         self.seconds += time.monotonic() - began
-        self.cpu_seconds += time.thread_time() - computed
         return unsaved
 
     def put_rows(self, rows: Sequence[Entry]) -> list[str]:

@@ -111,11 +111,6 @@ class Store(StoreLookup):
         """How long groups have been written so far."""
         return self._transactions.seconds
 
-    @property
-    def cpu_seconds_writing(self) -> float:
-        """How much of that the processor was busy."""
-        return self._transactions.cpu_seconds
-
     def close(self) -> None:
         """Bring everything to disk and release the directory."""
         self._thread.shutdown()
@@ -303,17 +298,17 @@ class Store(StoreLookup):
             self._transactions.execute(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
 
     def add_times(self, model: str, times: Mapping[str, Any]) -> None:
-        """Add up where the rows of a model were computed: by machine, rows and seconds computing and waiting."""
+        """Add up where the rows of a model were computed: by machine, requests and seconds computing and waiting."""
         self._transactions.execute(
             *(
-                (_ADD_TIMES, (storable(model), storable(node), one.rows, one.computing, one.waiting, None, None))
+                (_ADD_TIMES, (storable(model), storable(node), one.requests, one.computing, one.waiting, None, None))
                 for node, one in times.items()
             )
         )
 
-    def add_own_times(self, node: str, *, rows: int, waiting: float, wording: float, writing: float) -> None:
+    def add_own_times(self, node: str, *, rows: int, waiting: float, rendering: float, writing: float) -> None:
         """Add up where the time of the process that runs the config went, in seconds."""
-        self._transactions.execute((_ADD_TIMES, ('', storable(node), rows, None, waiting, wording, writing)))
+        self._transactions.execute((_ADD_TIMES, ('', storable(node), rows, None, waiting, rendering, writing)))
 
     def update_rows(self, results: Sequence[Result]) -> None:
         """Store rows as they were scored; the scores of their pairs no longer hold."""

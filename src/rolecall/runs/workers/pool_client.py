@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.render.spans import Request
-from rolecall.runs.client.gathering_client import GatheringClient, PendingCall
+from rolecall.runs.client.gathering_client import ComputingTimes, GatheringClient, PendingCall
 from rolecall.runs.client.model_client import Activity, RetryPolicy
-from rolecall.runs.workers.model_worker import Kind, WorkerReply
+from rolecall.runs.workers.model_worker import Kind
 from rolecall.runs.workers.worker_pool import ReadyWorkers, Tell, WorkerLostError, WorkerPool
 from rolecall.strings import count_noun
 
-__all__ = ['PoolClient', 'SpreadModel', 'WorkerTimes', 'describe_times', 'find_times']
+__all__ = ['PoolClient', 'SpreadModel']
 
 _BATCH = 64
 """Requests in a batch, at least: a call to a worker costs about a millisecond."""
@@ -34,15 +34,6 @@ _PARTS = 8
 _SMALLEST = 8
 """Requests below which what is left at the end is not divided among workers: they share prefixes."""
 _PREFIX = 200
-
-
-@dataclass(slots=True)
-class WorkerTimes:
-    """Where time went on one machine: seconds in which workers computed, and in which their batches waited."""
-
-    rows: int = 0
-    computing: float = 0.0
-    waiting: float = 0.0
 
 
 class RemoteModel:
@@ -66,7 +57,7 @@ class SpreadModel(RemoteModel):
         self._ready = ReadyWorkers(model.name, pool, tell)
         self._in_flight: Counter[int] = Counter()
         self.rate_limits: Mapping[Any, Any] = {}
-        self.times: dict[str, WorkerTimes] = {}
+        self.times: defaultdict[str, ComputingTimes] = defaultdict(ComputingTimes)
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
@@ -97,7 +88,8 @@ class SpreadModel(RemoteModel):
             raise ModelError(f'{self.name}: a worker was lost: {error}', transient=True) from error
         finally:
             self._in_flight[worker] -= 1
-        add_times(self.times, reply, len(requests), time.monotonic() - began)
+        waiting = time.monotonic() - began - reply.computing
+        self.times[reply.node].add(len(requests), computing=reply.computing, waiting=waiting)
         self.rate_limits = reply.rate_limits
         for answer in reply.answers:
             if isinstance(answer, ModelError):
@@ -118,7 +110,6 @@ class PoolClient(GatheringClient):
         self._held: Counter[int] = Counter()
         """Places of each worker's window that are taken."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.times: dict[str, WorkerTimes] = {}
         self.deaths: Counter[str] = Counter()
         """Where and why workers ended, and how often."""
 
@@ -128,10 +119,8 @@ class PoolClient(GatheringClient):
 
     @property
     def activity(self) -> Activity:
-        rows = ', '.join(f'{node} {count_noun(times.rows, "row")}' for node, times in sorted(self.times.items()))
         lost = f', {count_noun(self.deaths.total(), "worker")} lost' if self.deaths else ''
-        ready = count_noun(len(self._ready.workers), 'worker')
-        where = f'{ready} ({rows}){lost}' if rows else ready
+        where = f'{count_noun(len(self._ready.workers), "worker")}{lost}'
         return Activity(self._computing, self._pool.size, self._tokens, self._ready.describe(), where)
 
     async def close(self) -> None:
@@ -232,7 +221,8 @@ class PoolClient(GatheringClient):
         finally:
             self._computing -= len(batch)
             self._give_place(worker, alone=alone)
-        add_times(self.times, reply, len(batch), time.monotonic() - began)
+        waiting = time.monotonic() - began - reply.computing
+        self.times[reply.node].add(len(batch), computing=reply.computing, waiting=waiting)
         each = reply.computing / len(batch)
         for one, answer in zip(batch, reply.answers, strict=True):
             _settle(one, answer, each)
@@ -260,31 +250,3 @@ def _settle(pending: PendingCall, answer: Reply | Scored | ModelError, seconds: 
         pending.answer.set_result(replace(answer, usage=replace(answer.usage, seconds=seconds)))
     else:
         pending.answer.set_result(answer)
-
-
-def add_times(times: dict[str, WorkerTimes], reply: WorkerReply, rows: int, seconds: float) -> None:
-    """Note where a batch spent its time."""
-    one = times.setdefault(reply.node, WorkerTimes())
-    one.rows += rows
-    one.computing += reply.computing
-    one.waiting += max(0.0, seconds - reply.computing)
-
-
-def find_times(client: object) -> dict[str, WorkerTimes]:
-    """Where the batches of a client were computed; empty if here."""
-    found: dict[str, WorkerTimes] = getattr(client, 'times', None) or getattr(
-        getattr(client, 'model', None), 'times', {}
-    )
-    return found
-
-
-def describe_times(times: Mapping[str, WorkerTimes]) -> list[str]:
-    """A line for each machine.
-
-    >>> describe_times({'a': WorkerTimes(1200, 30.0, 2.5)})
-    ['a: 1,200 rows, 30.0 s computing, 2.5 s waiting']
-    """
-    return [
-        f'{node}: {count_noun(one.rows, "row")}, {one.computing:.1f} s computing, {one.waiting:.1f} s waiting'
-        for node, one in sorted(times.items())
-    ]

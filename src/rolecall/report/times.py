@@ -1,0 +1,28 @@
+"""Where the time of a run went, as the report shows it."""
+
+from __future__ import annotations
+
+from rolecall.report.run_source import Run, StoredRun
+
+__all__ = ['TIME_HEADS', 'TIME_TEXTS', 'list_times']
+
+TIME_HEADS = ('model', 'machine', 'requests', 'computing s', 'waiting s', 'rendering s', 'writing s')
+TIME_TEXTS = 2
+"""Columns at the left that hold no numbers."""
+
+
+def list_times(run: Run) -> list[tuple[str, ...]]:
+    """A line for each model and machine, then one for the process that ran the config; empty if nothing was kept."""
+    found = run.times() if isinstance(run, StoredRun) else []
+    return [
+        (
+            one.model or '(this run)',
+            one.node,
+            f'{one.count:,}' if one.model else '',
+            *(
+                '' if spent is None else f'{spent:,.1f}'
+                for spent in (one.computing, one.waiting, one.rendering, one.writing)
+            ),
+        )
+        for one in found
+    ]

@@ -1,0 +1,90 @@
+"""Where the time of a run goes: computing on each machine; rendering, writing and waiting in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rolecall.runs.client.gathering_client import ComputingTimes, GatheringClient
+from rolecall.runs.client.model_client import ModelClient
+from rolecall.runs.listener import RunListener
+from rolecall.runs.store.writer import Store
+from rolecall.runs.workers.pool_client import SpreadModel
+from rolecall.strings import count_noun
+
+__all__ = ['RunTimes']
+
+_WORTH_TELLING = 60.0
+"""Seconds from which on a run says at its end where they went."""
+_EVERY = 1.0
+"""Seconds between two accounts."""
+
+
+class RunTimes:
+    """The account of one run. Made and asked in the thread of its event loop, where rows are rendered and scored."""
+
+    def __init__(self, store: Store, clients: Mapping[str, ModelClient]) -> None:
+        self._store = store
+        self._clients = clients
+        self._began = time.monotonic()
+        self._computed = time.thread_time()
+
+    @contextmanager
+    def tell(self, listener: RunListener) -> Iterator[None]:
+        """Give a listener the account, again and again."""
+
+        async def tell() -> None:
+            while True:
+                await asyncio.sleep(_EVERY)
+                listener.on_times(self.lines())
+
+        telling = asyncio.get_running_loop().create_task(tell())
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    def lines(self) -> list[str]:
+        """A line for this process, and one for each model and each machine that computes it."""
+        seconds, rendering, writing, waiting = self._measure()
+        own = f'{rendering:.1f} s rendering and scoring, {writing:.1f} s writing, {waiting:.1f} s waiting'
+        return [
+            f'this process: {seconds:.1f} s, of them {own}',
+            *(
+                f'{name} on {node}: {count_noun(one.requests, "request")}, '
+                f'{one.computing:.1f} s computing, {one.waiting:.1f} s waiting'
+                for name, times in self._find_computing().items()
+                for node, one in sorted(times.items())
+            ),
+        ]
+
+    def keep(self, listener: RunListener, *, rows: int, always: bool) -> None:
+        """Store the account and tell it, if the run took long; otherwise only with `always`."""
+        seconds, rendering, writing, waiting = self._measure()
+        if self._store.failure is not None or not (always or seconds >= _WORTH_TELLING):
+            return
+        for name, times in self._find_computing().items():
+            self._store.add_times(name, times)
+        here = socket.gethostname()
+        self._store.add_own_times(here, rows=rows, waiting=waiting, rendering=rendering, writing=writing)
+        for line in self.lines():
+            listener.on_message(line)
+
+    def _measure(self) -> tuple[float, float, float, float]:
+        """Seconds so far, and how many of them this process was rendering and scoring, writing, and waiting."""
+        seconds = time.monotonic() - self._began
+        rendering = time.thread_time() - self._computed
+        writing = self._store.seconds_writing
+        return seconds, rendering, writing, max(0.0, seconds - rendering - writing)
+
+    def _find_computing(self) -> dict[str, Mapping[str, ComputingTimes]]:
+        timed = {name: (client, client.model) for name, client in self._clients.items()}
+        return {
+            name: one.times
+            for name, either in timed.items()
+            for one in either
+            if isinstance(one, (GatheringClient, SpreadModel))
+        }
