@@ -258,7 +258,7 @@ def _print_times(run: Run, to: Console) -> None:
     times = list_times(run)
     if not times:
         return
-    table = _new_table('where time went', TIME_HEADS[TIME_TEXTS:], TIME_HEADS[:TIME_TEXTS])
+    table = _new_table('where time went, in seconds', TIME_HEADS[TIME_TEXTS:], TIME_HEADS[:TIME_TEXTS])
     for cells in times:
         table.add_row(*(Text(printable(cell)) for cell in cells))
     to.print(table)

@@ -99,7 +99,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
             yield from ('', '## Bradley-Terry ratings', '', *_table(RATING_HEADS, tables.ratings, numbers_from=2))
     yield from _more_tables(standing, run_counts, prices or {})
     if times := list_times(run):
-        yield from ('', '## Where time went', '', *_table(TIME_HEADS, times, numbers_from=TIME_TEXTS))
+        yield from ('', '## Where time went, in seconds', '', *_table(TIME_HEADS, times, numbers_from=TIME_TEXTS))
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     if reasons:
         yield ''

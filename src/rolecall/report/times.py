@@ -6,13 +6,13 @@ from rolecall.report.run_source import Run, StoredRun
 
 __all__ = ['TIME_HEADS', 'TIME_TEXTS', 'list_times']
 
-TIME_HEADS = ('model', 'machine', 'requests', 'computing s', 'waiting s', 'rendering s', 'writing s')
+TIME_HEADS = ('model', 'machine', 'requests', 'computing', 'waiting', 'rendering', 'writing')
 TIME_TEXTS = 2
 """Columns at the left that hold no numbers."""
 
 
 def list_times(run: Run) -> list[tuple[str, ...]]:
-    """A line for each model and machine, then one for the process that ran the config; empty if nothing was kept."""
+    """Seconds, a line for each model and machine, then one for the process that ran the config; empty if nothing was kept."""
     found = run.times() if isinstance(run, StoredRun) else []
     return [
         (
