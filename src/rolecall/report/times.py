@@ -12,7 +12,7 @@ TIME_TEXTS = 2
 
 
 def list_times(run: Run) -> list[tuple[str, ...]]:
-    """Seconds, a line for each model and machine, then one for the process that ran the config; empty if nothing was kept."""
+    """Seconds, by model and machine, then those of the process that ran the config; empty if none were kept."""
     found = run.times() if isinstance(run, StoredRun) else []
     return [
         (
