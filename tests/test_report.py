@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
 from rolecall.errors import RolecallError
-from rolecall.models.prices import Price, find_price, read_prices
+from rolecall.models.prices import PRICES, Price, find_price, read_prices
 from rolecall.render.looks import LOOKS
 from rolecall.report import (
     ConfigPreviews,
@@ -461,6 +461,12 @@ def test_a_token_count_with_a_gap_is_not_known():
         ({'path': 'mine'}, Price(1.0, 2.0)),
         ({'path': 'gpt-4o', 'price': {'input': 7, 'output': 8}}, Price(7.0, 8.0)),
         ({'path': 'unknown'}, None),
+        ({'path': 'llama-3-8b', 'abbr': 'gpt-4o'}, None),
+        ({'abbr': 'gpt-4o'}, None),
+        ({'abbr': 'mine'}, Price(1.0, 2.0)),
+        ({'path': 'claude-opus-5-20260724'}, Price(5.0, 25.0, 0.5)),
+        ({'path': 'claude-opus-5-5'}, Price(4.0, 20.0, 0.2)),
+        ({'path': 'claude-haiku-5-5'}, None),
     ],
 )
 def test_a_price_comes_from_the_entry_the_users_file_or_the_table(tmp_path, entry, expected):
@@ -470,12 +476,33 @@ def test_a_price_comes_from_the_entry_the_users_file_or_the_table(tmp_path, entr
     assert (found and replace(found, seen='')) == expected
 
 
-@pytest.mark.parametrize('text', ['[]', '{', '{"a": 1}', '{"a": {"input": "x"}}', '{"a": {"input": -1}}'])
-def test_a_file_of_prices_that_is_none_is_refused(tmp_path, text):
+@pytest.mark.parametrize(
+    'text',
+    [
+        '[]',
+        '{',
+        '{"a": 1}',
+        '{"a": {"input": "x"}}',
+        '{"a": {"input": -1, "output": 1}}',
+        '{"a": {"input": 1, "output": Infinity}}',
+        '{"a": {"input": 1}}',
+        '{"a": {"imput": 1, "output": 1}}',
+        '{"a": {}}',
+        '{"a": {"input": 1, "output": 1, "batch": 2}}',
+    ],
+)
+def test_a_file_of_prices_that_cannot_be_meant_is_refused(tmp_path, text):
     file = tmp_path / 'prices.json'
     file.write_text(text)
     with pytest.raises(RolecallError, match='prices.json'):
         read_prices(file)
+
+
+def test_every_line_of_the_table_says_when_it_was_seen_and_cached_tokens_cost_less():
+    for pattern, price in PRICES.items():
+        assert re.fullmatch(r'20\d\d-(0[1-9]|1[0-2])', price.seen), pattern
+        assert 0 < price.input < price.output, pattern
+        assert price.cached is None or price.cached < price.input, pattern
 
 
 @pytest.mark.parametrize(

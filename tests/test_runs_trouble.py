@@ -425,7 +425,8 @@ def test_a_dialogue_that_cannot_be_worded_fails_alone_before_a_judge_too(tmp_pat
         ('timeout', 'x'),
         ('query_per_second', 'x'),
         ('price', 5),
-        ('price', {'input': 'x'}),
+        ('price', {'input': 'x', 'output': 1}),
+        ('price', {}),
         ('stop', 5),
     ],
 )

@@ -127,7 +127,7 @@ def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
         ('claude-opus-4-20250514', 75.0),
         ('claude-opus-4-5-20251101', 25.0),
         ('claude-opus-5', 25.0),
-        ('claude-opus-5-5', None),
+        ('claude-opus-5-7', None),
         ('claude-sonnet-4-6', 15.0),
     ],
 )

@@ -123,7 +123,7 @@ def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
             'models': {log.model: {'name': log.model} for log in logs},
             'pairs': [{'dataset': name, 'model': log.model} for log in logs for name in log.datasets],
         }
-        store.record_start(manifest, json.dumps({'models': [{'abbr': log.model} for log in logs]}))
+        store.record_start(manifest, json.dumps({'models': [{'abbr': log.model, 'path': log.model} for log in logs]}))
     finally:
         store.close()
 

@@ -13,9 +13,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.checking import is_number
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 
-__all__ = ['PRICES', 'PRICES_OF', 'Price', 'find_price', 'read_prices']
+__all__ = ['PRICES', 'PRICES_OF', 'Price', 'find_price', 'read_price', 'read_prices']
 
 _WRITING = {'5m': 1.25, '1h': 2.0}
 """What tokens written to a cache cost, in prices of input, by how long it keeps them (Anthropic)."""
@@ -57,7 +58,7 @@ class Price:
         return (input_tokens * self.input + output_tokens * self.output - saved + extra) / 1e6
 
 
-PRICES = {
+_OPENAI = {
     'gpt-4o-2024-05-13': Price(5.00, 15.00, seen='2025-06'),
     **dict.fromkeys(('gpt-4o-mini', 'gpt-4o-mini-20*'), Price(0.15, 0.60, 0.075, seen='2026-03')),
     **dict.fromkeys(('gpt-4o', 'gpt-4o-20*'), Price(2.50, 10.00, 1.25, seen='2026-03')),
@@ -74,26 +75,39 @@ PRICES = {
     **dict.fromkeys(('gpt-5.4', 'gpt-5.4-20*'), Price(2.50, 15.00, 0.25, seen='2026-06')),
     **dict.fromkeys(('gpt-5.4-pro*', 'gpt-5.5-pro*'), Price(30.00, 180.00, seen='2026-06')),
     **dict.fromkeys(('gpt-5.5', 'gpt-5.5-20*'), Price(5.00, 30.00, 0.50, seen='2026-06')),
+    'gpt-6-luna*': Price(0.10, 0.50, 0.01, seen='2026-09'),
+    'gpt-6-sol*': Price(2.00, 10.00, 0.20, seen='2026-09'),
+    'gpt-6-astra*': Price(10.00, 50.00, 1.00, seen='2026-09'),
+    'gpt-6.1-sol*': Price(2.00, 10.00, 0.10, seen='2026-10'),
     **dict.fromkeys(('o3', 'o3-20*'), Price(2.00, 8.00, 0.50, seen='2026-03')),
     'o3-mini*': Price(1.10, 4.40, 0.55, seen='2026-03'),
     'o4-mini*': Price(1.10, 4.40, 0.275, seen='2026-03'),
+}
+"""From pages that quote OpenAI's price list. Its surcharge for prompts of more than 272,000 tokens is not counted."""
+_ANTHROPIC = {
     **dict.fromkeys(
         ('claude-opus-4', 'claude-opus-4-0', 'claude-opus-4-1*', 'claude-opus-4-20*'),
-        Price(15.00, 75.00, 1.50, seen='2026-03'),
+        Price(15.00, 75.00, 1.50, seen='2026-10'),
     ),
     **dict.fromkeys(
         (*(f'claude-opus-4-{version}*' for version in (5, 6, 7, 8)), 'claude-opus-5', 'claude-opus-5-20*'),
-        Price(5.00, 25.00, 0.50, seen='2026'),
+        Price(5.00, 25.00, 0.50, seen='2026-10'),
     ),
-    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, seen='2026-03')),
-    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, seen='2026-03'),
-    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, seen='2026-03'),
+    'claude-opus-5-5*': Price(4.00, 20.00, 0.20, seen='2026-10'),
+    **dict.fromkeys(('claude-fable-5', 'claude-fable-5-20*'), Price(10.00, 50.00, 1.00, seen='2026-10')),
+    'claude-fable-5-1*': Price(10.00, 50.00, 0.25, seen='2026-10'),
+    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, seen='2026-10')),
+    **dict.fromkeys(('claude-sonnet-5', 'claude-sonnet-5-20*'), Price(2.00, 10.00, 0.20, seen='2026-10')),
+    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, seen='2026-10'),
+    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, seen='2026-10'),
     'claude-3-haiku*': Price(0.25, 1.25, 0.03, seen='2026-03'),
 }
+"""From Anthropic's own price list."""
+PRICES = {**_OPENAI, **_ANTHROPIC}
 """List prices by pattern of the model's name; the first that matches counts. A version that is not here is not known:
 prices change between versions (`claude-opus-4-1` costs three times as much as `claude-opus-4-5`)."""
 PRICES_OF = f'{min(price.seen for price in PRICES.values())} to {max(price.seen for price in PRICES.values())}'
-"""When the prices were last seen: Anthropic's on its own page, OpenAI's on pages that quote it."""
+"""When the prices were last seen."""
 
 
 def find_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None = None) -> Price | None:
@@ -107,11 +121,11 @@ def find_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None =
 def _look_up_price(entry: Mapping[str, Any], overrides: Mapping[str, Price]) -> Price | None:
     own = entry.get('price')
     if isinstance(own, Mapping):
-        return _read_price(own, 'price')
-    names = [str(entry[key]) for key in ('model', 'path', 'abbr') if isinstance(entry.get(key), str)]
-    for table in (overrides, PRICES):
+        return read_price(own, 'price')
+    sent = next((entry[key] for key in ('model', 'path') if isinstance(entry.get(key), str)), None)
+    for table, names in ((overrides, (sent, entry.get('abbr'))), (PRICES, (sent,))):
         for pattern, price in table.items():
-            if any(fnmatchcase(name, pattern) for name in names):
+            if any(isinstance(name, str) and fnmatchcase(name, pattern) for name in names):
                 return price
     return None
 
@@ -126,18 +140,30 @@ def read_prices(path: str | Path) -> dict[str, Price]:
         raise DataError(f'{path}:{error.lineno}: not valid JSON: {error.msg}.') from error
     if not isinstance(written, dict) or not all(isinstance(price, dict) for price in written.values()):
         raise DataError(f'{path}: expected a JSON object of {{pattern: {{"input": …, "output": …}}}}.')
-    return {pattern: _read_price(price, f'{path}: {pattern}') for pattern, price in written.items()}
+    return {pattern: read_price(price, f'{path}: {pattern}') for pattern, price in written.items()}
 
 
-def _read_price(written: Mapping[str, Any], where: str) -> Price:
-    numbers = [written.get(key, 0) for key in ('input', 'output')]
-    further = {key: written[key] for key in ('cached', 'written') if written.get(key) is not None}
-    numbers += further.values()
-    if not all(isinstance(number, int | float) and not isinstance(number, bool) and number >= 0 for number in numbers):
-        raise ConfigError(Problem(where, f'expected dollars for a million tokens, got {dict(written)!r:.80}.'))
-    batch = written.get('batch', 0.5)
-    if not isinstance(batch, int | float) or isinstance(batch, bool) or not 0 <= batch <= 1:
-        raise ConfigError(Problem(where, f'batch must be a part of the price between 0 and 1, got {batch!r:.40}.'))
-    inputs, outputs, *_ = map(float, numbers)
-    cached, made = (float(further[key]) if key in further else None for key in ('cached', 'written'))
-    return Price(inputs, outputs, cached, made, float(batch))
+def read_price(written: Mapping[str, Any], where: str) -> Price:
+    """A price as configs and files write it.
+
+    >>> read_price({'input': 2.5, 'ouput': 10}, 'models[0].price')
+    Traceback (most recent call last):
+    rolecall.errors.ConfigError: models[0].price
+      unknown key 'ouput' in a price.
+      Did you mean 'output'?
+    """
+    known = ('input', 'output', 'cached', 'written', 'batch')
+    given = {key: number for key, number in written.items() if number is not None}
+    remedy = 'Write US dollars for a million tokens: price=dict(input=2.5, output=10).'
+    if unknown := [key for key in given if key not in known]:
+        problem = Problem(where, f'unknown key {unknown[0]!r} in a price.', did_you_mean(unknown[0], known))
+    elif not {'input', 'output'} <= given.keys():
+        problem = Problem(where, f"a price needs 'input' and 'output', got {given!r:.80}.", remedy)
+    elif not all(is_number(number, least=0) for number in given.values()):
+        problem = Problem(where, f'expected dollars for a million tokens, got {given!r:.80}.', remedy)
+    elif given.get('batch', 0) > 1:
+        problem = Problem(where, f'batch must be a part of the price between 0 and 1, got {given["batch"]!r}.')
+    else:
+        numbers: dict[str, Any] = {key: float(number) for key, number in given.items()}
+        return Price(**numbers)
+    raise ConfigError(problem)

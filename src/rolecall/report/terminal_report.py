@@ -154,7 +154,7 @@ def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
     found = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
     found.sort(key=lambda one: all(style != _ODD for _, style in one[1]))  # further numbers last
     told = [
-        f'{card.dataset} × {card.model}: {", ".join(words.strip() for words, _ in remarks)}'
+        f'{card.dataset} × {card.model}{_name_extractor(card)}: {", ".join(words.strip() for words, _ in remarks)}'
         for card, remarks in found
         if remarks
     ]
@@ -163,6 +163,12 @@ def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
         to.print(Text(f'* {printable(remark)}', _ODD))
     if (rest := len(marked) - _NARROW_REMARKS) > 0:
         to.print(Text(f'* and {count_noun(rest, "other remark")}; --html shows them all', 'dim'))
+
+
+def _name_extractor(card: Scorecard) -> str:
+    """Which of several extractors a remark is about, where it has numbers of its own."""
+    own = 'extractor' in card.details and card.details.get('cut')
+    return f' ({card.details["extractor"]})' if own else ''
 
 
 def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.checking import OptionReader, is_number, is_whole
-from rolecall.errors import Problem
+from rolecall.errors import ConfigError, Problem
+from rolecall.models.prices import read_price
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.retry import RetryPolicy
 
@@ -63,11 +64,20 @@ def check_client_options(entry: Mapping[str, Any]) -> list[Problem]:
         reader.number(name, remedy='Write a number of requests per second; 0 means no limit.')
     reader.number('timeout', remedy='Write a number of seconds, or leave it out.')
     reader.whole('retry', least=0, remedy='Write how often to retry; 0 means one attempt.')
-    price = entry.get('price')
-    if price is not None and not (isinstance(price, Mapping) and all(map(is_number, price.values()))):
-        wrong = f'expected prices per million tokens, got {price!r:.60}.'
-        reader.refuse('price', wrong, 'Write price=dict(input=2.5, output=10).')
-    return reader.problems
+    return [*reader.problems, *_find_price_problems(entry.get('price'))]
+
+
+def _find_price_problems(price: object) -> Sequence[Problem]:
+    if price is None:
+        return ()
+    if not isinstance(price, Mapping):
+        remedy = 'Write price=dict(input=2.5, output=10).'
+        return (Problem('price', f'expected prices per million tokens, got {price!r:.60}.', remedy),)
+    try:
+        read_price(price, 'price')
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _is_start_and_most(given: Any) -> bool:
