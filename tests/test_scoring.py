@@ -26,7 +26,7 @@ from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS
-from rolecall.scoring.statistics import wilson
+from rolecall.scoring.statistics import mean_interval, wilson
 from rolecall.scoring.texts import plain_words
 
 
@@ -304,6 +304,14 @@ def test_rows_of_one_cluster_widen_the_interval() -> None:
     alone, together = run(None), run(10)
     assert (alone.value, together.details['clusters']) == (together.value, 10)
     assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_shares_get_an_interval_between_0_and_100() -> None:
+    run = scored('SquadEvaluator', *[('x y', 'x y')] * 3, ('x y', 'x z'), ('x y', 'z'))
+    shares = mean_interval([(1.0, 1)] * 3 + [(0.5, 1), (0.0, 1)], scale=(0.0, 1.0))
+    assert shares is not None
+    assert (run.low, run.high) == pytest.approx([100 * bound for bound in shares])
+    assert run.details['interval'] == 'score'
 
 
 def test_numbers_get_a_score_interval() -> None:

@@ -219,6 +219,16 @@ def test_an_unknown_option_of_a_judge_s_reading_is_refused_before_the_run() -> N
         build_scorer({'evaluator': {'type': 'GenericLLMEvaluator', 'dict_postprocessor': entry}}, judge=str)
 
 
+def test_a_user_s_reading_has_options_and_lacks_none() -> None:
+    def read_grade(reply: str, best: str) -> bool:
+        return reply == best
+
+    entry = {'type': read_grade, 'best': 'A'}
+    assert scored({'type': 'GenericLLMEvaluator', 'dict_postprocessor': entry}, 'A', '').value == 100.0
+    with pytest.raises(ConfigError, match="needs the option 'best'"):
+        build_scorer({'evaluator': {'type': 'GenericLLMEvaluator', 'dict_postprocessor': read_grade}}, judge=str)
+
+
 def test_the_work_on_an_expression_is_limited_but_not_the_time_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbolic, '_SECONDS', 0.02)
     finished = []
