@@ -157,6 +157,42 @@ def test_a_real_log_of_opencompass_and_our_run_of_that_benchmark_by_name_are_ali
     assert 'settings, left: {"inferencer": {"max_out_len": 512, "type": "GenInferencer"}' in shown
 
 
+def test_a_real_chat_log_of_lm_eval_and_our_run_of_its_task_have_equal_prompts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = next((LOGS / 'lm-eval-chat').glob('results_*.json'))
+    with open_log('lm-eval', results, tmp_path / 'theirs') as run:
+        first = run.result('chat_gsm8k', 'toy', 0)
+        assert first is not None
+        roles = [message['role'] for message in run.request(first.fingerprint)]
+        assert roles == ['system', 'user', 'assistant', 'user']
+    task = json.loads(results.read_text())['configs']['chat_gsm8k']
+    (tmp_path / 'task.yaml').write_text(json.dumps(task))
+    (tmp_path / 'models.py').write_text(
+        "def say(prompt):\n    return '#### 1'\n\n\nmodels = [dict(abbr='toy', type='Function', function=say, chat=True)]\n"
+    )
+    examples = LOGS.parent.parent.parent / 'examples' / 'data' / 'gsm8k'
+    for split in ('train', 'test'):
+        lines = (examples / f'{split}.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)
+        (tmp_path / f'{split}.jsonl').write_text(''.join(lines[:3]), encoding='utf-8')
+    rows = [f'{split}={tmp_path / split}.jsonl' for split in ('train', 'test')]
+    asked = [
+        '--as',
+        'lm-eval',
+        '--fewshot-as-multiturn',
+        '--system',
+        'Be brief.',
+        '--models',
+        str(tmp_path / 'models.py'),
+    ]
+    assert main(['run', str(tmp_path / 'task.yaml'), '--data', *rows, *asked, '--out', str(tmp_path / 'ours')]) == 0
+    capsys.readouterr()
+    assert main(['compare', str(tmp_path / 'theirs'), str(tmp_path / 'ours')]) == 0
+    shown = capsys.readouterr().out
+    assert 'prompts: 3 of 3 equal' in shown
+    assert 'sent differently' not in shown
+
+
 def test_report_export_and_compare_open_an_imported_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_log('lm-eval', LOGS / 'lm-eval', tmp_path / 'theirs').close()
     assert main(['report', str(tmp_path / 'theirs')]) == 0
@@ -226,6 +262,11 @@ def test_compare_aligns_rows_by_content_and_says_what_differs(
     assert "read as '2' (left), 'It is 2' (right)" in shown
 
 
+def write_samples(folder: Path, lines: bytes) -> None:
+    (folder / 'results_x.json').write_text('{"results": {"t": {"acc,none": 0.5}}}')
+    (folder / 'samples_t_x.jsonl').write_bytes(lines)
+
+
 @pytest.mark.parametrize(
     ('harness', 'write', 'expected'),
     [
@@ -243,6 +284,15 @@ def test_compare_aligns_rows_by_content_and_says_what_differs(
             lambda folder: (folder / 'results_x.json').write_text('{"results": {"t": 5}}'),
             'as lm-eval writes it',
         ),
+        ('lm-eval', lambda folder: write_samples(folder, b'{"doc_id": 0}\n{"doc_id'), ':2: not the JSON of a log'),
+        ('lm-eval', lambda folder: write_samples(folder, b'{"doc_id": 0}\n{"doc_id'), 'cut off; remove its last line'),
+        ('lm-eval', lambda folder: write_samples(folder, b'{"doc_id": 0}\nnull\n'), ':2: expected a sample'),
+        (
+            'lm-eval',
+            lambda folder: write_samples(folder, b'{}\n{"arguments": [[["?"]]]}\n'),
+            ':2: not as lm-eval writes it',
+        ),
+        ('lm-eval', lambda folder: write_samples(folder, b'{}\n"\xff"\n'), ':2: not the JSON of a log'),
         ('opencompass', lambda folder: None, 'no folder `predictions` found'),
         ('aisbench', lambda folder: (folder / 'predictions').mkdir(), 'no model has predictions'),
     ],
@@ -259,8 +309,20 @@ def test_what_is_wrong_with_a_log_is_said(
 
 def test_an_import_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(LOGS / 'lm-eval', tmp_path / 'run')
-    assert main(['import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(tmp_path / 'run')]) == 2
-    assert 'not empty' in capsys.readouterr().err
+    (tmp_path / 'file').touch()
+    for out in (tmp_path / 'run', tmp_path / 'file'):
+        assert main(['import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(out)]) == 2
+        assert 'not an empty directory' in capsys.readouterr().err
+
+
+def test_only_a_line_feed_ends_a_line_of_a_log(tmp_path: Path) -> None:
+    root = write_opencompass(tmp_path / 'outputs', '.jsonl')
+    predictions = next(root.rglob('sums.jsonl'))
+    predictions.write_text(predictions.read_text().replace('It is 2', 'It\u2028is\x852'), encoding='utf-8')
+    with open_log('aisbench', root, tmp_path / 'run') as run:
+        first = run.result('sums', 'internlm', 0)
+    assert first is not None
+    assert first.replies == ('It\u2028is\x852',)
 
 
 @pytest.mark.parametrize('length', [2, 8, 40], ids=['too short', 'short', 'long'])

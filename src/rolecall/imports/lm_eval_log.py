@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
+from rolecall.imports.log import (
+    NOT_RECORDED,
+    ImportedLog,
+    ImportedRow,
+    ImportedScore,
+    read_json,
+    read_json_lines,
+    reading,
+)
 from rolecall.render.spans import Request
 
 __all__ = ['read_lm_eval']
@@ -19,8 +28,8 @@ _RUN_SETTINGS = ('model_args', 'gen_kwargs', 'limit', 'batch_size', 'random_seed
 
 
 def read_lm_eval(folder: Path) -> list[ImportedLog]:
-    """One log for each `results_*.json` in the folder, with its samples."""
-    found = sorted(folder.rglob('results_*.json')) if folder.is_dir() else []
+    """One log for each `results_*.json` in the folder (or that file alone), with its samples."""
+    found = [folder] if folder.is_file() else sorted(folder.rglob('results_*.json'))
     if not found:
         raise RunError(
             f'{folder}: no results_*.json found. Give the folder of --output_path; rows need --log_samples as well.'
@@ -71,17 +80,13 @@ def _read_log(path: Path) -> ImportedLog:
 def _read_samples(path: Path, task: str) -> dict[str, list[ImportedRow]]:
     """The rows by filter pipeline. The first has the task's name, the others theirs after a comma."""
     found: dict[str, list[ImportedRow]] = {}
-    with path.open(encoding='utf-8') as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            sample = read_json(path, line)
-            if not isinstance(sample, Mapping):
-                raise RunError(f'{path}:{number}: expected a sample, found {type(sample).__name__}.')
-            name = str(sample.get('filter', 'none'))
-            dataset = task if not found or name in list(found)[:1] else f'{task},{name}'
-            with reading(f'{path}:{number}', 'lm-eval'):
-                found.setdefault(name, []).append(_read_sample(sample, dataset, len(found.get(name, ()))))
+    for place, sample in read_json_lines(path):
+        if not isinstance(sample, Mapping):
+            raise RunError(f'{place}: expected a sample, found {type(sample).__name__}.')
+        name = str(sample.get('filter', 'none'))
+        dataset = task if not found or name in list(found)[:1] else f'{task},{name}'
+        with reading(place, 'lm-eval'):
+            found.setdefault(name, []).append(_read_sample(sample, dataset, len(found.get(name, ()))))
     return found
 
 
@@ -110,8 +115,14 @@ def _read_sample(sample: Mapping[str, Any], dataset: str, number: int) -> Import
 
 
 def _request(asked: Any) -> Request:
-    """What was sent: the context, and the continuation after it where that was weighed."""
+    """What was sent: messages, or the context with the continuation that was weighed after it."""
     parts = list(asked.values()) if isinstance(asked, Mapping) else list(asked) if isinstance(asked, list) else [asked]
+    if parts and isinstance(parts[0], list):  # a chat: its messages, as JSON in a list of one
+        [written] = parts[0]
+        messages: list[Mapping[str, Any]] = [
+            {'role': one['role'], 'content': one['content']} for one in json.loads(written)
+        ]
+        return messages
     return ''.join(part for part in parts[:2] if isinstance(part, str))
 
 

@@ -28,6 +28,7 @@ __all__ = [
     'ImportedScore',
     'keep_newest',
     'read_json',
+    'read_json_lines',
     'reading',
     'write_run',
 ]
@@ -105,8 +106,8 @@ def keep_newest(logs: Sequence[ImportedLog]) -> tuple[list[ImportedLog], list[st
 
 def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
     """Write logs of one harness into a new run directory."""
-    if out.exists() and any(out.iterdir()):
-        raise RunError(f'{out}: not empty. Choose another directory with --out.')
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunError(f'{out}: not an empty directory. Choose another with --out.')
     store = Store(out)
     try:
         for log in logs:
@@ -223,11 +224,27 @@ def reading(place: object, harness: str) -> Iterator[None]:
         raise RunError(f'{place}: not as {harness} writes it ({type(error).__name__}: {error}).') from error
 
 
-def read_json(path: Path, text: str | bytes | None = None) -> Any:
-    """A JSON file of a log; what is wrong with it names the file."""
+def read_json(place: Path | str, text: str | bytes | None = None) -> Any:
+    """A JSON file of a log, or a text at a place of it; what is wrong with it names the place."""
     try:
-        return json.loads(path.read_bytes() if text is None else text)
+        return json.loads(Path(place).read_bytes() if text is None else text)
     except OSError as error:
-        raise RunError(f'{path}: cannot be read: {error.strerror or error}.') from error
+        raise RunError(f'{place}: cannot be read: {error.strerror or error}.') from error
     except (ValueError, RecursionError) as error:
-        raise RunError(f'{path}: not the JSON of a log: {error}.') from error
+        raise RunError(f'{place}: not the JSON of a log: {error}.') from error
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """The values of a file with one on each line, with their places. Lines end with a line feed and nothing else."""
+    with path.open('rb') as lines:
+        for number, line in enumerate(lines, 1):
+            place = f'{path}:{number}'
+            if line.strip():
+                try:
+                    yield place, read_json(place, line)
+                except RunError as error:
+                    if line.endswith(b'\n'):
+                        raise
+                    raise RunError(
+                        f'{error} The file is cut off; remove its last line to import the others.'
+                    ) from error

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import RunError
-from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
+from rolecall.imports.log import (
+    NOT_RECORDED,
+    ImportedLog,
+    ImportedRow,
+    ImportedScore,
+    read_json,
+    read_json_lines,
+    reading,
+)
 from rolecall.redaction import mask_config
 from rolecall.render.spans import Request
 
@@ -155,7 +163,7 @@ def _by_dataset(files: list[Path]) -> dict[str, list[Path]]:
 
 def _read_entries(path: Path) -> list[Mapping[str, Any]]:
     if path.suffix == '.jsonl':
-        told: Any = [read_json(path, line) for line in path.read_text(encoding='utf-8').splitlines() if line.strip()]
+        told: Any = [entry for _, entry in read_json_lines(path)]
         if all(isinstance(one, Mapping) and isinstance(one.get('id'), int) for one in told):
             told = sorted(told, key=lambda one: one['id'])
     else:
