@@ -731,6 +731,23 @@ def test_two_copies_of_a_run_submit_the_next_stage_once(server: BatchServer, tmp
     assert (created(server), answers(tmp_path / 'here')) == (3, answers(tmp_path / 'there'))
 
 
+@pytest.mark.parametrize('step', ['files', 'batches'])
+def test_two_copies_of_a_run_that_was_not_submitted_yet_pay_once(
+    server: BatchServer, tmp_path: Path, step: str
+) -> None:
+    """The first attempt is refused for the key, before or after the upload; then the directory is copied."""
+    server.fail('POST', step, '401')
+    with pytest.raises(RunError, match='4 requests of m not submitted'):
+        run_config(config(server), out=tmp_path / 'here', batch=True)
+    shutil.copytree(tmp_path / 'here', tmp_path / 'there')
+    for copy in ('here', 'there'):
+        run_config(config(server), out=tmp_path / copy, batch=True)
+    assert created(server) == 1
+    server.process()
+    for copy in ('here', 'there'):
+        assert collect_run(tmp_path / copy).fetched == Counter(answered=4)
+
+
 @pytest.mark.parametrize('harm', ['locked', 'damaged'])
 def test_a_ledger_that_cannot_be_read_does_not_mean_that_nothing_waits(
     server: BatchServer, tmp_path: Path, harm: str

@@ -12,7 +12,7 @@ import pytest
 from rolecall.cli.main import main
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.writer import Store
+from rolecall.runs.store.writer import Store, open_store
 from rolecall.scoring.scorecard import Scorecard
 
 CONFIG = """
@@ -53,6 +53,25 @@ def test_parquet_holds_the_prompts_too(run, capsys, tmp_path):
     table = parquet.read_table(tmp_path / 'rows.parquet').to_pylist()
     assert [json.loads(row['requests']) for row in table] == [['ab'], ['cd']]
     assert [row['score'] for row in table] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ('name', 'begins'), [('rows.CSV', b'dataset,'), ('rows.parquet', b'PAR1'), ('rows.txt', b'{"dataset"')]
+)
+def test_the_ending_of_the_file_names_the_format(run, capsys, tmp_path, name, begins):
+    export(run, capsys, '-o', str(tmp_path / name))
+    assert (tmp_path / name).read_bytes().startswith(begins)
+    export(run, capsys, '--format', 'jsonl', '-o', str(tmp_path / name))
+    assert (tmp_path / name).read_bytes().startswith(b'{"dataset"')
+
+
+def test_numbers_that_json_lacks_are_null_and_text_stays_readable(tmp_path, capsys):
+    with open_store(tmp_path) as store:
+        details = {'loss': float('nan'), 'by': {1: float('inf')}, 'seen': ('ü', 'half \ud800')}
+        store.update_rows([Result('d', 'm', 0, 'ok', prediction='ü', details=details)])
+    line = export(tmp_path, capsys)
+    assert '"prediction": "ü"' in line
+    assert json.loads(line)['details'] == {'loss': None, 'by': {'1': None}, 'seen': ['ü', 'half ?']}
 
 
 def test_a_run_becomes_records_of_every_eval_ever(run, capsys, tmp_path):

@@ -21,13 +21,14 @@ from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import Reply, Sampling
+from rolecall.runs.client.model_client import ModelCall, RetryPolicy
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.workers.model_worker import WorkerReply
-from rolecall.runs.workers.pool_client import SpreadModel
+from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
 from rolecall.runs.workers.settings import Workers
-from rolecall.runs.workers.worker_pool import WorkerLoadError
+from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
 
 CONFIG = """
 import os, time
@@ -203,6 +204,37 @@ def test_a_server_that_no_node_can_call_ends_with_every_reason() -> None:
     assert asyncio.run(ask()) == [f'm: a worker is left out: node {n}: no module named acme' for n in (0, 1)]
 
 
+class DyingPool(SlowPool):
+    """Its first batch ends a worker. After that, no batch is answered before the other worker has one, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = asyncio.Event()
+        for ready in self.ready:
+            ready.set()
+
+    async def answer(self, worker: int, kind: Any, requests: Any, sampling: Any) -> WorkerReply:
+        self.answered.append(worker)
+        if len(self.answered) == 1:
+            raise WorkerLostError('node 0: gone')
+        if len(set(self.answered[1:])) == 2:
+            self.both.set()
+        await asyncio.wait_for(self.both.wait(), 60)
+        return WorkerReply([Reply('yes') for _ in requests], f'node {worker}', 0.0)
+
+
+def test_what_a_lost_worker_computed_is_divided_among_all_workers() -> None:
+    async def ask() -> list[Any]:
+        model = build_model({'type': 'FunctionModel', 'function': lambda _: ''}, name='m')
+        client = PoolClient(model, RetryPolicy(), DyingPool(), tell=lambda _: None)
+        calls = [ModelCall('generate', f'row {n}', Sampling()) for n in range(16)]
+        answers = await asyncio.gather(*(client.send(call) for call in calls))
+        await client.close()
+        return answers
+
+    assert [answer.text for answer in asyncio.run(ask())] == ['yes'] * 16
+
+
 # -- a Ray cluster of two nodes ----------------------------------------------------------------------------------------
 
 
@@ -358,6 +390,41 @@ def test_a_node_that_dies_costs_only_rows_in_flight(tmp_path: Path, cluster: Two
         cluster.add_second()
     assert summary.outcomes == {'ok': ROWS}
     assert summary.scorecards[0].value == 100.0
+
+
+LOCAL = """
+models = [dict(abbr='small', type='HuggingFaceCausalLM', path=MODEL, device='cpu', batch_size=8, max_seq_len=512)]
+reader = dict(input_columns=['q'], output_column='a')
+written = dict(
+    abbr='written', type='File', path='rows.jsonl', reader_cfg=reader,
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='The quotient: {q} ='),
+                   inferencer=dict(type='GenInferencer', max_out_len=12)),
+    eval_cfg=dict(evaluator='AccEvaluator'))
+weighed = dict(
+    abbr='weighed', type='File', path='rows.jsonl', reader_cfg=reader,
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template={n: '{q} = ' + n for n in ('1', '2', '3')}),
+                   inferencer=dict(type='PPLInferencer')),
+    eval_cfg=dict(evaluator='AccEvaluator'))
+datasets = [written, weighed]
+"""
+
+
+@pytest.mark.heavy
+def test_a_transformers_model_answers_on_a_cluster_as_it_does_here(tmp_path: Path, cluster: TwoNodes) -> None:
+    pytest.importorskip('torch')
+    from small_models import make_model
+
+    (tmp_path / 'model').mkdir()
+    model = make_model(tmp_path / 'model', 'llama')
+    path = write(tmp_path, rows=200)
+    path.write_text(LOCAL.replace('MODEL', repr(str(model))))
+    here = run_config(path, out=tmp_path / 'here')
+    there = run_config(path, out=tmp_path / 'there', workers=cluster.workers)
+    assert there.outcomes == here.outcomes == {'ok': 400}
+    with RunReader(tmp_path / 'here') as one, RunReader(tmp_path / 'there') as other:
+        assert [row.prediction for row in other.results()] == [row.prediction for row in one.results()]
+        computed = [line for line in other.times() if line.model]
+    assert sum(line.count for line in computed) == 200 + 3 * 200
 
 
 FRAGILE = """

@@ -286,8 +286,8 @@ _EXPORT = {
     "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.": (
         '为运行的每一行写出一条记录：预测、标准答案、分数、结果，以及该行自己的字段。'
     ),
-    'every-eval-ever writes a folder of records in that schema (default: jsonl)': (
-        'every-eval-ever 写出该格式的记录文件夹（默认：jsonl）'
+    'every-eval-ever writes a folder of records in that schema (default: by the ending of FILE, or jsonl)': (
+        'every-eval-ever 写出该格式的记录文件夹（默认：按 FILE 的扩展名，否则 jsonl）'
     ),
     'add the requests that were sent': '附上发送过的请求',
     'only models whose abbr matches': '只选 abbr 匹配的模型',

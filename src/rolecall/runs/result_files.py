@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, import_extra
 from rolecall.runs.atomic import write_atomically
-from rolecall.runs.store.codec import dumps
+from rolecall.runs.store.codec import UNREADABLE, as_plain, dumps
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.row_codec import result_as_dict
@@ -133,7 +133,18 @@ def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, A
 
 
 def _json_line(values: Any) -> str:
-    return _encodable(json.dumps(_finite(json.loads(dumps(values))), ensure_ascii=False))
+    return _encodable(_write_json(values))
+
+
+def _write_json(values: Any) -> str:
+    """JSON in full Unicode, with null for numbers that JSON does not have."""
+    try:
+        return _FINITE.encode(values)
+    except UNREADABLE:  # not a number among them, or a key that is no text
+        return json.dumps(_finite(json.loads(dumps(values))), ensure_ascii=False)
+
+
+_FINITE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=as_plain)
 
 
 def _encodable(text: str) -> str:
@@ -184,7 +195,7 @@ def _csv_lines(objects: Iterator[dict[str, Any]], *, formulas: bool) -> Iterator
 def _flatten_cell(value: Any, *, formulas: bool) -> Any:
     """Lists and mappings as JSON; text that a spreadsheet would take for a formula behind an apostrophe."""
     if isinstance(value, (list, tuple, dict)):
-        return json.dumps(_finite(json.loads(dumps(value))), ensure_ascii=False) if value else ''
+        return _write_json(value) if value else ''
     return quote_formula(value) if isinstance(value, str) and not formulas else value
 
 

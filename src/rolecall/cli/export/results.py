@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.cli.options import add_pattern_options, declare_command, fail, print_note
+
+if TYPE_CHECKING:
+    from rolecall.runs.result_files import Format
 
 __all__ = ['add_results']
 
@@ -27,8 +30,7 @@ def add_results(exports: Any) -> None:
     parser.add_argument(
         '--format',
         choices=('jsonl', 'csv', 'parquet', 'every-eval-ever'),
-        default='jsonl',
-        help='every-eval-ever writes a folder of records in that schema (default: jsonl)',
+        help='every-eval-ever writes a folder of records in that schema (default: by the ending of FILE, or jsonl)',
     )
     parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
     add_pattern_options(parser)
@@ -44,13 +46,19 @@ def _results(arguments: argparse.Namespace) -> int:
     export_results(
         arguments.directory,
         to,
-        format=arguments.format,
+        format=arguments.format or _find_format(arguments.output),
         dataset=arguments.dataset,
         model=arguments.model,
         prompts=arguments.prompts,
         on_damage=print_note,
     )
     return 0
+
+
+def _find_format(output: str) -> Format:
+    """The format that a file's name promises; JSON lines without such a promise."""
+    ending = output.lower().rpartition('.')[2]
+    return 'csv' if ending == 'csv' else 'parquet' if ending == 'parquet' else 'jsonl'
 
 
 def _write_records(arguments: argparse.Namespace) -> int:

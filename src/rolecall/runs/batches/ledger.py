@@ -157,6 +157,11 @@ class BatchLedger:
                 )
         return len(groups)
 
+    @property
+    def has_identity(self) -> bool:
+        """Whether copies of this run, if there are any, recognise its batches: it has put some together before."""
+        return 'identity' in self.notes()
+
     def _make_token(self, model: str, fingerprints: Iterable[str]) -> str:
         """What a batch is recognised by at the server: the same in every copy of this run, another in another run."""
         identity = self.notes().get('identity')

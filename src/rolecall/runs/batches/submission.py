@@ -50,6 +50,7 @@ async def submit_batches(
     tell: Callable[[str], None],
 ) -> list[BatchRecord]:
     """Submit everything that is put down for these models; gives what was submitted."""
+    copied = ledger.has_identity
     for model, service in services.items():
         ledger.pack(
             model,
@@ -61,18 +62,21 @@ async def submit_batches(
     submitted = []
     for batch in ledger.open_batches():
         if batch.state != 'created' and batch.model in services:
-            created = await _submit(ledger, services[batch.model], batch)
+            created = await _submit(ledger, services[batch.model], batch, copied=copied)
             what = f'{count_noun(created.requests, "request")} of {created.model}'
             tell(f'{created.name}: {what} {created.note or "submitted"}')
             submitted.append(created)
     return submitted
 
 
-async def _submit(ledger: BatchLedger, service: BatchService, batch: BatchRecord) -> BatchRecord:
+async def _submit(ledger: BatchLedger, service: BatchService, batch: BatchRecord, *, copied: bool) -> BatchRecord:
+    """Submit a batch, or find it at the server; `copied`: there may be copies of the run that have submitted it."""
     try:
-        if batch.state == 'creating' and (found := await find_created(ledger, service, batch)):
-            return found
-        if batch.state == 'new' and (found := await _find_of_copy(ledger, service, batch)):
+        if batch.state == 'creating':
+            found = await find_created(ledger, service, batch)
+        else:
+            found = await _find_of_copy(ledger, service, batch) if copied else None
+        if found is not None:
             return found
         with tempfile.TemporaryDirectory(prefix='rolecall-') as folder:
             file = Path(folder) / 'batch'
@@ -87,7 +91,7 @@ async def _submit(ledger: BatchLedger, service: BatchService, batch: BatchRecord
 
 async def _find_of_copy(ledger: BatchLedger, service: BatchService, batch: BatchRecord) -> BatchRecord | None:
     """The same batch, submitted from another copy of the run directory. A server that lists no batches has none."""
-    if not service.keeps_token or not ledger.known_ids():  # a run that never submitted has no copy that knows its token
+    if not service.keeps_token:
         return None
     try:
         found = await retry_call(lambda: service.find(_describe(ledger, batch)), attempts=2)

@@ -20,6 +20,7 @@ from rolecall.tokenizers.text import replace_lone_surrogates
 __all__ = [
     'UNREADABLE',
     'DamagedError',
+    'as_plain',
     'as_stored',
     'checksum',
     'dumps',
@@ -140,7 +141,8 @@ def dumps(value: Any) -> str:
     return _PLAIN.encode(value)
 
 
-def _plain(value: object) -> object:
+def as_plain(value: object) -> object:
+    """A value that JSON has no form for as one that it has."""
     if isinstance(value, MediaUrl):
         return str(value)
     if isinstance(value, Mapping):
@@ -153,7 +155,7 @@ def _plain(value: object) -> object:
     return item() if callable(item) else str(value)
 
 
-_PLAIN = json.JSONEncoder(default=_plain, separators=(',', ':'))
+_PLAIN = json.JSONEncoder(default=as_plain, separators=(',', ':'))
 
 
 def write_reply(reply: Reply) -> str:
@@ -288,7 +290,7 @@ def _inflate(packed: bytes) -> bytes:
 def _media(value: object) -> object:
     text = str(value) if isinstance(value, MediaUrl) else None
     if text is None:
-        return _plain(value)
+        return as_plain(value)
     return text if len(text) <= _LONGEST_KEPT else f'{text[:64]}… ({len(text)} characters)'
 
 

@@ -143,7 +143,7 @@ class PoolClient(GatheringClient):
             if not batch:
                 self._give_place(worker)
                 continue
-            self._run(self._compute(worker, batch, deaths=0))
+            self._run(self._compute(batch, worker))
 
     def _run(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -174,37 +174,34 @@ class PoolClient(GatheringClient):
         self._pending = [one for one in self._pending if id(one) not in taken]
         return batch
 
-    async def _compute(self, worker: int, batch: Sequence[PendingCall], *, deaths: int) -> None:
-        """Have a batch answered; `deaths`: how many workers have ended on these very requests."""
+    async def _compute(self, batch: Sequence[PendingCall], worker: int | None = None, *, deaths: int = 0) -> None:
+        """Have a batch answered, without a `worker` by one that computes nothing else.
+
+        `deaths`: how many workers have ended on these very requests.
+        """
         try:
-            await self._answer(worker, batch, alone=deaths > 0)
+            place = await self._take_place(alone=True) if worker is None else worker
+            await self._answer(place, batch, alone=worker is None)
         except WorkerLostError as error:
             self.deaths[str(error)] += 1
             rows = count_noun(len(batch), 'request')
             self._tell(f'{self.model.name}: a worker was lost ({error}); {rows} to be computed again')
-            await self._compute_again(batch, deaths + 1, error)
+            self._compute_again(batch, deaths + 1, error)
         except BaseException as error:
             for one in batch:
                 one.fail(error)
             if isinstance(error, asyncio.CancelledError):
                 raise
 
-    async def _compute_again(self, batch: Sequence[PendingCall], deaths: int, error: WorkerLostError) -> None:
-        """Ask again elsewhere in smaller parts, each on a worker of its own, until one request is left."""
+    def _compute_again(self, batch: Sequence[PendingCall], deaths: int, error: WorkerLostError) -> None:
+        """Ask again elsewhere in smaller parts, until one request is left."""
         if len(batch) == 1 and deaths >= _MOST_DEATHS:
             told = f'{self.model.name}: {count_noun(deaths, "worker")} died while computing this request: {error}'
             batch[0].fail(ModelError(told))
             return
         size = -(-len(batch) // _PARTS)
         for start in range(0, len(batch), size):
-            part = batch[start : start + size]
-            try:
-                worker = await self._take_place(alone=True)
-            except BaseException as gone:
-                for one in batch:
-                    one.fail(gone)
-                raise
-            await self._compute(worker, part, deaths=deaths)
+            self._run(self._compute(batch[start : start + size], deaths=deaths))
 
     async def _answer(self, worker: int, batch: Sequence[PendingCall], *, alone: bool) -> None:
         call = batch[0].call
