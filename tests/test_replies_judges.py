@@ -328,6 +328,12 @@ def test_a_verdict_is_read(reply: str, right: bool | None) -> None:
     assert verdict_in(reply, 'A', 'B') is right
 
 
+@pytest.mark.parametrize('piece', ['word ', 'A, B, C, ', 'not correct ', '"correct": ', 'the grade is ', '错误'])
+def test_the_verdict_at_either_end_of_a_long_reply_is_read(piece: str) -> None:
+    assert verdict_in(piece * 30_000 + '\n\nGrade: A', 'A', 'B') is True
+    assert verdict_in('B\n\n' + 'word ' * 30_000, 'A', 'B') is False
+
+
 @pytest.mark.parametrize(('reply', 'rating'), RATINGS)
 def test_a_rating_is_read(reply: str, rating: float | None) -> None:
     assert read_rating(reply, Answer('')) == rating

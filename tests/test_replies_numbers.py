@@ -155,6 +155,10 @@ NUMBERS = [  # reply, number; empty: none
 ]
 
 PRESCRIBED_NUMBERS = [  # GSM8K's rule is the last number in digits, whatever it counts
+    ('The train travels 180 miles in 3 hours.', '3'),
+    ('They need 7 buses for the 300 students.', '300'),
+    ('x = -3 or x = 3', '3'),
+    ('$2.5 billion in 2020', '2020'),
     ('The answer is 18 (which is 3 × 6).', '6'),
     ('The answer is 18, i.e. 3 times 6.', '6'),
     ('The answer is 18.\n\nNote: this assumes a 7-day week.', '7'),
@@ -168,6 +172,10 @@ PRESCRIBED_NUMBERS = [  # GSM8K's rule is the last number in digits, whatever it
 ]
 
 STATED_NUMBERS = [  # as above, where a stated answer counts before the last number
+    ('The train travels 180 miles in 3 hours.', '180'),
+    ('They need 7 buses for the 300 students.', '7'),
+    ('x = -3 or x = 3', ''),
+    ('$2.5 billion in 2020', '2500000000'),
     ('Sarah has 24 - 9 + 5 = 20 marbles.', '20'),
     ("It's not 42.", ''),
     ('The answer is 5 or 6.', ''),
@@ -183,13 +191,10 @@ STATED_NUMBERS = [  # as above, where a stated answer counts before the last num
     ('答案是三分之二', '2/3'),
     ('So, the total cost is $45.50 (including tax).', '45.5'),
     ('**Final answer:** 3,600 seconds (1 hour)', '3600'),
-    ('The train travels 180 miles in 3 hours.', '3'),
     ('Thus the speed is 60 mph.', '60'),
     ('Each of the 4 friends gets 6 cookies.', '6'),
-    ('They need 7 buses for the 300 students.', '300'),
     ('The answer is 7 buses for 300 students.', '7'),
     ('It rose by 12 percentage points, from 30% to 42%.', '42'),
-    ('x = -3 or x = 3', '3'),
     ('There were two of them.', '2'),
     ('None', ''),
     ('I need more information.', ''),
@@ -197,7 +202,6 @@ STATED_NUMBERS = [  # as above, where a stated answer counts before the last num
     ('Sixty-four', '64'),
     ('About three hundred.', '300'),
     ('1.2 million people', '1200000'),
-    ('$2.5 billion in 2020', '2020'),
     ('The answer is $2.5 billion in 2020.', '2500000000'),
     ('roughly 40k', '40000'),
     ('40 km', '40'),

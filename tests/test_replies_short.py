@@ -494,6 +494,11 @@ def test_every_kind_of_instruction_is_tried() -> None:
 
 @pytest.mark.parametrize(('way', 'reply'), PROGRAMS)
 def test_the_program_in_a_reply_runs(way: str | None, reply: str) -> None:
+    assert run_program(way, reply)['add'](2, 3) == 5
+
+
+def run_program(way: str | None, reply: str) -> dict[str, Any]:
+    """The names that the program in a reply defines."""
     readers = {'MBPP': mbpp_program, 'LCB': first_fenced_lines, 'BCB': longest_program}
     if way in readers:
         program = readers[way](reply)
@@ -501,4 +506,4 @@ def test_the_program_in_a_reply_runs(way: str | None, reply: str) -> None:
         program = PROMPT + fit_completion(PROMPT, read_postprocessor(way)(reply) if way else reply)
     names: dict[str, Any] = {'print': lambda *values: None}
     exec(program, names)
-    assert names['add'](2, 3) == 5
+    return names

@@ -30,10 +30,12 @@ __all__ = [
 ]
 
 _FENCE = re.compile(
-    r'^[ \t]*(?P<fence>```|~~~)(?P<language>[^\n`]*)\n(?P<code>.*?)(?:^[ \t]*(?P<end>(?P=fence))|\Z)',
+    r'^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)'
+    r'(?:^(?P=indent)?[ ]{0,3}(?P<end>(?P=fence))|\Z)',
     re.DOTALL | re.MULTILINE,
 )
-_FENCE_IN_LINE = re.compile(r'```(?P<language>[^\n`]*)\n?(?P<code>.*?)(?:```|\Z)', re.DOTALL)
+"""A block ends at a fence that is as long and not indented further, so that a docstring may have fences of its own."""
+_FENCE_IN_LINE = re.compile(r'(?P<fence>`{3,})(?P<language>[^\n`]*)\n?(?P<code>.*?)(?:(?P=fence)|\Z)', re.DOTALL)
 _BEGUN = re.compile(r"\[?BEGIN\]?\s*'?(.*?)(?='?\s*(?:\[DONE\]|\bDONE\b)|\Z)", re.DOTALL)
 _DONE = re.compile(r"'?\s*(?:\[DONE\]|\bDONE\b)")
 _DONE_LINE = re.compile(r"'?\s*\[DONE\]|'?\s*\n\s*DONE\b")
@@ -46,7 +48,7 @@ _CLEARS_THE_FIGURE = ('plt.show()', 'plt.clf()', 'plt.close()', 'savefig')
 def fenced_block(text: str) -> str:
     """The first fenced block, also an unfinished one; without a fence, the text.
 
-    Shell commands and notes are passed over if a program follows.
+    Shell commands, sessions and notes are passed over if a program follows.
 
     >>> fenced_block('So:\\n```python\\nx = 1\\n```'), fenced_block('x = 1')
     ('x = 1\\n', 'x = 1')
@@ -57,7 +59,8 @@ def fenced_block(text: str) -> str:
     if not blocks:
         return text
     language, first = blocks[0]
-    if language not in _NOT_PROGRAMS or _is_python(first):
+    is_session = first.lstrip().startswith('>>>')
+    if not is_session and (language not in _NOT_PROGRAMS or _is_python(first)):
         return first
     return next((code for _, code in blocks[1:] if _is_python(code)), first)
 

@@ -29,10 +29,10 @@ Reads = Callable[[str, Answer], Mark]
 
 _POINTS = r'(-?(?:\d+(?:\.\d+)?|\.\d+))'
 _RATINGS = (
-    re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]'),
+    re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
         rf'(?:\b(?:rating|score|overall)|[评得打总]分|分数)(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
-        rf'(?:\s+(?:is|of|as|would\s+be)\b(?:\s+an?(?:\s[a-z]+)?\b)?|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d-])'
+        rf'(?:\s+(?:is|of|as|would\s+be)\b(?:\s+an?(?:\s[a-z]+)?\b)?|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
         rf'|\b(?:rate|give|score|deserves?)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])'
         rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])'
         rf'|\|\W*(?:overall|total|final|总分|综合)[^|\n]{{0,20}}\|[\s*]*{_POINTS}(?![\w-])',
@@ -41,6 +41,9 @@ _RATINGS = (
     re.compile(rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}\s*(?:分|points?)?[\W_]*\Z'),
 )
 """Ways to state a rating, the clearest first."""
+_RATING_OF_ALL = re.compile(
+    r'(?:\b(?:rating|score|overall|total|final)|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z', re.IGNORECASE
+)
 _NOT_GIVEN = re.compile(r'\bnot\s(?:give|rate|score|award)?[^.\n\[]{0,30}\[\[[^\]\n]{0,9}\]\]', re.IGNORECASE)
 _TAGGED_NUMBER = re.compile(
     r'(?:<NUMBER>|\\boxed\{)\s*(?P<points>-?\d*\.?\d+)\s*(?P<percent>\\?%)?\s*(?:</NUMBER>|\})', re.IGNORECASE
@@ -83,16 +86,31 @@ def read_named_verdict(reply: str, answer: Answer, metric_name: str = 'accuracy'
 
 
 def read_rating(reply: str, answer: Answer) -> float | None:
-    """The last of the most clearly stated ratings in a judge's reply.
+    """The last of the most clearly stated ratings in a judge's reply; of several different ones that of the whole.
 
     >>> [read_rating(reply, Answer('')) for reply in ('Fair, 8/10. Rating: [[7.5]]', 'Score: 3', '8/10', 'good')]
     [7.5, 3.0, 8.0, None]
+    >>> [read_rating(reply, Answer('')) for reply in ('Style: [[8]]. Facts: [[2]]', 'Style: [[8]]. Overall: [[3]]')]
+    [None, 3.0]
     """
     said = _NOT_GIVEN.sub('', extract_non_reasoning_content(reply))
     for pattern in _RATINGS:
-        if found := list(pattern.finditer(said)):
-            return float(next(filter(None, found[-1].groups())))
+        found = list(pattern.finditer(said))
+        if len({_points_of(one) for one in found}) > 1:
+            found = [
+                one
+                for one in found
+                if _RATING_OF_ALL.search(one[0][:20])
+                or _RATING_OF_ALL.search(said, max(0, one.start() - 40), one.start())
+            ]
+            return _points_of(found[-1]) if found else None
+        if found:
+            return _points_of(found[-1])
     return None
+
+
+def _points_of(rating: re.Match[str]) -> float:
+    return float(next(filter(None, rating.groups())))
 
 
 def read_attempt(reply: str, answer: Answer) -> Mark | None:

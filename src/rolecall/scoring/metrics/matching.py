@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -34,14 +34,16 @@ _TAKEN_BACK = re.compile(
 _ROOM = 1000
 """Characters of punctuation and articles that a reply may have around its answer."""
 _LEAD = re.compile(
-    r'\A(?:[-•]\s+(?!\d)|[>*✅✔👉]\s+'
-    r'|(?:\*\*|#+ )?(?:the )?(?:final |correct |short )?answer'
-    r'(?: is\b(?! not\b)|\*{0,2}\s?[:：])\*{0,2}[:：]?\s*(?=\S))',
+    r'\A(?:(?:sure|certainly|of course)[!,.]\s+|[-•]\s+(?!\d)|[>*✅✔👉]\s+|#{1,6}\s+'
+    r'|\*{0,2}(?:the )?(?:(?:final |correct |short |predicted )?(?:answer|label|category|class|sentiment|prediction)'
+    r'(?: is\b(?! not\b)|\*{0,2}\s?[:：])|(?:最终|正确)?答案(?:[是为]|\*{0,2}\s?[:：]))\*{0,2}[:：]?\s*(?=\S)){1,4}',
     re.IGNORECASE,
 )
 """What may stand before an answer and says nothing about it."""
 _WRAPPED = re.compile(
-    r'\A(?:\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?|<answer>([^<>]*)</answer>)\.?\Z', re.IGNORECASE
+    r'\A(?:\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?|<answer>([^<>]*)</answer>'
+    r'|(?:```(?:json)?\s*)?\{\s*"(?:final_)?answer"\s*:\s*"?([^"{}]*?)"?\s*\}(?:\s*```)?)\.?\Z',
+    re.IGNORECASE,
 )
 _INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
 _THOUSANDS = re.compile(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
@@ -49,7 +51,7 @@ _AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《�
 _ACCENT = re.compile('[\u0300-\u036f]')
 _ARTICLES = frozenset({'a', 'an', 'the'})
 _AMOUNT = re.compile(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
-_BOXED = re.compile(r'\$?\\boxed\{([^{}]*)\}\$?')
+_COMMAND = re.compile(r'\\(?:boxed|text|mathrm|textbf|mathbf)\s?\{')
 
 
 def accuracy() -> Metric:
@@ -83,21 +85,42 @@ def whole_match(ignore_case: bool = True) -> Metric:
     """
 
     def same(prediction: Any, gold: Any) -> bool:
-        reply = _LEAD.sub('', after_reasoning(strip_text(prediction)).strip())
-        if wrapped := _WRAPPED.match(reply):
-            reply = (wrapped[1] or wrapped[2] or '').strip()
-        ends = [found.start() for found in _PHRASE_END.finditer(reply) if not _TAKEN_BACK.match(reply, found.end())]
-        ends.append(len(reply))
+        said = after_reasoning(strip_text(prediction)).strip()
+        replies = {said, _unwrap(said)}
         golds = list(map(strip_text, alternatives(gold)))
         longest = _ROOM + 4 * max(map(len, golds), default=0)
-        beginnings = {tuple(_plain_words(reply[:end], ignore_case)) for end in ends if end <= longest}
+        beginnings = {
+            tuple(_plain_words(reply[:end], ignore_case))
+            for reply in replies
+            for end in _phrase_ends(reply)
+            if end <= longest
+        }
         for one in golds:
             words = tuple(_plain_words(one, ignore_case))
-            if words in beginnings if words else one == reply:
+            if words in beginnings if words else one in replies:
                 return True
         return False
 
     return Metric('exact_match', mark_by(same))
+
+
+def _unwrap(reply: str) -> str:
+    r"""The answer without what is around it: `Answer: …`, `\\boxed{…}`, `{"answer": "…"}`.
+
+    >>> _unwrap('**Answer:** <answer>Paris</answer>'), _unwrap('答案是北京'), _unwrap('{"answer": "Paris"}')
+    ('Paris', '北京', 'Paris')
+    """
+    bare = _LEAD.sub('', reply)
+    wrapped = _WRAPPED.match(bare)
+    return next(filter(None, wrapped.groups()), '').strip() if wrapped else bare
+
+
+def _phrase_ends(reply: str) -> Iterator[int]:
+    """Where the phrases end that a reply begins with, unless the next one takes them back."""
+    for found in _PHRASE_END.finditer(reply):
+        if not _TAKEN_BACK.match(reply, found.end()):
+            yield found.start()
+    yield len(reply)
 
 
 def gsm8k() -> Metric:
@@ -125,7 +148,7 @@ def contains_an_answer() -> Metric:
 
     def contains(prediction: Any, gold: Any) -> bool:
         reply = after_reasoning(strip_text(prediction)).strip()
-        line = _BOXED.sub(r' \1 ', reply.partition('\n')[0])
+        line = _COMMAND.sub(' ', reply.partition('\n')[0])
         return any(_names(line, strip_text(one)) for one in alternatives(gold))
 
     return Metric('contains_answer', mark_by(contains))

@@ -37,11 +37,13 @@ class Preference:
 
 _NOUN = r'(?:assistant|model|response|answer|output|candidate|reply|option|system|助手|模型|回答|答案|回复|选项)'
 _TIE = r'tie(?:d)?|draw|equal|both|neither|平局|平手|平|持平|打成平手|相同|一样好?|不分上下|旗鼓相当|难分伯仲'
-_SIDE = rf'(?:{_NOUN}[\s_#:"-]{{0,3}})?(?:[AB12]|[mM]|一|二|first|second)(?![A-Za-z0-9])'
+_SIDE = rf'(?:(?i:{_NOUN})[\s_#:"(-]{{0,3}})?(?:[AB12mM]|[ab](?=\))|一|二|first|second)(?![A-Za-z0-9])'
 _ONE = rf'(?:{_SIDE}|[Cc](?![A-Za-z0-9])|(?i:{_TIE})(?![a-z])[^\n]{{0,20}})'
 _RELATION = r'[AB]\s*(?:>{1,3}|<{1,3}|={1,2}|≫|≪)\s*[AB]'
 _BRACKETS = re.compile(
-    rf'\[\[\s*(?P<x>[^\[\]\n]{{1,40}}?)\s*\]\]|(?<!\[)\[\s*(?P<y>{_RELATION})\s*\](?!\])', re.IGNORECASE
+    rf'\[\[\s*(?P<x>[^\[\]\n]{{1,40}}?)\s*\]\]|(?<!\[)\[\s*(?P<y>{_RELATION})\s*\](?!\])'
+    r'|\\boxed\{(?:\\text\{)?(?P<z>[^{}\n]{1,40})\}',
+    re.IGNORECASE,
 )
 _FIELD = re.compile(
     r'["\'](?:final[_ ])?(?:choice|winner|verdict|preference|preferred|better|best|decision|judge?ment|result)'
@@ -170,7 +172,7 @@ def _read_side(written: str) -> Side | None:
     """Which place a name means. A lone `m` is the first and `M` the second, as in AlpacaEval's prompt."""
     if re.fullmatch(r'(?:the\s+)?(?:first|second)\b.*|第[一二]个.*|前者|后者', written, re.IGNORECASE):
         return 'first' if re.match(r'(?:the\s+)?first|第一|前', written, re.IGNORECASE) else 'second'
-    name = re.sub(rf'^{_NOUN}[\s_#:"“*-]{{0,3}}', '', written, flags=re.IGNORECASE)
+    name = re.sub(rf'^{_NOUN}[\s_#:"“*(-]{{0,3}}', '', written, flags=re.IGNORECASE)
     sides: dict[str, Side] = {'m': 'first', 'M': 'second', '1': 'first', '2': 'second', '一': 'first', '二': 'second'}
     return sides.get(name) or ('first' if name in 'Aa' and name else 'second' if name in 'Bb' and name else None)
 

@@ -1,9 +1,9 @@
 """Read a judge's verdict: right, wrong, or undecided.
 
 The strongest evidence counts: a field of JSON (`"grade": "A"`), a standalone verdict at the end or the beginning
-(`Grade: B`, `**A**`), then CORRECT and INCORRECT in capitals, then statements in other words (`it isn't right`), and
-last a letter that is merely mentioned. Contradictory evidence of one strength is undecided, unless a conclusion
-settles it.
+(`Grade: B`, `**A**`), then CORRECT and INCORRECT in capitals, then statements in other words (`it isn't right`, `they
+match`), and last a letter that is merely mentioned. Contradictory evidence of one strength is undecided, unless a
+conclusion settles it. Of a long reply only the beginning and the end are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rolecall.scoring.postprocess.letters import first_option_postprocess
 
 __all__ = ['verdict_in']
 
-_NEITHER = ('C', 'NOT_ATTEMPTED')
+_NEITHER = ('C', 'NOT_ATTEMPTED', 'NOT ATTEMPTED')
 """Tags for an answer that does not attempt the question; it is not right."""
 _OTHERS = (
     r'\b(?:gold|reference|standard|target|correct|right|predict\w*|student|candidate|ground\s+truth|truth|expected'
@@ -38,6 +38,10 @@ _WORD = re.compile(
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(r'\b(?P<word>INCORRECT|CORRECT|WRONG|RIGHT)\b(?!-)')
+_LIKENESS = re.compile(
+    r'\b(?P<word>equivalent|match(?:es)?)\b(?=\s*(?:[.!]|\Z)|\s+the\s+(?:gold|reference|correct|standard|expected|target)\b(?!.*\bbut\b))',
+    re.IGNORECASE,
+)
 _A_THING = re.compile(
     r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b'
 )
@@ -75,6 +79,10 @@ _CONCLUDING = re.compile(
 _SENTENCE = re.compile(r'[^.!?。！？\n]+[.!?。！？]*')
 _CONTEXT = 120
 _PIECE = 200
+_MOST = 20_000
+"""Characters that are read of a long reply: as many from its end, and its beginning."""
+_SHORT = 2000
+"""Characters of a reply in which a letter that is merely mentioned may be the verdict."""
 
 
 def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
@@ -84,6 +92,8 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     [False, False, None]
     """
     plainly = normalize('NFKC', extract_non_reasoning_content(text))
+    if len(plainly) > _MOST:
+        plainly = f'{plainly[:_PIECE]}\n{plainly[-_MOST:]}'
     plainly = re.sub(r'</?[a-z_]{1,20}>', ' ', plainly)
     for found in (
         _find_field(plainly, true_tag, false_tag),
@@ -95,7 +105,11 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     ):
         if found is not None:
             return found
-    if re.search(_OTHERS, plainly, re.IGNORECASE) or _WORD.search(plainly) or max(len(true_tag), len(false_tag)) > 1:
+    if _WORD.search(plainly):
+        return None
+    if (like := _find_agreement(_find_statements(plainly, _LIKENESS))) is not None:
+        return like
+    if len(plainly) > _SHORT or re.search(_OTHERS, plainly, re.IGNORECASE) or max(len(true_tag), len(false_tag)) > 1:
         return None
     return _find_only_letter(plainly, true_tag, false_tag)
 
@@ -179,7 +193,7 @@ def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, b
             before, after = sentence[max(0, found.start() - _CONTEXT) : found.start()], sentence[found.end() :]
             if _PARTLY.search(before) or _OR.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
                 continue
-            right = found['word'].lower() in ('correct', 'correctly', 'right')
+            right = found['word'].lower() not in ('incorrect', 'incorrectly', 'wrong')
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))
 
 

@@ -1,4 +1,4 @@
-"""Amounts with words in them, written as digits: `5 million`, `1.5k`, `two dozen`, `half a million`, `3.5万`.
+"""Amounts with words or powers in them, written as digits: `5 million`, `1.5k`, `two dozen`, `3.5万`, `2^10`.
 
 Amounts that begin with digits are rewritten wherever they stand; numbers in words only in texts without a digit, where
 nothing else can be the answer. `one` counts before a noun or alone: `no one` and `one of them` are not numbers.
@@ -45,10 +45,11 @@ _SCALED = (
     re.compile(_DIGITS + r'\s?(?P<scale>bn)(?!\w)'),
 )
 _CHINESE_SCALED = re.compile(r'(?<![\d.])(?:\d{1,20}(?:\.\d{1,20})?(?:[百千]?[百千万亿]|\s[万亿])){1,4}')
-_POWER_OF_TEN = re.compile(
+_POWER = re.compile(
     r'(?<![\w.^×*·])(?<![×x*·] )(?<!times)(?<!times )(?<!cdot)(?<!cdot )'
-    r'10(?:\^\{?(?P<plain>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'
+    r'(?P<base>\d{1,3})(?:\^\{?(?P<plain>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'
 )
+_AND_A_PART = re.compile(r'(?<![\d.])(?P<digits>\d{1,9}) and an? (?P<part>half|quarter)\b', re.I)
 _NUMBER_WORD = '|'.join(_WORDS)
 _SCALE_WORD = '|'.join(_ENGLISH_SCALES)
 _SPELLED = re.compile(
@@ -78,9 +79,10 @@ def write_amounts(text: str) -> str:
         return re.sub(r'负(?=\d)', '-', re.sub(r'(?<!\d)(\d{1,9})分之(\d{1,9})', r'\2/\1', spelled))
     for pattern in _SCALED:
         plain = pattern.sub(_write_scaled, plain)
-    return _POWER_OF_TEN.sub(
-        _write_power, plain if plain.isascii() else _CHINESE_SCALED.sub(_write_chinese_scaled, plain)
-    )
+    plain = plain if plain.isascii() else _CHINESE_SCALED.sub(_write_chinese_scaled, plain)
+    if ' and a' in plain:
+        plain = _AND_A_PART.sub(_write_mixed, plain)
+    return _POWER.sub(_write_power, plain) if '^' in plain or not plain.isascii() else plain
 
 
 def _write_scaled(found: re.Match[str]) -> str:
@@ -99,7 +101,15 @@ def _write_chinese_scaled(found: re.Match[str]) -> str:
 
 
 def _write_power(found: re.Match[str]) -> str:
-    return f'1e{found["plain"] or found["raised"].translate(_RAISED)}'
+    """`10^6` is 1e6, `2^10` 1024; what is too large or small to be written out stays."""
+    base, power = int(found['base']), int(found['plain'] or found['raised'].translate(_RAISED))
+    if base == 10:
+        return f'1e{power}'
+    return str(base**power) if 0 <= power < 20 and base**power < 10**15 else found[0]
+
+
+def _write_mixed(found: re.Match[str]) -> str:
+    return _format(Decimal(found['digits']) + Decimal(1) / _PARTS[found['part'].lower()])
 
 
 def _write_spelled(found: re.Match[str]) -> str:

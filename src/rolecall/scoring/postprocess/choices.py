@@ -60,6 +60,9 @@ def _hide_choices(text: str, one: str, known: Container[str]) -> str:
         r'|\bneither|\bnor|\bnothing|\brather than|\binstead of|\bfar from|\bhardly|\bno longer|\bnon|而非)'
         rf'(?:\s+(?:a|an|the|at all|be|really|exactly|entirely))?\W{{0,8}}{one}',
         rf'(?:不|并非|没有?|未必|毫无|非)(?:是|太|很|算|能算|够|完全|那么|任何|什么|能说是?)?\W{{0,8}}{one}',
+        rf'(?<=\d)\s?(?:/|out of)\s?{one}',
+        rf'\b(?:initially|originally|at first)\b[^.,;!?]{{0,30}}?{one}',
+        rf'\bit(?: is|[\'’]s) {one}(?= that\b[^.]{{0,80}}\bbut\b)',
         rf'{one}(?:\W{{1,4}}{one}){{0,8}}\W{{0,4}}(?:\bor\b|\band\b|/|&|还是|或者?|和)\W{{0,4}}{one}',
         rf'{one}\W{{0,3}}\?\s*(?=no\b|nope\b|wrong\b|不)',
         r'\b(?:people|many|most|some|others)\s+(?:\w+\s+){0,2}?(?:say|think|claim|believe)\s+'

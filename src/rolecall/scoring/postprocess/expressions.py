@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 _TAIL = 2000
 _ASSIGNED = re.compile(r'[^=]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)')
 _PROSE = re.compile(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')
-_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]*\.?\Z)')
+_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
 
 
 def math_postprocess(text: str) -> str:

@@ -123,6 +123,7 @@ _SAID_OF_A_LETTER = (
     'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to|here|then|instead'
 )
 """Words that may follow the option A; before any other lower-case word it is the article."""
+_NAMED_BY_A_LETTER = ('vitamin', 'hepatitis', 'theorem', 'lemma', 'figure', 'appendix')
 _BE = r'(?:\s+(?:is|was|(?:would|should|must|will|has\s+to|ought\s+to)\s+be)\b|\s*[*_`"\')\]]*\s*(?::|=|-+>|→|[-–—]\s))'
 _GAP = r'\s*[^.。!?;；\n]{0,40}?'
 _OPEN, _CLOSE = r'[\s"\'“‘(\[{<【*_`]{0,8}', r'[\s"\'”’)\]}>】*_`]{0,8}'
@@ -131,9 +132,14 @@ _OPEN, _CLOSE = r'[\s"\'“‘(\[{<【*_`]{0,8}', r'[\s"\'”’)\]}>】*_`]{0,8
 @lru_cache(maxsize=64)
 def _ways(options: str) -> _Ways:
     one = '[' + re.escape(options) + ']'
-    word_like = rf"[A-Za-z0-9_]|['’][A-Za-z]|-[A-Za-z0-9]|(?<=[AI])[ \t]+(?!(?:{_SAID_OF_A_LETTER})\b)[a-z]"
+    word_like = (
+        rf"[A-Za-z0-9_]|['’][A-Za-z]|-[A-Za-z0-9]|(?<=[AI])[ \t]+(?!(?:{_SAID_OF_A_LETTER})\b)[a-z]"
+        r'|(?<=["“][AI])[ \t]+[A-Z]'  # a title: "A Tale of Two Cities"
+    )
     # The letter comes first and what may not precede it afterwards, so that a search skips to the next letter at once.
-    bare = rf'(?-i:{one}(?<![A-Za-z0-9_].)(?!{word_like}))(?<!\bvitamin\ .)(?<!\bhepatitis\ .)'
+    bare = rf'(?-i:{one}(?<![A-Za-z0-9_].)(?!{word_like}))' + ''.join(
+        rf'(?<!\b{noun}\ .)' for noun in _NAMED_BY_A_LETTER
+    )
     x = f'(?P<x>{bare})'
     several = rf'(?P<x>{bare}(?:{_CLOSE}(?:,\s*and\b|,\s*or\b|,|/|、|和|或|\band\b|\bor\b){_OPEN}{bare}){{0,9}})'
     comma = rf'{_CLOSE},{_OPEN}{bare}'
@@ -146,10 +152,11 @@ def _ways(options: str) -> _Ways:
             rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
             rf'\bbest{_BE}{_GAP}{x}',
             rf'\b(?:which|this|that|it)\s{{1,4}}(?:is|matches|corresponds\sto|means)\s{{1,4}}(?:option|choice)\s{{1,4}}{_OPEN}{x}',
+            rf'^[\s*>-]{{0,6}}(?:\[x\]|☑)\s{{0,3}}{_OPEN}{x}',
             rf'\bleav(?:es|ing)\s(?:us\swith\s)?(?:only\s)?(?:(?:option|choice)\s)?{_OPEN}{x}',
             rf'\bi(?:\s+(?:would|will|am|have\s+to)|[\'’](?:d|ll|m))?\s+(?:choose|chose|pick|select|go(?:ing)?\s+with|opt\s+for|say'
             rf'|lean(?:ing)?\s+towards?)\b{_GAP}{x}',
-            rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
+            rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems|fits|suits)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
             r'(?:correct|right|best|better|answer)\b)',
             rf'(?:答案|正确选项|正确的选项|正确的是|最佳选项|选(?!项))[^A-Za-z。\n]{{0,12}}?{x}',
             rf'{x}(?=\s*(?:选项)?\s*(?:是|为)?(?:正确|对的|符合|最佳))',
@@ -176,6 +183,7 @@ def _ways(options: str) -> _Ways:
             rf'(?:如果|假如|假设|若)[^A-Za-z。,\n]{{0,8}}[^。,\n]{{0,20}}?选{_OPEN}{several}',
             r'\b(?:(?:first|initially|originally)\b[^.;\n]{0,20}\b(?:thought|chose|picked|guessed|assumed|said)'
             rf'|(?:might|may|could)\s+(?:be\s+tempted\s+to\s+)?(?:think|choose|assume|pick|guess))\b{_GAP}{several}',
+            rf'\banswer\s+(?:would|could|might)\s+(?:be|have\s+been)\s+{_OPEN}{several}{_CLOSE}\s*(?:if|had)\b',
             *_opinions(x, several),
         ),
         denied=_patterns(
@@ -194,8 +202,11 @@ def _ways(options: str) -> _Ways:
         left_open=_patterns(
             either,
             rf'\b(?:none\s+of|neither\s+of){_OPEN}(?:options?\s+)?{several}',
-            rf'\b(?:between|both){_OPEN}(?:options?\s+)?{all_of}',
-            rf'{all_of}{_CLOSE}\s*(?:are|were)\s+(?:all\s+|both\s+)?(?:correct|true|right|valid)\b',
+            rf'(?:\b(?:between|both)|在){_OPEN}(?:options?\s+)?{all_of}',
+            rf'(?P<x>{bare}{_CLOSE}\s(?:if|when)\b[^.\n]{{1,60}}?\b(?:and|or|but)\s{_OPEN}{bare}){_CLOSE}\s(?:if|when|otherwise)\b',
+            rf'\bif\b[^.;\n]{{1,60}},\s(?:then\s)?{_OPEN}(?P<x>{bare}{_CLOSE}[;,.]\s(?:and\s|but\s)?(?:if|otherwise)\b'
+            rf'[^.;\n]{{0,60}}?,\s(?:then\s)?{_OPEN}{bare})',
+            rf'{all_of}{_CLOSE}\s*(?:are|were)\s+(?:all\s+|both\s+)?(?:correct|true|right|valid|plausible|possible)\b',
             rf'\A\W*{all_of}\W*\Z',
             rf'(?P<x>(?-i:(?<!\w){one}\s?(?:implies|entails|[=<>≤≥∩∪∧∨⇒⊂⊆])\s?{one}(?!\w)))',
             rf'{several}{_CLOSE}\s*(?:seems?|looks?|appears?|sounds?|(?:might|may|could)\s+be)\b(?=[^.\n]{{0,60}}\b(?:but|however)\b)',
@@ -203,7 +214,8 @@ def _ways(options: str) -> _Ways:
         checked=_patterns(
             rf'(?:^|(?<=[.,;]\s)|(?<=[；。✅✓✔☑❌✗✘✖]))[ \t*#>+•|-]{{0,8}}(?:\d{{1,2}}[.)]\s)?(?=[\w(\[{{<【*`“])'
             rf'(?:(?:option|choice)\s+)?{_OPEN}{x}{_CLOSE}(?:[:.?、：–—-]|is\b|(?:\|[^|\n]{{1,60}})?\|){{0,2}}{_CLOSE}'
-            r'(?:(?P<good>correct|true|right|yes|正确|对|[✅✓✔☑])|incorrect|false|wrong|no|错误?|不正确|不对|[❌✗✘✖])(?![a-z])'
+            r'(?:[^\n→]{0,40}→\s?)?'
+            r'(?:(?P<good>correct|true|right|yes|works|正确|对|[✅✓✔☑])|incorrect|false|wrong|no|fails|错误?|不正确|不对|[❌✗✘✖])(?![a-z])'
         ),
     )
 
@@ -234,7 +246,7 @@ def _patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
 def _pick_letter(text: str, ways: _Ways, ranks: Iterable[tuple[re.Pattern[str], ...]], *, place: int) -> str:
     """The most clearly chosen letter; the only one that is ruled out or left open counts if nothing else is found."""
     plainly = normalize('NFKC', after_reasoning(text)).replace('__', '**')
-    own = _take_correction(cut_next_problem(plainly), ways)
+    own = _take_last_box(_take_correction(cut_next_problem(plainly), ways), ways)
     approved = _approve_one(own, ways.checked)
     if approved and not any(pattern.search(own) for pattern in ways.stated):
         own += approved
@@ -269,6 +281,13 @@ def _take_correction(text: str, ways: _Ways) -> str:
             if first <= start <= last:
                 return text[start:]
     return text
+
+
+def _take_last_box(text: str, ways: _Ways) -> str:
+    """The text with only its last box, if that names an option: earlier ones hold steps of the solution."""
+    before, box, last = text.rpartition(r'\boxed')
+    named = any(pattern.match(box + last) for pattern in ways.stated) if r'\boxed' in before else False
+    return before.replace(box, '') + box + last if named else text
 
 
 def _read_ways(text: str, ways: _Ways) -> Iterable[str]:

@@ -48,7 +48,9 @@ _BEGINS = r'(?=[\d.\\$€£¥+−–MmNn-])'
 """What a number can begin with: looked at first, so that words cost next to nothing."""
 _WRITTEN = re.compile(rf'{_BEGINS}{_SIGN}(?:{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER})', re.MULTILINE)
 _STATED = re.compile(
-    r'\banswer["\'*_\s]*(?:is|would\s+be|should\s+be|[:=])|<answer>|答案["*\s]*(?:应该?)?[是为:：]', re.IGNORECASE
+    r'\banswer["\'*_\s]*(?:is|would\s+be|should\s+be|[:=])|<answer>|答案["*\s]*(?:应该?)?[是为:：]'
+    r'|\b(?:it|that)\s+should\s+(?:actually\s+)?be(?=\W{1,4}\d)',
+    re.IGNORECASE,
 )
 _LONGEST = 200
 """Characters of a sentence that states an answer."""
@@ -61,10 +63,25 @@ _SIDE_REMARK = re.compile(
 """What follows a stated number and is not part of it."""
 _REJECTED = re.compile(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
-    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)| (?:question|problem|exercise)) [$€£]?\d[\d.,]*',
+    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step)) [$€£]?\d[\d.,]*',
     re.IGNORECASE,
 )
 """A number that is not the answer: `12 of the 20`, `42 on day 3`."""
+_SENTENCE = re.compile(r'[\n。！？]|[.!?](?=\s+[*A-Z])')
+_EMPHASISED = re.compile(r'\*\*(?P<amount>[$€£¥]?-?\d(?!\d{0,2}[.)]\*\*)[^*\n]{0,40})\*\*')
+_RESTATED = re.compile(
+    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e)\b|[≈→⇒一-鿿]).*\d'
+)
+"""What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
+_CIRCUMSTANCE = re.compile(
+    r'(?<=\d)(?P<unit>[^\d=\n,:]{0,60}?)'
+    r'(?:,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach|be\b)[a-z]{2}'
+    r'| (?:in|for|over|within|during|every|from|after|before|than)(?: [a-z]{1,12}){0,3} [$€£]?\d)'
+    r'(?:[^=\n,]|,\d)*\Z',
+    re.IGNORECASE,
+)
+"""What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
+_EXPONENT = re.compile(r'[\^⁻⁰¹²³⁴-⁹](?<=[A-Za-z].)\{?-?\d{0,2}\}?[⁰¹²³⁴-⁹]{0,2}')
 _ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(（\[](?!\s?[^()（）\[\]=\n]*\w\s?=)[^()（）\[\]\n]{1,200}[)）\]]')
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _CONFIRMED = re.compile(
@@ -82,8 +99,9 @@ _CORRECTED = re.compile(
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
 _UNSETTLED = re.compile(
     rf'(?:(?:\bnot|n[\'’]t|不是|并非)(?: be)? {{0,2}}{_ANY}'
-    rf'|{_ANY}(?: ?(?:or|或者?|还是) ?|[-–—~～至到]){_ANY}'
-    rf'|\bbetween {_ANY} and {_ANY}'
+    rf'|(?<![/*+×]){_ANY}(?: ?(?:or|或者?|还是) ?(?:[a-z] ?= ?)?|[-–—~～至到]){_ANY}'
+    rf'|\b(?:between|are) {_ANY} and {_ANY}'
+    rf'|\b(?:less|fewer|more|greater) than {_ANY}'
     r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?),?(?: and)? \d[\d.]{0,9} ?'
     r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence))'
     r'(?: [a-z]{1,20})?[^\w\n]*\Z',
@@ -95,7 +113,7 @@ _RATIO = re.compile(
 )
 _TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}')
 _NOTE = re.compile(
-    r'(?<=[\n.])[\s*_#(]{0,12}(?:note|confidence|disclaimer|explanation|check|verification|verify|let\s+me\s+(?:verify|check|know))\b',
+    r'(?:(?<=[\n.])[\s*_#(]{0,12}|\()(?:note|confidence|disclaimer|explanation|check|verification|verify|let\s+me\s+(?:verify|check|know))\b',
     re.IGNORECASE,
 )
 _TAIL = 40
@@ -138,7 +156,7 @@ def stated_number_postprocess(text: str) -> str:
         return gsm8k_postprocess(own)
     if boxed := last_boxed(own):
         return last_amount(' '.join(_TEXT.sub(r'\1', boxed).split())) or last_number(own)
-    plain = write_amounts(own)
+    plain = _EXPONENT.sub('', write_amounts(own))
     statements = deque(_STATED.finditer(plain), maxlen=_MOST_STATEMENTS)
     if corrected := _read_correction(plain, statements[-1].end() if statements else 0):
         return corrected
@@ -156,22 +174,36 @@ def last_amount(text: str) -> str:
     >>> [last_amount(text) for text in ('150 minutes (2.5 hours)', '12 of the 20', '7 is the answer.', '5 million')]
     ['150', '12', '7', '5000000']
     """
-    plain = write_amounts(text)
+    plain = _EXPONENT.sub('', write_amounts(text))
     called = deque(_CONFIRMED.finditer(plain), maxlen=1)
     return last_number(called[0]['number']) if called else _read_end(_cut_remarks(plain))
 
 
 def _read_end(text: str) -> str:
-    """The last number; `3:2` as it stands, and none where the text denies it or does not settle on one.
+    """What the last sentence comes to: `3:2` as it stands, and none where it denies a number or leaves two open.
 
     >>> [_read_end(text) for text in ('so 12.', 'a ratio of 3:2', "it's not 42.", '5 or 6', '2 hours 30 minutes')]
     ['12', '3:2', '', '', '']
+    >>> [_read_end(text) for text in ('So 4 * 3 = 12 eggs in 4 days.', '**8** of 20', '180 km in 3 hours', '5, so 6')]
+    ['12', '8', '180', '6']
     """
-    tail = text.rstrip()[-_LONGEST:]
-    ratio = _RATIO.search(tail)
-    if ratio:
+    sentence = _find_result(text)
+    if ratio := _RATIO.search(sentence):
         return ratio[0].replace(' ', '')
-    return '' if _UNSETTLED.search(tail) else last_number(text)
+    kept = _CIRCUMSTANCE.sub(r'\g<unit>', sentence)
+    if _UNSETTLED.search(kept):
+        return ''
+    _, equals, result = kept.rpartition('=')
+    found = next(_find_numbers(result), None) if equals and not _RESTATED.search(result) else None
+    return _format_written(found) if found else last_number(kept)
+
+
+def _find_result(text: str) -> str:
+    """The last sentence that has a number, or the number that it emphasises."""
+    sentences = (one for one in reversed(_SENTENCE.split(text)) if re.search(r'\d', one))
+    sentence = next(sentences, text).rstrip()[-_LONGEST:]
+    emphasised = _EMPHASISED.findall(sentence)
+    return emphasised[-1] if emphasised else sentence
 
 
 def _read_correction(text: str, since: int) -> str:
