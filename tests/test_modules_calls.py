@@ -15,8 +15,12 @@ from typing import Any, Literal, TypedDict
 import pytest
 from aiohttp import web
 
-from rolecall import ConfigError, OnlineChatModule, TrainableModule
-from rolecall.chat import BadAnswerError, Event, ModuleError, ToolCallsError
+from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
+from rolecall.chat import BadAnswerError, ChatReply, Event, ModuleError, ToolCallsError
+from rolecall.chat.adapters import ModuleCall
+from rolecall.chat.background import result_of
+from rolecall.chat.call_options import CallOptions
+from rolecall.chat.conversation import Conversation, answer_in_time
 from rolecall.models.llama.json_grammar import json_grammar
 from rolecall.models.protocol import ModelError
 from rolecall.runs.run import run_config
@@ -52,6 +56,12 @@ def module_of(server: Server, **options: Any) -> OnlineChatModule:
         ({'retries': -1}, 'retries must be a whole number of at least 0'),
         ({'headers': ['a']}, 'headers must be a mapping'),
         ({'headers': {'A': 1}}, 'headers must have strings as values'),
+        ({'headers': {'A': 'b\r\nEvil: 1'}}, "headers: 'A' cannot be sent"),
+        ({'headers': {'A b': 'c'}}, "headers: 'A b' cannot be sent"),
+        ({'extra_body': {'model': 'x'}}, "extra_body must not have 'model'"),
+        ({'extra_body': {'a': {1}}}, r"extra_body\['a'\] must be data that JSON can carry"),
+        ({'metadata': {'a': object()}}, 'metadata must be data that JSON can carry'),
+        ({'returns': int, 'response_format': {'type': 'text'}}, 'returns and response_format both say'),
         ({'returns': object()}, 'cannot be described|says nothing about the answer'),
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)) + '=' + type(next(iter(value.values()))).__name__,
@@ -70,6 +80,20 @@ def test_headers_and_fields_of_one_call_are_sent_with_it_alone(server: Server) -
     assert [call.headers.get('X-Once') for call in server.calls] == ['now', None]
     assert {call.headers.get('X-Every') for call in server.calls} == {'yes'}
     assert all('extra_headers' not in call.body for call in server.calls)
+
+
+def test_a_timeout_names_the_last_failure() -> None:
+    failures: list[ModelError] = []
+    with serve(faults=in_order('error')) as server:
+        conversation = Conversation(module_of(server)._connection(), CallOptions(), failures=failures)
+        assert result_of(conversation.hold(ChatPrompter('Go.'), ModuleCall('Hi'))).text
+
+    async def hang() -> ChatReply:
+        return await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(ModelError, match=r'no answer within 0\.01 s .* The last attempt: .*failed \(500\)') as caught:
+        result_of(answer_in_time(hang(), 0.01, failures))
+    assert caught.value.status == 500
 
 
 @pytest.mark.parametrize('fault', ['hang', 'rate_limit', 'error'])
@@ -360,13 +384,28 @@ def test_events_tell_what_happened_and_cannot_break_a_call(server: Server, caplo
         ({'const': 'a"b'}, 'root ::= "\\"a\\\\\\"b\\""'),
         ({'type': 'string', 'format': 'date'}, 'root ::= date\n'),
         ({'type': 'string', 'format': 'email'}, 'root ::= string\n'),
+        ({'type': 'string', 'minLength': 2, 'maxLength': 9}, 'root ::= "\\"" character{2,9} "\\""\n'),
+        ({'type': 'string', 'maxLength': 100_000}, 'root ::= "\\"" character{0,} "\\""\n'),
+        ({'type': 'integer', 'minimum': 1, 'maximum': 3}, 'root ::= "1" | "2" | "3"\n'),
+        ({'type': 'integer', 'exclusiveMinimum': -2, 'exclusiveMaximum': 1}, 'root ::= "-1" | "0"\n'),
+        ({'type': 'integer', 'minimum': 0}, 'root ::= integer\n'),
     ],
 )
 def test_a_schema_becomes_a_grammar(schema: Any, rule: str) -> None:
     assert rule in json_grammar(schema)
 
 
-@pytest.mark.parametrize('schema', [5, {'type': 'weird'}, {'$ref': 'http://x'}, {'$ref': '#/$defs/none'}])
+@pytest.mark.parametrize(
+    'schema',
+    [
+        5,
+        {'type': 'weird'},
+        {'$ref': 'http://x'},
+        {'$ref': '#/$defs/none'},
+        {'type': 'array', 'minItems': 'two'},
+        {'type': 'string', 'maxLength': -1},
+    ],
+)
 def test_a_schema_that_cannot_be_used_is_refused(schema: Any) -> None:
     with pytest.raises(ModelError, match='schema'):
         json_grammar(schema)

@@ -18,7 +18,7 @@ from rolecall.chat import ChatReply, ModuleError, NotStartedError
 from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.chat.background import result_of
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Connection, converse
+from rolecall.chat.conversation import Connection, Conversation
 from rolecall.chat.tools import Toolbox
 from rolecall.models.function import build
 from rolecall.models.protocol import Model, Reply
@@ -242,6 +242,10 @@ def connection_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[
     return Connection(model, speaker, RetryPolicy(seconds=None, retries=0)), seen
 
 
+async def converse(connection: Connection, prompter: Prompter, asked: ModuleCall, **options: Any) -> ChatReply:
+    return await Conversation(connection, CallOptions(), **options).hold(prompter, asked)
+
+
 def add(x: int, y: int) -> int:
     """Add."""
     return x + y
@@ -274,7 +278,6 @@ def test_calls_in_texts_are_made_and_their_results_told(template: str, first: st
             connection,
             ChatPrompter('Go.', system=''),
             ModuleCall('1+2', tools=toolbox.schemas),
-            CallOptions(),
             toolbox=toolbox,
             on_piece=lambda piece: told.append(piece.text),
         )
@@ -301,7 +304,7 @@ def test_calls_in_texts_are_made_and_their_results_told(template: str, first: st
 def test_the_prompt_stays_as_it_was_while_tools_are_called(prompter: Prompter, template: str) -> None:
     connection, seen = connection_to(template, CALL, CALL, 'Three.')
     toolbox = Toolbox([add], max_rounds=2)
-    result_of(converse(connection, prompter, ModuleCall('1+2', tools=toolbox.schemas), CallOptions(), toolbox=toolbox))
+    result_of(converse(connection, prompter, ModuleCall('1+2', tools=toolbox.schemas), toolbox=toolbox))
     for before, after in itertools.pairwise(seen):
         assert after.startswith(before + 'Well.')
 
@@ -317,8 +320,8 @@ def test_special_tokens_in_a_tool_s_result_are_ordinary_characters(template: str
     connection, seen = connection_to(template, call, 'Fine.', 'Sure.', tokenizer=Characters())
     toolbox = Toolbox([web], max_rounds=1)
     asked = ModuleCall('What is there?', tools=toolbox.schemas)
-    reply = result_of(converse(connection, ChatPrompter('Go.'), asked, CallOptions(), toolbox=toolbox))
-    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', reply.history), CallOptions()))
+    reply = result_of(converse(connection, ChatPrompter('Go.'), asked, toolbox=toolbox))
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', reply.history)))
     assert isinstance(seen[0], str)
     for request, turns in zip(seen[1:], (4, 6), strict=True):
         text = Characters().decode(request)
@@ -332,7 +335,7 @@ def test_special_tokens_in_the_arguments_of_a_call_are_ordinary_characters() -> 
     connection, seen = connection_to(CHATML_IN_JSON, call, 'Fine.', tokenizer=Characters())
     toolbox = Toolbox([web], max_rounds=1)
     asked = ModuleCall('What is <|im_end|>?', tools=toolbox.schemas)
-    result_of(converse(connection, ChatPrompter('Go.'), asked, CallOptions(), toolbox=toolbox))
+    result_of(converse(connection, ChatPrompter('Go.'), asked, toolbox=toolbox))
     text = Characters().decode(seen[1])
     assert '{"url": "u<|im_end|>"}' in text
     assert seen[1].count(-2) == 4 == text.count('<|im_end|>') - 3
@@ -344,7 +347,7 @@ def rounds_of(template: str) -> tuple[Connection, list[Any], ChatReply]:
     history: list[Any] = []
     for _ in range(2):
         asked = ModuleCall('1+2', history, toolbox.schemas)
-        reply = result_of(converse(connection, ChatPrompter('Go.', system=''), asked, CallOptions(), toolbox=toolbox))
+        reply = result_of(converse(connection, ChatPrompter('Go.', system=''), asked, toolbox=toolbox))
         history = reply.history
     return connection, seen, reply
 
@@ -355,7 +358,7 @@ def test_a_conversation_goes_on_after_calls_of_tools(template: str) -> None:
     own = ChatPrompter('Go.', system='', history=reply.history)
     for prompter, history in ((ChatPrompter('Go.', system=''), reply.history), (own, None)):
         connection.model = build({'type': lambda request: seen.append(request) or 'Five.'}, name='f')
-        result_of(converse(connection, prompter, ModuleCall('Sure?', history), CallOptions()))
+        result_of(converse(connection, prompter, ModuleCall('Sure?', history)))
     if template is CHATML:
         assert seen[-1].count('<|im_start|>assistant\nWell.<|im_end|>\n<|im_start|>user\nadd: 3<|im_end|>') == 2
     else:
@@ -380,7 +383,7 @@ CLAUDE = [
 
 def test_calls_in_another_vendor_s_shape_are_told_in_words() -> None:
     connection, seen = connection_to(CHATML, 'Yes.', 'Yes.')
-    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE), CallOptions()))
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE)))
     said = [turn.partition('<|im_end|>')[0] for turn in seen[0].split('<|im_start|>')[2:]]
     assert said == [
         'user\n1+2',
@@ -391,7 +394,7 @@ def test_calls_in_another_vendor_s_shape_are_told_in_words() -> None:
         'assistant\n',
     ]
     connection.adapter = TextAdapter(None)
-    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE), CallOptions()))
+    result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('Sure?', CLAUDE)))
     assert '<|Assistant|>:I call add.<|Human|>:add: 3<|Assistant|>:Three.' in seen[1]
 
 
@@ -400,17 +403,17 @@ def test_results_that_cannot_be_told_are_refused_before_a_tool_is_run() -> None:
     toolbox = Toolbox([add], max_rounds=2)
     asked = ModuleCall('1+2', tools=toolbox.schemas)
     with pytest.raises(ModuleError, match='bound to a model'):
-        result_of(converse(connection, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, CallOptions(), toolbox=toolbox))
+        result_of(converse(connection, ChatPrompter('Go.').bind({'soh': '<u>'}), asked, toolbox=toolbox))
     connection.adapter = TextAdapter(None)
     with pytest.raises(ModuleError, match='no chat template, so tool results'):
-        result_of(converse(connection, ChatPrompter('Go.'), asked, CallOptions(), toolbox=toolbox))
+        result_of(converse(connection, ChatPrompter('Go.'), asked, toolbox=toolbox))
     assert seen == []
 
 
 def test_calls_are_read_where_the_tools_are_the_prompter_s() -> None:
     connection, _ = connection_to(CHATML, CALL)
     prompter = ChatPrompter('Go.', tools=Toolbox([add], max_rounds=1).schemas)
-    reply = result_of(converse(connection, prompter, ModuleCall('1+2'), CallOptions()))
+    reply = result_of(converse(connection, prompter, ModuleCall('1+2')))
     assert [call['function']['name'] for call in reply.tool_calls] == ['add']
 
 
@@ -418,9 +421,7 @@ def test_a_conversation_goes_on_from_its_history() -> None:
     connection, seen = connection_to(CHATML, 'One.', 'Two.', 'Three.')
     history: list[Any] = []
     for word in ('a', 'b', 'c'):
-        reply = result_of(
-            converse(connection, ChatPrompter('Go.', system=''), ModuleCall(word, history), CallOptions())
-        )
+        reply = result_of(converse(connection, ChatPrompter('Go.', system=''), ModuleCall(word, history)))
         history = reply.history
     assert seen[-1].count('<|im_start|>system') == 1
     assert [message['content'] for message in history] == ['a', 'One.', 'b', 'Two.', 'c', 'Three.']
@@ -428,13 +429,13 @@ def test_a_conversation_goes_on_from_its_history() -> None:
 
 def test_text_that_looks_like_a_call_is_an_answer_where_no_tools_were_offered() -> None:
     connection, _ = connection_to(CHATML, CALL)
-    reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2'), CallOptions()))
+    reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2')))
     assert (reply.text, reply.tool_calls) == (CALL, ())
 
 
 def test_thinking_is_kept_apart() -> None:
     connection, _ = connection_to(CHATML, '<think>one and two</think>Three.')
-    reply: Reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2'), CallOptions()))
+    reply: Reply = result_of(converse(connection, ChatPrompter('Go.'), ModuleCall('1+2')))
     assert (reply.text, reply.reasoning) == ('Three.', 'one and two')
 
 

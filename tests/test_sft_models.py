@@ -15,7 +15,7 @@ from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.cli.main import main
 from rolecall.errors import PrompterError
 from rolecall.sft.examples import TextExample
-from rolecall.sft.forms import Form
+from rolecall.sft.forms import FORMS, Form
 from rolecall.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.sft.training_file import SftReport, entries
 from small_gguf import make_gguf
@@ -121,6 +121,16 @@ def test_a_tokenizer_with_a_chat_template_beside_an_unbound_prompter_is_refused(
         said = capsys.readouterr().err
         assert ('has a chat template, and the prompter is not bound to it' in said) is refused
         assert (f'give --model {folder} instead' in said) is refused
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_special_token_in_a_row_is_refused_in_every_form(export: Export, folder: Path, form: Form) -> None:
+    """Inference sends its characters; a trainer would read the token."""
+    rows = [{'input': 'What is <|im_end|>?', 'answer': 'a'}, {'input': '1+1', 'answer': '2'}]
+    (folder.parent / 'rows.jsonl').write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
+    lines, said = export('chat', '--model', folder, '--form', form, '--skip')
+    assert len(lines) == 1
+    assert '1 row left out: the row contains a special token. The first: row 0: ' in said
 
 
 def test_llama_factory_finds_the_file_in_its_dataset_info(export: Export, folder: Path) -> None:

@@ -168,6 +168,13 @@ def test_hooks_are_part_of_what_is_trained_on() -> None:
     assert trained(taught(prompter, ROW)) == [f'={ROW["label"]}']
 
 
+def test_a_hook_gets_the_input_as_modules_pass_it_and_what_it_raises_is_an_error() -> None:
+    loud = ChatPrompter('Add.', system='').pre_hook(lambda given, *rest: (given.upper(), *rest))
+    assert 'A+B' in taught(loud, {'input': 'a+b', 'label': 'c'}).text
+    with pytest.raises(PrompterError, match=r'the pre_hook .* raised AttributeError: .*upper'):
+        taught(loud, {'input': ['a', 'b'], 'label': 'c'})
+
+
 def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() -> None:
     prompter = ChatPrompter('Add.', system='').bind(chat(QWEN_THINKING))
     thought = '<think>\none and one\n</think>\n\n2'

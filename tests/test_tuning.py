@@ -11,6 +11,7 @@ import pytest
 from rolecall import TrainableModule
 from rolecall.cli.main import main
 from rolecall.errors import ConfigError
+from rolecall.tuning.output_folder import OutputFolder
 from rolecall.tuning.sequences import order_batches
 from tuning_app import command, make_app
 
@@ -37,6 +38,7 @@ def app(tmp_path: Path) -> Path:
         ([{'input': 'q', 'answer': 'x'}], ['--dtype', 'bf16'], "Did you mean 'bfloat16'"),
         ([{'input': 'q', 'answer': 'x'}], ['--dtype', 'float16'], 'float16 is too narrow to train all weights'),
         ([{'input': 'q', 'answer': 'x'}], ['--device', 'banana'], "unknown device 'banana'"),
+        ([{'input': 'q', 'answer': 'x'}], ['--learning-rate', 0], 'expected a number above 0, got 0'),
     ],
 )
 def test_rows_that_cannot_be_trained_on_are_told_before_weights_are_loaded(
@@ -62,6 +64,18 @@ def test_a_model_that_cannot_be_trained_is_refused(
 ) -> None:
     assert main(command(app, model=model)) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_an_output_folder_may_be_a_link_or_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / 'disk').mkdir()
+    (tmp_path / 'link').symlink_to('disk')
+    monkeypatch.chdir(tmp_path / 'disk')
+    for path in (tmp_path / 'link', Path('.')):
+        (tmp_path / 'disk' / 'adapter').mkdir(exist_ok=True)
+        assert not OutputFolder(path, {'rows': 1}).open(overwrite=True)
+        assert [file.name for file in (tmp_path / 'disk').iterdir()] == ['tuning.json']
 
 
 def test_an_output_folder_with_something_else_in_it_is_refused(app: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     'RunError',
     'TemplateError',
     'close_match',
+    'describe_error',
     'did_you_mean',
     'import_extra',
 ]
@@ -114,6 +115,18 @@ def import_extra(module: str, *, extra: str, purpose: str) -> Any:
             return importlib.import_module(module)
     except ImportError as missing:
         raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception in one line.
+
+    >>> describe_error(SystemExit(3))
+    'SystemExit: 3'
+    """
+    try:
+        return f'{type(error).__name__}: {error}'
+    except Exception:  # its __str__ failed
+        return type(error).__name__
 
 
 def close_match(word: object, known: Iterable[object], *, cutoff: float = 0.6) -> str | None:

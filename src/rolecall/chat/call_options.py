@@ -5,6 +5,7 @@ Every option is honoured or refused; none is sent to a server because it was mis
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from rolecall.chat.module_errors import ModuleError
 from rolecall.checking import is_number, is_whole
 from rolecall.errors import did_you_mean
+from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
 
 __all__ = ['CallOptions', 'read_call_options', 'read_sampling']
@@ -46,7 +48,7 @@ _ELSEWHERE = {
     'n': 'A call gives one answer: use module.batch([…]) for several.',
 }
 
-_WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'stream')}
+_WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'model', 'stream')}
 """Fields of a body that `extra_body` cannot change."""
 
 
@@ -75,22 +77,47 @@ def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
         raise ModuleError(f'timeout must be a number of seconds above 0, got {timeout!r:.60}.')
     if retries is not None and not (is_whole(retries) and retries >= 0):
         raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
-    sent = {}
-    for name, key in (('headers', 'extra_headers'), ('extra_body', 'extra_body')):
-        value = rest.pop(name, None)
-        if value is None:
-            continue
-        if not served:
-            raise ModuleError(f'{name} is for models behind a server; this one runs in this process.')
-        if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
-            raise ModuleError(f'{name} must be a mapping of names, got {value!r:.60}.')
-        if name == 'headers' and not all(isinstance(one, str) for one in value.values()):
-            raise ModuleError('headers must have strings as values.')
-        if name == 'extra_body' and (owned := [one for one in _WRITTEN if one in value]):
-            raise ModuleError(f'extra_body must not have {owned[0]!r}: the module writes it. {_WRITTEN[owned[0]]}')
-        sent[key] = dict(value)
+    sent: dict[str, Any] = {}
+    if (headers := _pop_mapping('headers', rest, served=served)) is not None:
+        sent['extra_headers'] = _check_headers(headers)
+    if (body := _pop_mapping('extra_body', rest, served=served)) is not None:
+        sent['extra_body'] = _check_body(body)
     sampling = read_sampling(rest)
     return CallOptions(Sampling(**{**_fields(sampling), 'extra': {**sampling.extra, **sent}}), timeout, retries)
+
+
+def _pop_mapping(name: str, options: dict[str, Any], *, served: bool) -> dict[str, Any] | None:
+    value = options.pop(name, None)
+    if value is None:
+        return None
+    if not served:
+        raise ModuleError(f'{name} is for models behind a server; this one runs in this process.')
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+        raise ModuleError(f'{name} must be a mapping of names, got {value!r:.60}.')
+    return dict(value)
+
+
+def _check_headers(headers: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(value, str) for value in headers.values()):
+        raise ModuleError('headers must have strings as values.')
+    if (wrong := find_unsendable_header(headers)) is not None:
+        raise ModuleError(f'headers: {wrong!r:.60} cannot be sent. {HEADER_RULE}')
+    return headers
+
+
+def _check_body(body: dict[str, Any]) -> dict[str, Any]:
+    if owned := [name for name in _WRITTEN if name in body]:
+        raise ModuleError(f'extra_body must not have {owned[0]!r}: the module writes it. {_WRITTEN[owned[0]]}')
+    for name, value in body.items():
+        _check_json(f'extra_body[{name!r}]', value)
+    return body
+
+
+def _check_json(name: str, value: Any) -> None:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModuleError(f'{name} must be data that JSON can carry: {error}.') from None
 
 
 def _fields(sampling: Sampling) -> dict[str, Any]:
@@ -114,6 +141,8 @@ def read_sampling(given: Mapping[str, Any]) -> Sampling:
         if name in rest and not is_number(rest[name]):
             raise ModuleError(f'{name} must be a number, got {rest[name]!r:.60}.')
     _refuse_unknown(rest)
+    for name, value in rest.items():
+        _check_json(name, value)
     return Sampling(max_out_len=length, stop=(stop,) if isinstance(stop, str) else tuple(stop), extra=rest, **own)
 
 

@@ -14,24 +14,24 @@ from rolecall.chat.call_options import CallOptions
 from rolecall.chat.chat_reply import ChatReply, Message, find_cost, read_user_messages, sum_usage
 from rolecall.chat.events import OnEvent, Retry, Spent, ToolFailure, report
 from rolecall.chat.hints import BadValueError
-from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, describe_error
+from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError
 from rolecall.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.chat.structured import AnswerType
 from rolecall.chat.tools import Toolbox
 from rolecall.chat.trimming import TokenBudget, drop_turns_to_fit
-from rolecall.errors import PrompterError, RolecallError
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
 from rolecall.models.reasoning import THINK
-from rolecall.prompters.base_prompter import Hook, Prompter
+from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.history import check_history
+from rolecall.prompters.hooks import run_hooks
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 from rolecall.runs.client.concurrent_client import ConcurrentClient
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
 
-__all__ = ['Connection', 'answer_in_time', 'apply_hooks', 'converse']
+__all__ = ['Connection', 'Conversation', 'answer_in_time', 'apply_hooks']
 
 _ONE = Limits(start=1, most=1)
 _UNSUPPORTED = (400, 415, 422)
@@ -88,44 +88,33 @@ class Connection:
         await self.model.close()
 
 
-async def converse(
-    line: Connection,
-    prompter: Prompter,
-    asked: ModuleCall,
-    options: CallOptions,
-    *,
-    answer: AnswerType | None = None,
-    toolbox: Toolbox | None = None,
-    on_piece: OnPiece | None = None,
-    home: asyncio.AbstractEventLoop | None = None,
-    on_event: OnEvent | None = None,
-    budget: TokenBudget | None = None,
+async def answer_in_time(
+    answering: Awaitable[ChatReply], timeout: float | None, failures: Sequence[ModelError]
 ) -> ChatReply:
-    """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
-    conversation = _Conversation(line, options, answer, toolbox, on_piece, home, on_event, budget)
-    return await conversation.hold(prompter, asked)
-
-
-async def answer_in_time(answering: Awaitable[ChatReply], timeout: float | None) -> ChatReply:
-    """The reply, if it comes within so many seconds."""
+    """The reply, if it comes within so many seconds. `failures` are those of the attempts so far."""
     try:
         return await asyncio.wait_for(answering, timeout)
     except asyncio.TimeoutError:
-        raise ModelError(f'no answer within {timeout or 0:g} s (timeout), retries included.', transient=True) from None
+        last = f' The last attempt: {failures[-1]}' if failures else ''
+        status = failures[-1].status if failures else None
+        what = f'no answer within {timeout or 0:g} s (timeout), retries included.{last}'
+        raise ModelError(what, transient=True, status=status) from None
 
 
 @dataclass(slots=True, eq=False)
-class _Conversation:
+class Conversation:
     """One call on its way: the messages after the prompt, and what they cost."""
 
     line: Connection
     options: CallOptions
-    answer: AnswerType | None
-    toolbox: Toolbox | None
-    on_piece: OnPiece | None
-    home: asyncio.AbstractEventLoop | None
-    on_event: OnEvent | None
-    budget: TokenBudget | None
+    answer: AnswerType | None = None
+    toolbox: Toolbox | None = None
+    on_piece: OnPiece | None = None
+    home: asyncio.AbstractEventLoop | None = None
+    on_event: OnEvent | None = None
+    budget: TokenBudget | None = None
+    failures: list[ModelError] = field(default_factory=list)
+    """Why requests were sent again."""
     said: list[Message] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
     dropped: list[Any] = field(default_factory=list)
@@ -133,6 +122,7 @@ class _Conversation:
     reads: Request = ''
 
     async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+        """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
         earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
         prompter, asked = await apply_hooks(prompter, asked)
         rounds = self.toolbox.max_rounds if self.toolbox is not None else 0
@@ -256,6 +246,7 @@ class _Conversation:
                 retry_after=error.retry_after,
                 transient=True,
             ) from error
+        self.failures.append(error)
         self._report('retry', Retry(error, pause))
 
     async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
@@ -308,24 +299,11 @@ async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, 
     """The prompter without its hooks, and the call as the hooks changed it."""
     if not prompter.hooks:
         return prompter, asked
-    return _without_hooks(prompter), await run_in_thread(lambda: _run_hooks(asked, prompter.hooks))
+    given = (asked.input, asked.history, asked.tools, None)
+    changed = await run_in_thread(lambda: run_hooks(prompter.hooks, given))
+    return _without_hooks(prompter), ModuleCall(*changed[:3])
 
 
 @lru_cache(maxsize=32)
 def _without_hooks(prompter: Prompter) -> Prompter:
     return replace(prompter, hooks=())
-
-
-def _run_hooks(asked: ModuleCall, hooks: Sequence[Hook]) -> ModuleCall:
-    given: tuple[Any, ...] = (asked.input, asked.history, asked.tools, None)
-    for hook in hooks:
-        name = getattr(hook, '__qualname__', type(hook).__qualname__)
-        try:
-            given = hook(*given)
-        except RolecallError:
-            raise
-        except BaseException as error:  # including sys.exit(): it must fail this call only
-            raise PrompterError(f'the pre_hook {name} raised {describe_error(error)}.') from error
-        if not isinstance(given, tuple) or len(given) != 4:
-            raise PrompterError(f'the pre_hook {name} must return (input, history, tools, label), got {given!r:.60}.')
-    return ModuleCall(*given[:3])

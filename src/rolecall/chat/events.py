@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rolecall.chat.module_errors import describe_error
+from rolecall.errors import describe_error
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.strings import count_noun
 

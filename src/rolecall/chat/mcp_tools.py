@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from rolecall.chat.background import submit
-from rolecall.chat.module_errors import ModuleError, describe_error
+from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.tools import Tool
-from rolecall.errors import did_you_mean, import_extra
+from rolecall.errors import describe_error, did_you_mean, import_extra
 
 __all__ = ['McpTools']
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -17,7 +17,7 @@ from rolecall.chat.background import result_of, submit
 from rolecall.chat.batching import answer_all
 from rolecall.chat.call_options import CallOptions, read_call_options
 from rolecall.chat.chat_reply import ChatReply
-from rolecall.chat.conversation import Connection, answer_in_time, apply_hooks, converse
+from rolecall.chat.conversation import Connection, Conversation, answer_in_time, apply_hooks
 from rolecall.chat.dropped import warn_if_dropped
 from rolecall.chat.events import OnEvent, report
 from rolecall.chat.module_errors import ModuleError, NoAnswerError, ToolCallsError
@@ -33,7 +33,8 @@ __all__ = ['ChatModule']
 
 M = TypeVar('M', bound='ChatModule')
 T = TypeVar('T')
-Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool]
+History = Sequence[Any] | None
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,14 @@ class _Asked:
     """What one call asks for, and where its pieces and tools go."""
 
     given: Any
-    history: Sequence[Any] | None
-    tools: Tools | None
+    history: History
+    tools: Tools
     options: Mapping[str, Any]
     returns: Any = None
     on_piece: OnPiece | None = None
     home: asyncio.AbstractEventLoop | None = None
+    failures: list[ModelError] = field(default_factory=list)
+    """Why requests were sent again."""
 
 
 class ChatModule:
@@ -107,7 +110,7 @@ class ChatModule:
         return self._with(_toolbox=toolbox)
 
     def with_fallbacks(self: M, *modules: ChatModule) -> M:
-        """A copy that asks these modules, in turn, if its own model cannot be reached or keeps failing.
+        """A copy that asks these modules, in turn, if its own model cannot be reached, refuses or keeps failing.
 
         They are asked with this module's prompter and tools.
         """
@@ -127,22 +130,18 @@ class ChatModule:
         warn_if_dropped('with_token_budget')
         return self._with(_budget=budget)
 
-    def count_tokens(
-        self, given: Any, /, *, history: Sequence[Any] | None = None, tools: Tools | None = None
-    ) -> int | None:
+    def count_tokens(self, given: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
         """The number of tokens of the prompt that a call would send; None if it is not known.
 
         They are counted by the model's tokenizer, or by the vendor's counting endpoint (Anthropic's).
         """
         return result_of(self._count(given, history, tools))
 
-    async def acount_tokens(
-        self, given: Any, /, *, history: Sequence[Any] | None = None, tools: Tools | None = None
-    ) -> int | None:
+    async def acount_tokens(self, given: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
         """Like `count_tokens`, for `await`."""
         return await asyncio.wrap_future(submit(self._count(given, history, tools)))
 
-    async def _count(self, given: Any, history: Sequence[Any] | None, tools: Tools | None) -> int | None:
+    async def _count(self, given: Any, history: History, tools: Tools) -> int | None:
         line, offered = self._connection(), self._describe_tools(tools)
         prompter, asked = await apply_hooks(self._prompter, ModuleCall(given, history, offered or None))
         request, extra, _ = line.adapter.word(prompter, asked, ())
@@ -158,49 +157,21 @@ class ChatModule:
 
     @overload
     def __call__(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: None = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: None = None, **options: Any
     ) -> str: ...
 
     @overload
     def __call__(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: type[T],
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: type[T], **options: Any
     ) -> T: ...
 
     @overload
     def __call__(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: Any,
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: Any, **options: Any
     ) -> Any: ...
 
     def __call__(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        returns: Any = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
     ) -> Any:
         """The answer. Raises `NoAnswerError` if there is none (filtered, too long, …).
 
@@ -211,105 +182,47 @@ class ChatModule:
         return _answer(self.reply(given, history=history, tools=tools, returns=returns, **options), returns)
 
     def reply(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        returns: Any = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
     ) -> ChatReply:
         """The full reply: text, reasoning, tool calls, usage, and every message in between."""
         return result_of(self._ask_in_time(_Asked(given, history, tools, options, returns)))
 
-    def stream(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        **options: Any,
-    ) -> Stream:
+    def stream(self, given: Any, /, *, history: History = None, tools: Tools = None, **options: Any) -> Stream:
         """Stream the answer in pieces. The iterator's `.reply` is the full reply."""
         begin = self._prepare_stream(given, history, tools, options)
         return Stream(lambda on_piece: begin(on_piece, None))
 
     @overload
     async def acall(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: None = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: None = None, **options: Any
     ) -> str: ...
 
     @overload
     async def acall(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: type[T],
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: type[T], **options: Any
     ) -> T: ...
 
     @overload
     async def acall(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = ...,
-        tools: Tools | None = ...,
-        returns: Any,
-        **options: Any,
+        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: Any, **options: Any
     ) -> Any: ...
 
     async def acall(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        returns: Any = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
     ) -> Any:
         """Like calling the module, for `await`."""
         reply = await self.areply(given, history=history, tools=tools, returns=returns, **options)
         return _answer(reply, returns)
 
     async def areply(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        returns: Any = None,
-        **options: Any,
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
     ) -> ChatReply:
         """Like `reply`, for `await`."""
         home = asyncio.get_running_loop()
         asked = _Asked(given, history, tools, options, returns, home=home)
         return await asyncio.wrap_future(submit(self._ask_in_time(asked)))
 
-    def astream(
-        self,
-        given: Any,
-        /,
-        *,
-        history: Sequence[Any] | None = None,
-        tools: Tools | None = None,
-        **options: Any,
-    ) -> AsyncStream:
+    def astream(self, given: Any, /, *, history: History = None, tools: Tools = None, **options: Any) -> AsyncStream:
         """Like `stream`, for `async for`."""
         return AsyncStream(self._prepare_stream(given, history, tools, options))
 
@@ -381,7 +294,7 @@ class ChatModule:
         )
 
     def _prepare_stream(
-        self, given: Any, history: Sequence[Any] | None, tools: Tools | None, options: Mapping[str, Any]
+        self, given: Any, history: History, tools: Tools, options: Mapping[str, Any]
     ) -> Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
         self._connection()  # fail here rather than at the first piece
         self._read_options(options)
@@ -393,7 +306,7 @@ class ChatModule:
 
     async def _ask_in_time(self, asked: _Asked) -> ChatReply:
         timeout = self._read_options(asked.options).timeout
-        return await answer_in_time(self._ask_in_turn(asked), timeout)
+        return await answer_in_time(self._ask_in_turn(asked), timeout, asked.failures)
 
     async def _ask_in_turn(self, asked: _Asked) -> ChatReply:
         """The reply of this module, or of the first fallback that can be asked. Streamed text is never begun twice."""
@@ -419,23 +332,25 @@ class ChatModule:
         raise AssertionError('a module has at least itself')
 
     async def _converse(self, asked: _Asked) -> ChatReply:
+        if asked.returns is not None and asked.options.get('response_format') is not None:
+            raise ModuleError('returns and response_format both say what the answer is: give one of them.')
         line, offered = self._connection(), self._describe_tools(asked.tools)
+        conversation = Conversation(
+            line,
+            self._read_options(asked.options),
+            answer=None if asked.returns is None else AnswerType.of(asked.returns),
+            toolbox=self._toolbox,
+            on_piece=asked.on_piece,
+            home=asked.home,
+            on_event=self._on_event,
+            budget=self._budget,
+            failures=asked.failures,
+        )
         return await line.hold(
-            converse(
-                line,
-                self._prompter,
-                ModuleCall(asked.given, asked.history, offered or None),
-                self._read_options(asked.options),
-                answer=None if asked.returns is None else AnswerType.of(asked.returns),
-                toolbox=self._toolbox,
-                on_piece=asked.on_piece,
-                home=asked.home,
-                on_event=self._on_event,
-                budget=self._budget,
-            )
+            conversation.hold(self._prompter, ModuleCall(asked.given, asked.history, offered or None))
         )
 
-    def _describe_tools(self, tools: Tools | None) -> list[Mapping[str, Any]]:
+    def _describe_tools(self, tools: Tools) -> list[Mapping[str, Any]]:
         """The tools of a call. Functions are converted to schemas, mappings are used unchanged."""
         if tools and self._toolbox is not None:
             raise ModuleError('the module already has tools; do not pass tools with the call.')

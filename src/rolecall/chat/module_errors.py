@@ -23,7 +23,6 @@ __all__ = [
     'NotStartedError',
     'ToolCallsError',
     'ToolRoundsError',
-    'describe_error',
 ]
 
 
@@ -72,15 +71,3 @@ class BadAnswerError(ModuleError):
         times = 'once' if asked == 1 else f'{asked} times'
         super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
         self.reply = reply
-
-
-def describe_error(error: BaseException) -> str:
-    """An exception in one line.
-
-    >>> describe_error(SystemExit(3))
-    'SystemExit: 3'
-    """
-    try:
-        return f'{type(error).__name__}: {error}'
-    except Exception:  # its __str__ failed
-        return type(error).__name__

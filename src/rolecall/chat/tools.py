@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from rolecall.chat.background import run_in_thread
 from rolecall.chat.chat_reply import Message
 from rolecall.chat.hints import BadValueError, hints_of, hoist_definitions, plain_value, schema_of, value_of
-from rolecall.chat.module_errors import ModuleError, describe_error
+from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.structured import check_value
 from rolecall.checking import is_number
-from rolecall.errors import RenderError, did_you_mean
+from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.prompts.values import text_of
 

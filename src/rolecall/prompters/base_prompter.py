@@ -6,36 +6,34 @@ Prompters are immutable, so one prompter can serve many models and threads at on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from rolecall.errors import PrompterError
+from rolecall.prompters.binding import BoundModel, read_model
 from rolecall.prompters.call_inputs import InputReader, PromptCall, read_label
 from rolecall.prompters.frame import Frame, fields_of
 from rolecall.prompters.history import HistoryReader, check_history
+from rolecall.prompters.hooks import Hook, run_hooks
 from rolecall.prompters.instruction import Instruction, read_instruction
 from rolecall.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
-from rolecall.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
+from rolecall.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, Tokens
 from rolecall.prompters.string_layout import StringLayout
 from rolecall.prompters.tool_specs import Tools, read_tools
 from rolecall.prompters.tracing import PromptTrace
 from rolecall.prompts.frozen import freeze
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.meta import MetaTemplate
-from rolecall.render.renderers import ApiRenderer, Renderer, TextRenderer
+from rolecall.render.renderers import Renderer
 from rolecall.render.spans import Request
 
 if TYPE_CHECKING:
     from rolecall.prompters.frame_renderer import FrameRenderer
 
-__all__ = ['Hook', 'Prompt', 'Prompter']
+__all__ = ['Prompt', 'Prompter']
 
 Prompt = Request | Body
-Hook = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 Self = TypeVar('Self', bound='Prompter')
-Model = Tokens | Renderer | MetaTemplate | ChatTemplate | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class Prompter:
     """False puts the instruction in the user message, for models without a system role."""
     system: str | None = field(default=None, kw_only=True)
     """The system sentence; by default the model's own."""
-    model: Model | None = field(default=None, kw_only=True)
+    model: BoundModel | None = field(default=None, kw_only=True)
     """The model it is bound to (see `bind`)."""
     hooks: tuple[Hook, ...] = field(default=(), kw_only=True)
 
@@ -92,7 +90,7 @@ class Prompter:
         put('tools', self._tools.given if self._tools else None)
         put('instruction', freeze(self.instruction))
         put('extra_keys', freeze(self.extra_keys))
-        put('model', None if self.model is None else _read_model(self.model))
+        put('model', None if self.model is None else read_model(self.model))
         put('_tokens', self.model if isinstance(self.model, Tokens) else DEFAULT_TOKENS)
         put('_history', HistoryReader(self._tokens, takes_messages=self.model is not None))
         put('history', self._own_history())
@@ -103,7 +101,7 @@ class Prompter:
         put('_frame', self._compile_frame(instruction))
         put('_strings', self._choose_strings())
 
-    def bind(self: Self, model: Model | None = None, *, system: str | None = None) -> Self:
+    def bind(self: Self, model: BoundModel | None = None, *, system: str | None = None) -> Self:
         """A copy bound to one model: its special tokens, meta template, or renderer.
 
         >>> from rolecall import ChatPrompter
@@ -111,7 +109,7 @@ class Prompter:
         >>> prompter.bind({'soh': '<user>', 'soa': '<model>'}, system='').generate_prompt('1+1')
         'Add.\\n\\n\\n\\n\\n<user>\\n1+1\\n<model>\\n'
         """
-        changes: dict[str, Any] = {} if model is None else {'model': _read_model(model)}
+        changes: dict[str, Any] = {} if model is None else {'model': read_model(model)}
         if system is not None:
             changes['system'] = system
         return replace(self, **changes)
@@ -323,8 +321,7 @@ class Prompter:
 
     def _read_call(self, given: Any, history: Any, tools: Any, label: Any) -> PromptCall:
         if self.hooks:
-            for hook in self.hooks:
-                given, history, tools, label = _apply_hook(hook, given, history, tools, label)
+            given, history, tools, label = run_hooks(self.hooks, (given, history, tools, label))
         row, messages = self._reader.read(given)
         said: Sequence[Any] = self.history or ()
         if history:
@@ -353,36 +350,6 @@ def _check_format(format_: str | None) -> Literal['openai', 'anthropic']:
     if format_ == 'anthropic':
         return 'anthropic'
     raise PrompterError(f"format must be 'openai', 'anthropic', or None for a string, got {format_!r:.60}.")
-
-
-def _apply_hook(hook: Hook, *given: Any) -> tuple[Any, Any, Any, Any]:
-    changed = hook(*given)
-    if not isinstance(changed, tuple) or len(changed) != 4:
-        raise PrompterError(f'a pre_hook must return (input, history, tools, label), got {changed!r:.60}.')
-    return changed
-
-
-def _read_model(model: Any) -> Tokens | Renderer:
-    if isinstance(model, Tokens):
-        return model
-    if isinstance(model, ApiRenderer):
-        raise PrompterError("an API takes messages: use return_dict=True or format='anthropic' instead of bind.")
-    if isinstance(model, MetaTemplate):
-        return TextRenderer(model)
-    if isinstance(model, ChatTemplate):
-        from rolecall.render.chat_renderer import ChatRenderer  # chat templates take a while to import
-
-        return ChatRenderer(model)
-    if isinstance(model, Mapping):
-        is_meta = any(key in ('round', 'reserved_roles', 'begin', 'end') for key in model)
-        return TextRenderer(MetaTemplate.read(model)) if is_meta else Tokens.read(model)
-    if hasattr(model, 'render'):
-        side: Renderer = model
-        return side
-    raise PrompterError(
-        f'expected tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template, a chat template or a renderer, '
-        f'got {model!r:.60}.'
-    )
 
 
 def _check_switches(prompter: Prompter) -> None:

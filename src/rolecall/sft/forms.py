@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.prompters.vendors import parse_arguments
-from rolecall.render.spans import Message
+from rolecall.render.spans import Message, texts_of
 from rolecall.sft.examples import MessagesExample, Stretch, TextExample, TrainingExample, UntrainableError
 from rolecall.tokenizers.tokenizer import Tokenizer
 
@@ -59,7 +59,13 @@ def takes_messages(form: Form, *, chat: bool) -> bool:
 def lines_of(
     example: TrainingExample, form: Form, counts: TokenCounts, encoder: PromptEncoder | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The lines of an example. Forms with room for one answer give a line for each answer that is trained on."""
+    """The lines of an example. Forms with room for one answer give a line for each answer that is trained on.
+
+    With an `encoder`, a row that contains a special token is refused: inference sends its characters, trainers the
+    token.
+    """
+    if encoder is not None:
+        _refuse_special_tokens(example, encoder.tokenizer)
     if isinstance(example, MessagesExample):
         yield from _messages_lines(example, form)
     elif form == 'tokens' and encoder is not None:
@@ -144,10 +150,14 @@ def _bos_text(example: TextExample, encoder: PromptEncoder | None) -> str:
     return encoder.tokenizer.decode([bos]) if is_added and bos is not None else ''
 
 
-def _tokens_line(example: TextExample, encoder: PromptEncoder, counts: TokenCounts) -> dict[str, Any]:
-    for token in encoder.tokenizer.special_tokens:
-        if any(token in words for words in example.data):
+def _refuse_special_tokens(example: TrainingExample, tokenizer: Tokenizer) -> None:
+    texts = example.data if isinstance(example, TextExample) else texts_of(list(example.messages)).values()
+    for token in tokenizer.special_tokens:
+        if any(token in text for text in texts):
             raise UntrainableError('the row contains a special token', f'{token!r} would end or begin a turn')
+
+
+def _tokens_line(example: TextExample, encoder: PromptEncoder, counts: TokenCounts) -> dict[str, Any]:
     whole = encoder.encode(example.text)
     trained, straddling = trained_tokens(whole.ids, whole.offsets, example.stretches, encoder.tokenizer)
     if not any(trained):

@@ -188,8 +188,8 @@ def _check_columns(row: Row, columns: Columns) -> None:
             raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
 
 
-def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
-    """The row as input of a prompter: its slots and the user's message."""
+def _input(prompter: Prompter, row: Row, columns: Columns) -> Any:
+    """The row as input of a prompter: its slots and the user's message; text alone is a string, as modules get it."""
     given = {slot: row[slot] for slot in prompter.slots if slot in row}
     spoken = columns.input or 'input'
     is_slot = 'input' in prompter.slots
@@ -200,7 +200,8 @@ def _input(prompter: Prompter, row: Row, columns: Columns) -> dict[str, Any]:
         given['input'] = row[spoken]
     elif takes_input and not prompter.slots:
         raise PrompterError(f'the row has no column {spoken!r} for the input. It has: {", ".join(map(str, row))}.')
-    return given
+    alone = given.get('input') if len(given) == 1 else None
+    return alone if isinstance(alone, str) else given
 
 
 def _bind_messages(bound: Prompter) -> Prompter:

@@ -47,12 +47,12 @@ class OutputFolder:
                     'Continue it with the same, or start again with --overwrite.'
                 )
             return True
-        if self.path.exists():
-            shutil.rmtree(self.path)
         try:
-            self.path.mkdir(parents=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            for old in self.path.iterdir():  # the folder itself stays: it may be a link, or the working directory
+                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
         except OSError as error:
-            raise DataError(f'{self.path}: cannot be created: {error.strerror or error}.') from error
+            raise DataError(f'{self.path}: cannot be written: {error.strerror or error}.') from error
         self._write_about(finished=False)
         return False
 

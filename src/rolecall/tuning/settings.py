@@ -68,6 +68,8 @@ class TuneSettings:
             'dtype': reader.one_of('dtype', DTYPES),
             **{name: reader.whole(name, least=1) for name in ('epochs', 'batch_size', 'save_every')},
         }
+        if read['learning_rate'] == 0:
+            reader.refuse('learning_rate', 'expected a number above 0, got 0.')
         if read['dtype'] == 'float16' and read['lora'] is None:
             reader.refuse('dtype', 'float16 is too narrow to train all weights.', 'Use bfloat16 or float32, or LoRA.')
         if read['device'] is not None and not DEVICE.fullmatch(read['device']):

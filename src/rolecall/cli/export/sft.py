@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,12 +140,8 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Prompt
         prompter = prompter.bind(meta_template(arguments.meta_template))
     entry = named_model_entry(arguments.model[0]) if arguments.model else None
     side = PrompterSide(prompter) if entry is None else PrompterSide.for_model(prompter, entry)
-    encoder = None
-    if arguments.form == 'tokens':
-        encoder = side.encoder(_tokenizer(arguments, {} if entry is None else entry.entry))
-    elif arguments.form in _TEXT_FORMS and (arguments.tokenizer or entry is not None):
-        found = _find_tokenizer(arguments, {} if entry is None else entry.entry)
-        encoder = None if found is None else side.encoder(found)
+    tokenizer = _find_tokenizer(arguments, entry)
+    encoder = None if tokenizer is None else side.encoder(tokenizer)
     if side.words_by_default and arguments.form in _TEXT_FORMS:
         print_note('the prompter is not bound to a model, so the default markers are used: name one with --model.')
     columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
@@ -162,9 +158,7 @@ def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEn
     selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
     model_entry = _only_model_entry(selection)
     given = _examples(arguments, selection.tasks, model_entry, opened)
-    if arguments.form not in ('tokens', 'alpaca'):
-        return given, None
-    tokenizer = (_tokenizer if arguments.form == 'tokens' else _find_tokenizer)(arguments, model_entry.entry)
+    tokenizer = _find_tokenizer(arguments, model_entry)
     return given, None if tokenizer is None else entry_encoder(model_entry, tokenizer)
 
 
@@ -200,21 +194,25 @@ def _only_model_entry(selection: Selection) -> ModelEntry:
     return model_entry
 
 
-def _tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Tokenizer:
-    from rolecall.errors import ConfigError, Problem
+def _find_tokenizer(arguments: argparse.Namespace, model: ModelEntry | None) -> Tokenizer | None:
+    """The tokenizer that is named, or that of a local model. Only tokens cannot be written without one."""
+    from rolecall.errors import ConfigError, MissingExtraError, Problem
+    from rolecall.tokenizers.tokenizer import find_tokenizer, load_tokenizer
 
-    found = _find_tokenizer(arguments, entry)
-    if found is None:
+    needed = arguments.form == 'tokens'
+    found = None
+    if arguments.tokenizer:
+        found = load_tokenizer(arguments.tokenizer)
+    elif model is not None and (needed or model.kind != 'api'):
+        try:
+            found = find_tokenizer(model.entry)
+        except MissingExtraError:
+            if needed:
+                raise
+    if found is None and needed:
         what = "--form tokens needs the model's tokenizer, which is not on this machine."
         raise ConfigError(Problem('tokenizer', what, 'Name one: --tokenizer FOLDER, FILE.gguf or tiktoken:NAME'))
     return found
-
-
-def _find_tokenizer(arguments: argparse.Namespace, entry: Mapping[str, Any]) -> Tokenizer | None:
-    """The tokenizer that is named, or the model entry's own if it is on this machine."""
-    from rolecall.tokenizers.tokenizer import find_tokenizer, load_tokenizer
-
-    return load_tokenizer(arguments.tokenizer) if arguments.tokenizer else find_tokenizer(entry)
 
 
 def _write_dataset_info(output: Path, form: Form) -> None:

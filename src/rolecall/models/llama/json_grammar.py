@@ -1,7 +1,7 @@
 """A JSON Schema as a grammar of llama.cpp (GBNF), so that an answer cannot be anything but JSON that fits.
 
-Fields come in the order of the schema. What a grammar cannot say (a pattern, a range of numbers, uniqueness) is left
-to whoever reads the answer.
+Fields come in the order of the schema. What a grammar cannot say (a pattern, a wide range of numbers, uniqueness) is
+checked when the answer is read.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rolecall.checking import is_whole
 from rolecall.models.protocol import ModelError
 
 __all__ = ['json_grammar']
 
 _BASIC = {
     'space': '| " " | "\\n"{1,2} [ \\t]{0,20}',
-    'string': r'"\"" ([^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4}))* "\""',
+    'character': r'[^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4})',
+    'string': r'"\"" character* "\""',
     'number': '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,3})?',
     'integer': '"-"? ("0" | [1-9] [0-9]{0,17})',
     'boolean': '"true" | "false"',
@@ -25,6 +27,7 @@ _BASIC = {
     'object': '"{" space (string ":" space value ("," space string ":" space value)*)? space "}"',
     'array': '"[" space (value ("," space value)*)? space "]"',
 }
+_TYPES = ('string', 'number', 'integer', 'boolean', 'null')
 _DAY = r'[0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])'
 _TIME = r'([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9]'
 _FORMATS = {
@@ -36,6 +39,9 @@ _FORMATS = {
 """Strings of a `format`. The days of a month are left to the reader."""
 _DEEPEST = 64
 _MOST_RULES = 2000
+_MOST_INTEGERS = 200
+"""A range of at most this many integers is written out, number by number. (1,000 make a token ten times as slow.)"""
+_MOST_REPEATS = 1000
 
 
 def json_grammar(schema: Any) -> str:
@@ -88,9 +94,11 @@ class _Writer:
             return self._array(schema, depth)
         if kind is None:
             return 'value'
-        if kind not in _BASIC:
+        if kind not in _TYPES:
             raise ModelError(f'unknown type in a JSON schema: {kind!r:.60}.')
-        return str(schema['format']) if kind == 'string' and schema.get('format') in _FORMATS else str(kind)
+        if kind == 'string':
+            return _string(schema)
+        return _integer(schema) if kind == 'integer' else str(kind)
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> str:
         fields: Mapping[str, Any] = schema.get('properties') or {}
@@ -121,10 +129,10 @@ class _Writer:
             items = ' "," space '.join(self._rule(one, depth) for one in schema['prefixItems'])
             return f'"[" space {items} space "]"'
         item = self._rule(schema.get('items', True), depth)
-        least, most = schema.get('minItems', 0), schema.get('maxItems')
+        least, most = _bounds(schema, 'minItems', 'maxItems')
         if most == 0:
             return '"[" space "]"'
-        more = f'("," space {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
+        more = f'("," space {item}){_times(max(0, least - 1), None if most is None else most - 1)}'
         some = f'{item} {more}'
         return f'"[" space {some if least else f"({some})?"} space "]"'
 
@@ -150,6 +158,48 @@ class _Writer:
         name = f'rule-{len(self.rules)}'
         self.rules[name] = body
         return name
+
+
+def _bounds(schema: Mapping[str, Any], least: str, most: str) -> tuple[int, int | None]:
+    for key in (least, most):
+        if schema.get(key) is not None and not is_whole(schema[key], least=0):
+            raise ModelError(f'{key} in a JSON schema must be a whole number of at least 0, got {schema[key]!r:.60}.')
+    return schema.get(least) or 0, schema.get(most)
+
+
+def _times(least: int, most: int | None) -> str:
+    """How often something is repeated. llama.cpp refuses large numbers, so those are left out."""
+    return f'{{{min(least, _MOST_REPEATS)},{most if most is not None and most <= _MOST_REPEATS else ""}}}'
+
+
+def _string(schema: Mapping[str, Any]) -> str:
+    """A string of its format, or of its length.
+
+    >>> print(_string({'maxLength': 40}))
+    "\\"" character{0,40} "\\""
+    """
+    if schema.get('format') in _FORMATS:
+        return str(schema['format'])
+    least, most = _bounds(schema, 'minLength', 'maxLength')
+    return f'"\\"" character{_times(least, most)} "\\""' if least or most is not None else 'string'
+
+
+def _integer(schema: Mapping[str, Any]) -> str:
+    """An integer; one of a narrow range is written out.
+
+    >>> _integer({'minimum': 1, 'exclusiveMaximum': 4}), _integer({'minimum': 1})
+    ('"1" | "2" | "3"', 'integer')
+    """
+    least = [schema.get('minimum'), _add(schema.get('exclusiveMinimum'), 1)]
+    most = [schema.get('maximum'), _add(schema.get('exclusiveMaximum'), -1)]
+    lower, upper = (list(filter(is_whole, given)) for given in (least, most))
+    if not lower or not upper or not 0 <= min(upper) - max(lower) < _MOST_INTEGERS:
+        return 'integer'
+    return ' | '.join(f'"{number}"' for number in range(max(lower), min(upper) + 1))
+
+
+def _add(limit: Any, step: int) -> Any:
+    return limit + step if is_whole(limit) else None
 
 
 def _literal(text: str) -> str:

@@ -13,6 +13,7 @@ from rolecall.models.entry_keys import OPENAI_KEYS, OPENAI_PARAMETERS
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
+from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.openai.responses import write_input, write_parameters
@@ -184,7 +185,10 @@ def read_client(reader: OptionReader, address: Address, *, model: str, secrets: 
 
 def read_headers(reader: OptionReader) -> dict[str, str]:
     """Extra headers to send."""
-    return {str(name): str(value) for name, value in reader.mapping('headers', 'extra_headers').items()}
+    headers = {str(name): str(value) for name, value in reader.mapping('headers', 'extra_headers').items()}
+    if (wrong := find_unsendable_header(headers)) is not None:
+        reader.refuse('headers', f'{wrong!r:.60} cannot be sent.', HEADER_RULE)
+    return headers
 
 
 def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
