@@ -304,8 +304,8 @@ WRONGLY_ENCODED = [
     ('a.jsonl', '{"n": 1}\n'.encode('utf-16'), 'Convert it to UTF-8: UTF-16 is not supported'),
     ('a.csv', 'n\n1\n'.encode('utf-16'), 'Convert it to UTF-8: UTF-16 is not supported'),
     ('a.json', '[{"n": 1}]'.encode('utf-16'), 'Convert it to UTF-8: UTF-16 is not supported'),
-    ('b.csv', '问题\n多少\n'.encode('gb18030'), "set it, for example encoding='gb18030'"),
-    ('b.json', '[{"n": "多少"}]'.encode('gb18030'), "set it, for example encoding='gb18030'"),
+    ('b.csv', '问题\n多少\n'.encode('gb18030'), "encoding='gb18030' in a config"),
+    ('b.json', '[{"n": "多少"}]'.encode('gb18030'), "encoding='gb18030' in a config"),
 ]
 
 
@@ -325,7 +325,7 @@ def test_skipping_is_not_offered_for_a_file_that_it_cannot_help(
 def test_lines_in_another_encoding_can_be_read_or_skipped(tmp_path: Path) -> None:
     path = tmp_path / 'a.jsonl'
     path.write_bytes('{"n": "多少"}\n'.encode('gb18030'))
-    with pytest.raises(DataError, match=r"set it, for example encoding='gb18030'.*on_error='skip'"):
+    with pytest.raises(DataError, match=r"encoding='gb18030' in a config.*on_error='skip'"):
         list(open_file(path))
     assert list(open_file(path, FileOptions(on_error='skip'))) == []
     assert open_dataset({'type': 'Zorgon', 'encoding': 'gb18030'}, data={'test': path}).test[0] == {'n': '多少'}

@@ -21,15 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.datasets import FileOptions, FileRows, Rows, count_skipped, open_dataset, open_file
-from rolecall.errors import DataError, MissingExtraError
+from rolecall.errors import ConfigError, DataError, MissingExtraError
 
 ROWS = [
     {'question': '1+1=?', 'answer': '2'},
     {'question': '多少？\nzwei', 'answer': 'a "b", c'},
-    {'question': '', 'answer': ''},
+    {'question': '', 'answer': '0'},
 ]
 JSONL = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in ROWS)
-CSV = 'question,answer\n1+1=?,2\n"多少？\nzwei","a ""b"", c"\n"",""\n'
+CSV = 'question,answer\n1+1=?,2\n"多少？\nzwei","a ""b"", c"\n"","0"\n'
 
 FILES: dict[str, str] = {
     'rows.jsonl': JSONL,
@@ -43,7 +43,7 @@ FILES: dict[str, str] = {
     'examples.json': json.dumps({'canary': 'x', 'examples': ROWS}),
     'by_id.json': json.dumps({str(index): row for index, row in enumerate(ROWS)}),
     'rows.csv': CSV,
-    'rows.tsv': 'question\tanswer\n1+1=?\t2\n"多少？\nzwei"\t"a ""b"", c"\n""\t""\n',
+    'rows.tsv': 'question\tanswer\n1+1=?\t2\n"多少？\nzwei"\t"a ""b"", c"\n""\t"0"\n',
 }
 
 
@@ -150,7 +150,7 @@ MALFORMED: list[tuple[str, str, bytes, str]] = [
     ('utf-16 csv', 'b.csv', 'a,b\n1,2\n'.encode('utf-16'), r'b\.csv:1: the file is UTF-16'),
     ('ragged', 'b.csv', b'a,b\n1,2\n3\n', r'b\.csv:3: 1 field, expected 2'),
     ('too many fields', 'b.csv', b'a,b\n"x\ny",2\n3,4,5\n', r'b\.csv:4: 3 fields, expected 2'),
-    ('open quote', 'b.csv', b'a,b\n1,2\n"3,4\n', r'b\.csv:3: unexpected end of data'),
+    ('open quote', 'b.csv', b'a,b\n1,2\n"3,4\n', r'b\.csv:3: a quoted cell begins here and never ends'),
     ('text after a quote', 'b.csv', b'a,b\n"1"x,2\n', r"b\.csv:2: ',' expected after '\"'"),
     ('bad utf-8 in csv', 'b.csv', b'a,b\n1,2\n\xff,2\n', r'b\.csv:3: not valid utf-8: byte 0xff'),
     ('bad header', 'b.csv', b'a\xff,b\n1,2\n', r'b\.csv:1: not valid utf-8'),
@@ -299,14 +299,14 @@ def test_what_is_written_as_json_lines_is_what_is_read(rows: list[dict[str, Any]
         st.lists(st.text(st.characters(codec='utf-8', exclude_characters='\r\0')), min_size=2, max_size=2), max_size=8
     )
 )
-def test_what_is_written_as_csv_is_what_is_read(records: list[list[str]]) -> None:
+def test_what_is_written_as_csv_is_what_is_read_but_for_empty_records(records: list[list[str]]) -> None:
     import csv
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, 'rows.csv')
         with path.open('w', encoding='utf-8', newline='') as file:
             csv.writer(file, quoting=csv.QUOTE_ALL).writerows([['a', 'b'], *records])
-        assert [[row['a'], row['b']] for row in both_ways(open_file(path))] == records
+        assert [[row['a'], row['b']] for row in both_ways(open_file(path))] == list(filter(any, records))
 
 
 @pytest.fixture
@@ -413,3 +413,21 @@ def test_a_csv_of_a_spreadsheet_is_divided_as_its_header_is(
     path.write_bytes(content)
     assert [tuple(row.values()) for row in open_file(path)] == rows
     assert [list(row) for row in open_file(path)] == [['Question', 'Answer']] * len(rows)
+
+
+def test_what_spreadsheets_leave_empty_is_no_column_and_no_row(tmp_path: Path) -> None:
+    path = put(tmp_path, 'sheet.csv', b'\xef\xbb\xbfq,a,,\r\n1+1,2,,\r\n,,,\r\n2+2,4,,\r\n,,,\r\n')
+    rows = open_file(path)
+    assert list(rows) == [rows[0], rows[1]] == [{'q': '1+1', 'a': '2'}, {'q': '2+2', 'a': '4'}]
+    path.write_bytes(b'q,a,,\n1+1,2,,lost\n')
+    with pytest.raises(DataError, match=r'sheet.csv:2: a value stands in a column without a name'):
+        list(open_file(path))
+    assert list(open_file(put(tmp_path, 'index.csv', b',q\n0,1+1\n'))) == [{'': '0', 'q': '1+1'}]
+
+
+def test_nested_objects_become_columns_beside_the_object(tmp_path: Path) -> None:
+    path = put(tmp_path, 'nested.jsonl', b'{"x": {"y": {"z": 1}, "w": [2]}, "x.w": 3}\n')
+    [row] = open_dataset({'path': str(path), 'flatten': True}).test
+    assert row == {'x': {'y': {'z': 1}, 'w': [2]}, 'x.w': 3, 'x.y': {'z': 1}, 'x.y.z': 1}
+    with pytest.raises(ConfigError, match='flatten'):
+        open_dataset({'path': str(path), 'flatten': 'yes'})

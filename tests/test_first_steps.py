@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+import rolecall
 from rolecall import load_config, run_config
 from rolecall.assemble.key_texts import KEY_TEXTS
 from rolecall.assemble.schema import config_schema
+from rolecall.assemble.source import SourceOptions, assemble
 from rolecall.cli.main import main
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.plain_configs import is_plain_config
@@ -151,6 +153,21 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
             'scored by accuracy',
             r'{question}\nA. {A}\nB. {B}',
         ),
+        (
+            'question,A,B,C,answer\nWhich?,x,y,z,C\nWho?,x,y,z,A\n',
+            'scored by accuracy',
+            r'{question}\nA. {A}\nB. {B}\nC. {C}',
+        ),
+        (
+            'passage,question,answer\nA long text,Which?,C\nAnother,Who?,A\n',
+            'scored by contains',
+            r'{passage}\n{question}',
+        ),
+        (
+            '\ufeffquestion;answer;;\r\nWho?;Me;;\r\nWhen?;Now;;\r\n;;;\r\n',
+            'scored by contains',
+            '# columns of the file: question, answer\n',
+        ),
         ('body,summary\n' + 'long text here,x\n', "question 'body', no answer column", 'body'),
         ('"a\nimport os","answer"\nx,y\n', 'scored by contains', 'import os'),
     ],
@@ -166,6 +183,58 @@ def test_init_writes_a_config_that_loads_and_runs(
     assert metric in text
     assert not re.search(r'^import os', text, re.MULTILINE)
     assert main(['run', 'eval.py', '-q', '--out', 'out', '--force']) == 0
+
+
+@pytest.mark.parametrize(
+    ('row', 'told', 'sent'),
+    [
+        (
+            {'id': 7, 'input': {'context': 'The Nile.', 'question': 'What flows?'}, 'target': {'answers': ['Nile']}},
+            "question 'input.question', answer 'target.answers', scored by contains",
+            'The Nile.\nWhat flows?',
+        ),
+        ({'question': 'Which?', 'options': ['x', 'y'], 'answer': 1}, 'scored by accuracy', 'Which?\nA. x\nB. y\n'),
+        (
+            {'messages': [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Who?'}], 'expected': 'Me'},
+            "question 'messages', answer 'expected', scored by contains",
+            'Be brief.\nWho?',
+        ),
+    ],
+)  # fmt: skip
+def test_init_reads_nested_objects_lists_of_options_and_conversations(
+    row: dict[str, Any], told: str, sent: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('rows.jsonl').write_text(f'{json.dumps(row)}\n')
+    assert main(['init', 'rows.jsonl', '--yes', '--model', 'mine:two']) == 0
+    assert told in capsys.readouterr().out
+    [preview] = rolecall.preview('rows.py')
+    assert str(preview.request).startswith(sent)
+    [without_config] = rolecall.preview(assemble('rows.jsonl', SourceOptions(models=('mine:two',))).config)
+    assert str(without_config.request).startswith(sent.partition('\nA. ')[0])
+
+
+def test_columns_that_a_prompt_leaves_out_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path('rows.csv').write_text('id,question,opt1,opt2,answer\n1,Which?,x,y,1\n')
+    assert main(['init', 'rows.csv', '--yes', '--model', 'mine:two']) == 0
+    assert 'not in the prompt: id, opt1, opt2 (a template of your own can name them).' in capsys.readouterr().err
+
+
+def test_a_file_in_another_encoding_is_read_if_it_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path('rows.csv').write_bytes('题目,答案\n哪个？,甲\n'.encode('gb18030'))
+    assert main(['init', 'rows.csv', '--yes']) == 2
+    assert 'name it: --encoding gb18030' in capsys.readouterr().err
+    assert main(['init', 'rows.csv', '--yes', '--encoding', 'gb18030', '--model', 'mine:two']) == 0
+    assert main(['run', 'rows.py', '-q', '--out', 'out']) == 0
+    assert (
+        main(['run', 'rows.csv', '--answer', '答案', '--encoding', 'gbk', '--model', 'mine:two', '--out', 'other']) == 0
+    )
+
+
+def test_a_model_of_the_config_is_the_same_by_the_name_that_is_written_there(folder: Path) -> None:
+    Path('c.py').write_text(f'models = ["mine:two"]\ndatasets = {CONFIG["datasets"]!r}\n')
+    made = assemble('c.py', SourceOptions(models=('mine:two',)))
+    assert made.model == ('two',)
+    assert len(made.config['models']) == 1
 
 
 def test_init_asks_and_takes_what_is_typed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

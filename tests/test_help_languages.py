@@ -71,7 +71,7 @@ def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     source = source.replace((Path(rolecall.__file__).parent / 'cli/chinese.py').read_text('utf-8'), '')
     for message in MESSAGES:
         longest = max(re.split(r'{}|run\.sqlite|[()?:;,.] ?', message), key=len).strip()
-        assert re.sub('^(lint )?(rows?|answers?|errors?) ', '', longest) in source, message
+        assert re.sub('^(lint |other )?(row|answer|error|score|line|change)s? ?', '', longest) in source, message
 
 
 @pytest.mark.parametrize(

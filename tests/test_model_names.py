@@ -98,7 +98,11 @@ def test_an_entry_by_name_is_understood_as_a_config_s_entry_is(name: Any, folder
         ('nowhere/x.gguf', 'no such file: nowhere/x.gguf.'),
         ('hf:./lama', "no such folder: lama.\n  Did you mean 'llama'?"),
         ('hf:/no/such', 'no such folder: /no/such.\n  Write hf:FOLDER, or hf:ORG/NAME for a model on the hub.'),
-        ('hf:empty', 'empty has no config.json: it is not the folder of a Hugging Face model.'),
+        (
+            'hf:empty',
+            'empty has no config.json: it is not the folder of a Hugging Face model.\n'
+            '  Write hf:FOLDER, or hf:ORG/NAME for one on the hub.',
+        ),
         ('empty', "unknown model 'empty'.\n  The folder has no config.json: it is not a Hugging Face model."),
         ('mine.py', "unknown model 'mine.py'.\n  Name a function in it: 'mine.py:FUNCTION'."),
         ('mien.py:shout', "no such file: mien.py.\n  Did you mean 'mine.py'?"),

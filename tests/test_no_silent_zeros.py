@@ -64,6 +64,25 @@ def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
 
 
 @pytest.mark.parametrize(
+    ('golds', 'remark'),
+    [
+        (['', ' ', 'x'], '2 of 3 rows have no gold answer and count as wrong. Is the answer column the right one?'),
+        (
+            [float('nan'), 'x'],
+            '1 of 2 rows has no gold answer and counts as wrong. Is the answer column the right one?',
+        ),
+        ([{'text': 'x'}] * 2, 'every gold answer is an object, which no reply equals. Name a value inside it: text.'),
+    ],
+)
+def test_gold_answers_that_no_reply_can_match_are_remarked_on(golds: list[Any], remark: str) -> None:
+    results = [
+        Result('d', 'm', row, 'ok', prediction=str(row), replies=(str(row),), gold=gold, correct=False)
+        for row, gold in enumerate(golds)
+    ]
+    assert remark_on(results, Scorecard('d', 'm', 'accuracy', 0.0)) == [f'd × m: {remark}']
+
+
+@pytest.mark.parametrize(
     'results',
     [
         [],

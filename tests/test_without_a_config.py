@@ -131,7 +131,7 @@ def test_a_run_without_any_model_asks_the_embedded_one_and_says_so(
     assert [entry['abbr'] for entry in made.config['models']] == ['smollm2']
     assert made.notes == ('no model is given: asking the embedded smollm2. Choose another with --model.',)
     unscored = assemble(ROWS, SourceOptions(models=('openai/x',), default_model=True))
-    assert unscored.notes == ('no answer column is given (--answer): replies are stored, and not scored.',)
+    assert unscored.notes[0] == 'no answer column is given (--answer): replies are stored, and not scored.'
     assert assemble({'models': [{}], 'datasets': []}, SourceOptions(default_model=True)).notes == ()
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rolecall.assemble.rows_config import METRIC_NAMES, columns_of, find_question
-from rolecall.datasets.formats import open_file
+from rolecall.assemble.rows_config import (
+    LISTS,
+    RowsOptions,
+    columns_of,
+    dataset_for_rows,
+    find_question,
+    is_conversation,
+    last_part,
+    read_first_rows,
+)
+from rolecall.datasets.conversions import LETTERS, flatten
 from rolecall.errors import DataError
 from rolecall.models.model_names import DEFAULT_MODEL
 from rolecall.strings import printable
 
-__all__ = ['Guess', 'guess_columns', 'write_config']
+__all__ = ['Guess', 'guess_answers', 'guess_columns', 'write_config']
 
 _ANSWERS = (
     *(
@@ -43,38 +52,59 @@ _SHORT = 5
 class Guess:
     """How rows are probably meant."""
 
+    rows: tuple[Mapping[str, Any], ...]
+    """The first rows, from which it is guessed."""
     columns: tuple[str, ...]
     question: str
     answer: str | None
     choices: tuple[str, ...] = ()
     metric: str = 'exact'
+    encoding: str | None = None
 
 
-def guess_columns(path: Path) -> Guess:
+def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     """What the columns of a file of rows probably are."""
-    rows = list(islice(open_file(path), _LOOKED_AT))
-    columns = tuple(columns_of(rows))
+    rows = [flatten(row) for row in read_first_rows(path, RowsOptions(encoding=encoding), _LOOKED_AT)]
+    found = columns_of(rows)
+    columns = tuple(name for name, value in found.items() if not isinstance(value, Mapping) or name in LISTS)
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
-    lowered = {name.lower(): name for name in columns}
-    answer = next((lowered[name] for name in _ANSWERS if name in lowered), None)
+    answer = next((name for known in _ANSWERS for name in columns if last_part(name) == known), None)
     others = [name for name in columns if name != answer]
-    question = find_question(others) or _longest(rows, others) or columns[0]
-    return guess_answers(rows, Guess(columns, question, answer if answer != question else None))
+    talk = next((name for name in others if is_conversation(found[name])), None)
+    question = talk or find_question(others) or _longest(rows, others) or columns[0]
+    answer = answer if answer != question else None
+    return guess_answers(Guess(tuple(rows), columns, question, answer, encoding=encoding))
 
 
-def guess_answers(rows: Iterable[Mapping[str, Any]], guess: Guess) -> Guess:
+def guess_answers(guess: Guess) -> Guess:
     """The guess with choices and a metric that suit the answers."""
     if guess.answer is None:
         return guess
-    golds = [str(row[guess.answer]) for row in rows if row.get(guess.answer) not in (None, '')]
-    distinct = sorted(set(golds))
-    if 2 <= len(distinct) <= _MOST_CHOICES and len(golds) >= _REPEATED * len(distinct) and _are_words(distinct):
-        return Guess(guess.columns, guess.question, guess.answer, tuple(distinct), 'accuracy')
+    found = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
+    golds = list(map(str, found))
+    if choices := _find_lettered_options(guess, golds) or _find_repeated_answers(golds):
+        return replace(guess, choices=choices, metric='accuracy')
     if golds and all(_is_number(gold) for gold in golds):
-        return Guess(guess.columns, guess.question, guess.answer, (), 'number')
-    long = sum(len(gold.split()) > _SHORT for gold in golds) * 2 > len(golds)
-    return Guess(guess.columns, guess.question, guess.answer, (), 'rouge' if long else 'contains')
+        return replace(guess, choices=(), metric='number')
+    long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in found) * 2 > len(golds)
+    return replace(guess, choices=(), metric='rouge' if long else 'contains')
+
+
+def _find_lettered_options(guess: Guess, golds: Sequence[str]) -> tuple[str, ...]:
+    """The letters of options that stand in columns A, B, …, or in a list."""
+    letters = tuple(letter for letter in LETTERS if letter in guess.columns)
+    if len(letters) > 1 and letters == tuple(LETTERS[: len(letters)]) and set(golds) <= set(letters):
+        return letters
+    listed = next((name for name in LISTS if name in guess.columns), None)
+    lengths = [len(row[listed]) if isinstance(row.get(listed), list) else 0 for row in guess.rows] if listed else []
+    return tuple(LETTERS[: max(lengths)]) if lengths and min(lengths) > 1 else ()
+
+
+def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:
+    distinct = sorted(set(golds))
+    few = 2 <= len(distinct) <= _MOST_CHOICES and len(golds) >= _REPEATED * len(distinct)
+    return tuple(distinct) if few and _are_words(distinct) else ()
 
 
 def _are_words(answers: Sequence[str]) -> bool:
@@ -100,33 +130,49 @@ def _in_comment(text: str) -> str:
     return printable(' '.join(text.split())).replace('\\', '/').replace('"', "'")
 
 
-def write_config(path: Path, guess: Guess, *, model: str = DEFAULT_MODEL, name: str) -> str:
-    """A commented Python config for a file of rows."""
-    evaluator, extract = METRIC_NAMES[guess.metric]
-    prompt = f'{{{guess.question}}}'
-    options = [choice for choice in guess.choices if choice in guess.columns]
-    if options == list(guess.choices) and options:
-        prompt += ''.join(f'\n{choice}. {{{choice}}}' for choice in options)
-    extraction = repr(extract)
-    if guess.choices:
-        prompt += f'\nAnswer with one of: {", ".join(guess.choices)}.'
-        extraction = f"dict(type='choice_postprocess', choices={list(guess.choices)!r})"
-    bot = f", dict(role='BOT', prompt={f'{{{guess.answer}}}'!r})" if guess.answer else ''
-    inputs = [one for one in guess.columns if one != guess.answer and f'{{{one}}}' in prompt]
-    scoring = ''
-    if guess.answer is not None:
-        reading = f'            pred_postprocessor={extraction},  # how the answer is read from a reply\n'
-        scoring = (
+def _as_call(value: Any) -> str:
+    """A value as configs write it.
+
+    >>> _as_call({'type': 'AccEvaluator', 'labels': ['a', {'b': 1}]})
+    "dict(type='AccEvaluator', labels=['a', dict(b=1)])"
+    """
+    if isinstance(value, Mapping):
+        return f'dict({", ".join(f"{key}={_as_call(inner)}" for key, inner in value.items())})'
+    if isinstance(value, list):
+        return f'[{", ".join(map(_as_call, value))}]'
+    return repr(value)
+
+
+def write_config(path: Path, guess: Guess, *, model: str = DEFAULT_MODEL, target: Path, notes: list[str]) -> str:
+    """A commented Python config for a file of rows, to be saved as `target`. What it leaves out is added to `notes`."""
+    options = RowsOptions(
+        question=guess.question,
+        answer=guess.answer,
+        choices=guess.choices,
+        metric=guess.metric if guess.answer else None,
+        encoding=guess.encoding,
+    )
+    entry = dataset_for_rows(path, options, dialogue=True, perplexity=False, notes=notes)
+    asking, scoring = entry['infer_cfg'], entry.get('eval_cfg', {})
+    (_, kind), (key, wording) = asking['prompt_template'].items()
+    read_as = ''.join(
+        f'        {key}={entry[key]!r},\n' for key in ('encoding', 'flatten', 'choices_from') if key in entry
+    )
+    scored = ''
+    if scoring:
+        extract = scoring.get('pred_postprocessor')
+        reading = f'            pred_postprocessor={_as_call(extract)},  # how the answer is read from a reply\n'
+        scored = (
             '        eval_cfg=dict(\n'
-            f'            evaluator=dict(type={evaluator!r}),  # others: rolecall list metrics\n'
-            f'{reading if extraction != "None" else ""}'
+            f'            evaluator={_as_call(scoring["evaluator"])},  # others: rolecall list metrics\n'
+            f'{reading if extract is not None else ""}'
             '        ),\n'
         )
-    columns = _in_comment(', '.join(guess.columns))
+    columns, name = _in_comment(', '.join(guess.columns)), _in_comment(str(target))
     return f'''"""An evaluation of {_in_comment(path.name)}.
 
-    rolecall view {_in_comment(name)}     what each model will receive
-    rolecall run {_in_comment(name)}      ask, score, report; started again, it resumes
+    rolecall view {name}     what each model will receive
+    rolecall run {name}      ask, score, report; started again, it resumes
 """
 
 models = [
@@ -135,22 +181,22 @@ models = [
 
 datasets = [
     dict(
-        abbr={path.name.split('.')[0]!r},
+        abbr={entry['abbr']!r},
         type='File',
-        path={str(path)!r},
-        reader_cfg=dict(
-            input_columns={inputs!r},  # columns of the file: {columns}
+        path={os.path.relpath(path, target.parent)!r},
+{read_as}        reader_cfg=dict(
+            input_columns={entry['reader_cfg']['input_columns']!r},  # columns of the file: {columns}
             output_column={guess.answer!r},  # hidden from the row that is asked about, shown in examples
         ),
         infer_cfg=dict(
             # Columns stand in braces. The BOT's turn is where the model answers.
             prompt_template=dict(
-                type='PromptTemplate',
-                template=dict(round=[dict(role='HUMAN', prompt={prompt!r}){bot}]),
+                type={kind!r},
+                {key}={_as_call(wording)},
             ),
-            # Five examples for each row: rolecall run {_in_comment(name)} --shots 5 --retriever bm25
-            inferencer=dict(type='GenInferencer', max_out_len=512),
+            # Five examples for each row: rolecall run {name} --shots 5 --retriever bm25
+            inferencer={_as_call(asking['inferencer'])},
         ),
-{scoring}    ),
+{scored}    ),
 ]
 '''

@@ -36,6 +36,7 @@ _DATASET = {
     'field': 'the list of rows inside a JSON object',
     'columns': 'names of the columns of a CSV file without a header',
     'choices_from': 'a column with a list of options: they get letters, and the answer becomes its letter',
+    'flatten': 'true: values inside nested objects are columns of their own, {input.question}',
     'num_repeats': 'how often each row is asked',
     'local_mode': 'of OpenCompass, without effect',
     'meta_path': 'of OpenCompass, without effect',

@@ -11,13 +11,25 @@ from typing import Any
 
 from rolecall.assemble.templates import as_dialogue, unescape
 from rolecall.checking import Problems
-from rolecall.datasets.conversions import LETTERS, spread_choices
-from rolecall.datasets.formats import open_file
+from rolecall.datasets.conversions import LETTERS, flatten, spread_choices
+from rolecall.datasets.formats import FileOptions, open_file
+from rolecall.datasets.lines import OnError
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.registry import LocalPath
 from rolecall.strings import count_noun
 
-__all__ = ['METRIC_NAMES', 'RowsOptions', 'columns_of', 'dataset_for_rows', 'find_question', 'read_choices']
+__all__ = [
+    'LISTS',
+    'METRIC_NAMES',
+    'RowsOptions',
+    'columns_of',
+    'dataset_for_rows',
+    'find_question',
+    'is_conversation',
+    'last_part',
+    'read_choices',
+    'read_first_rows',
+]
 
 METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
     'exact': ('WholeMatchEvaluator', None),
@@ -35,7 +47,9 @@ _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
     *('content', 'utterance', '问题', '题目'),
 )
-_LISTS = ('choices', 'options')
+_CONTEXTS = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
+LISTS = ('choices', 'options')
+"""Columns that list the options of their row."""
 _FIELD = re.compile(r'\{([^{}]+)\}')
 _LOOKED_AT = 100
 _MAX_OUT_LEN = 512
@@ -55,6 +69,16 @@ class RowsOptions:
     extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
     """A postprocessor: how the answer is read from a reply."""
     ask: Ask | None = None
+    encoding: str | None = None
+    on_error: OnError | None = None
+    question: str | None = None
+    """The column of the question, where its name does not tell."""
+
+    @property
+    def file(self) -> dict[str, Any]:
+        """How the file is read, as keys of an entry."""
+        given = {'encoding': self.encoding, 'on_error': self.on_error}
+        return {key: value for key, value in given.items() if value is not None}
 
     @property
     def given(self) -> list[str]:
@@ -66,6 +90,8 @@ class RowsOptions:
             '--metric': self.metric,
             '--extract': self.extract,
             '--ask': self.ask,
+            '--encoding': self.encoding,
+            '--on-error': self.on_error,
         }
         return [name for name, value in named.items() if value is not None]
 
@@ -96,8 +122,17 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def find_question(columns: Iterable[str]) -> str | None:
     """The column that holds the question, by its name."""
-    lowered = {name.lower(): name for name in columns}
-    return next((lowered[name] for name in _QUESTIONS if name in lowered), None)
+    named = {last_part(name): name for name in columns}
+    return next((named[name] for name in _QUESTIONS if name in named), None)
+
+
+def last_part(name: str) -> str:
+    """A column's name in small letters, without the objects that it stands in.
+
+    >>> last_part('input.Question')
+    'question'
+    """
+    return name.lower().rpartition('.')[2]
 
 
 def dataset_for_rows(
@@ -107,22 +142,27 @@ def dataset_for_rows(
     dialogue: bool,
     perplexity: bool,
     name: str = 'rows',
+    notes: list[str] | None = None,
 ) -> dict[str, Any]:
     """The dataset entry of a file of rows, or of rows themselves.
 
     `dialogue` writes the prompt in turns (for chat models), `perplexity` weighs the choices by log-probabilities.
+    Columns that the usual prompt leaves out are named in `notes`.
 
     >>> rows = [{'question': '1+1=?', 'answer': '2'}]
     >>> entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False)
     >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']
     ('{question}\\n{answer}', {'evaluator': {'type': 'WholeMatchEvaluator'}})
     """
-    known = list(islice(open_file(rows) if isinstance(rows, Path) else rows, _LOOKED_AT))
+    known = read_first_rows(rows, options)
     columns = columns_of(known)
+    nested = any(isinstance(value, Mapping) for value in columns.values())
     listed = _find_options(columns, options)
+    if nested:
+        known = list(map(flatten, known))
     if listed is not None:
         known = [spread_choices(row, listed, options.answer) for row in known]
-        columns = columns_of(known)
+    columns = columns_of(known)
     where = str(rows) if isinstance(rows, Path) else name
     if not known:
         what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
@@ -133,10 +173,15 @@ def dataset_for_rows(
         problems.add('--answer', what, did_you_mean(options.answer, columns))
     if not problems.found:
         _check_choices(known, options, problems)
-    text = _template(options, columns, problems, where)
+    template = _template(options, columns, problems, where, dialogue=dialogue, perplexity=perplexity)
     evaluation = _evaluation(options, perplexity, problems)
     problems.raise_all()
-    fields = [column for column in columns if column in _FIELD.findall(text) and column != options.answer]
+    used = [*_FIELD.findall(str(template)), template.get('messages', [{}])[0].get('expand_column')]
+    fields = [column for column in columns if column in used and column != options.answer]
+    if notes is not None and options.template is None:
+        shown = (*fields, options.answer, listed)
+        left = [name for name, value in columns.items() if name not in shown and not isinstance(value, Mapping)]
+        notes += [f'not in the prompt: {", ".join(left)} (a template of your own can name them).'] if left else []
     source = (
         {'type': 'File', 'path': str(rows.absolute())} if isinstance(rows, Path) else {'type': 'Rows', 'test': rows}
     )
@@ -146,17 +191,20 @@ def dataset_for_rows(
     return {
         'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
         **source,
+        **options.file,
+        **({'flatten': True} if nested and any('.' in one for one in (*fields, str(options.answer))) else {}),
         **({'choices_from': listed} if listed is not None else {}),
         'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
-        'infer_cfg': {
-            'prompt_template': {
-                'type': 'PromptTemplate',
-                'template': as_dialogue(text, options.answer) if dialogue else text,
-            },
-            'inferencer': inferencer,
-        },
+        'infer_cfg': {'prompt_template': template, 'inferencer': inferencer},
         **({'eval_cfg': evaluation} if evaluation else {}),
     }
+
+
+def read_first_rows(
+    rows: Path | Sequence[Mapping[str, Any]], options: RowsOptions, count: int = _LOOKED_AT
+) -> list[Mapping[str, Any]]:
+    """The rows that stand for all where columns are looked at."""
+    return list(islice(open_file(rows, FileOptions(**options.file)) if isinstance(rows, Path) else rows, count))
 
 
 def find_beside(given: Any) -> Any:
@@ -172,34 +220,71 @@ def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | Non
     """The column that lists each row's options, where the choices are letters that stand for them."""
     if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
         return None
-    return next((name for name in _LISTS if isinstance(columns.get(name), list | tuple | dict)), None)
+    return next((name for name in LISTS if isinstance(columns.get(name), list | tuple | dict)), None)
 
 
-def _template(options: RowsOptions, columns: Mapping[str, Any], problems: Problems, where: str) -> str:
-    """The template that was given, or the usual one for these columns. The answer comes last."""
-    answer = f'{{{options.answer}}}' if options.answer else ''
+def _template(
+    options: RowsOptions,
+    columns: Mapping[str, Any],
+    problems: Problems,
+    where: str,
+    *,
+    dialogue: bool,
+    perplexity: bool,
+) -> dict[str, Any]:
+    """The entry of the template that was given, or of the usual one for these columns."""
+    question = options.question or find_question(name for name in columns if name != options.answer)
+    messages = next((name for name in (question, 'messages') if name and is_conversation(columns.get(name))), None)
+    if options.template is None and messages is not None:
+        return {'type': 'RawPromptTemplate', 'messages': [{'expand_column': messages}]}
     if options.template is not None:
-        text = unescape(options.template)
-        if answer and answer not in text and (options.choices or text.rstrip().endswith(':')):
-            text = f'{text.rstrip()} {answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
-        return text
-    question = find_question(name for name in columns if name != options.answer)
-    if question is None:
-        what = 'this is a file of rows, not a config, and none of its columns is called question.'
+        text = _given_text(options)
+    elif question is not None:
+        # Tokenizers join a space at the end of a prompt to the word that follows.
+        text = _usual_text(question, options, columns, ' ' if dialogue or perplexity else '\n')
+    else:
+        text, answer = '', f'{{{options.answer}}}' if options.answer else ''
         fields = ' '.join(f'{{{name}}}' for name in columns if name != options.answer)
         example = '\\n'.join(filter(None, (fields or 'Q: {question}', answer)))
-        remedy = f"Give a template for the rows: --template '{example}'."
-        problems.add(where, what, remedy)
-        return ''
-    parts = [f'{{{question}}}']
+        what = 'this is a file of rows, not a config, and none of its columns is called question.'
+        problems.add(where, what, f"Give a template for the rows: --template '{example}'.")
+    return {'type': 'PromptTemplate', 'template': as_dialogue(text, options.answer) if dialogue else text}
+
+
+def is_conversation(value: Any) -> bool:
+    """Whether a value is a list of messages that a model is to answer."""
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) and {'role', 'content'} <= one.keys() for one in value)
+        and value[-1]['role'] != 'assistant'
+    )
+
+
+def _given_text(options: RowsOptions) -> str:
+    """The template that was given; the answer is added at its end where it asks for one."""
+    text = unescape(options.template or '')
+    answer = f'{{{options.answer}}}'
+    if options.answer and answer not in text and (options.choices or text.rstrip().endswith(':')):
+        return f'{text.rstrip()} {answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
+    return text
+
+
+def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any], gap: str) -> str:
+    """What a question is about, the question, its options, and the answer."""
+    others = [
+        name for name, value in columns.items() if isinstance(value, str) and name not in (question, options.answer)
+    ]
+    contexts = [name for name in others if last_part(name) in _CONTEXTS]
+    parts = [f'{{{name}}}' for name in (*contexts, question)]
     if options.choices and all(choice in columns for choice in options.choices):
         parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
-    elif listed := next((name for name in _LISTS if options.choices and name in columns), None):
+    elif listed := next((name for name in LISTS if options.choices and name in columns), None):
         parts.append(f'{{{listed}}}')
     if options.choices:
-        parts.append(f'Answer with one of: {", ".join(options.choices)}.\nAnswer: {answer}'.rstrip())
-    elif answer:
-        parts.append(answer)
+        parts += [f'Answer with one of: {", ".join(options.choices)}.', f'Answer:{gap}{{{options.answer}}}']
+    elif options.answer:
+        parts.append(f'{{{options.answer}}}')
     return '\n'.join(parts)
 
 

@@ -13,7 +13,7 @@ from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
 from rolecall.checking import Problems
 from rolecall.config.benchmarks import is_benchmark_name
 from rolecall.config.benchmarks.catalogues import CATALOGUES
-from rolecall.config.files import Config, load_config
+from rolecall.config.files import SHEETS, Config, load_config
 from rolecall.config.lm_eval import is_task_source
 from rolecall.config.plain_configs import is_plain_config
 from rolecall.datasets.formats import FORMATS, is_data_file
@@ -109,7 +109,7 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     rows = Path(source) if isinstance(source, str | Path) else source
     dialogue = not all(map(_takes_bare_text, models)) if models else False
-    dataset = dataset_for_rows(rows, options.rows, dialogue=dialogue, perplexity=perplexity)
+    dataset = dataset_for_rows(rows, options.rows, dialogue=dialogue, perplexity=perplexity, notes=notes)
     data = dict(options.data)
     if isinstance(rows, Path) and set(data) == {'train'}:
         dataset['data_files'] = {'train': str(Path(data.pop('train')).absolute()), 'test': dataset.pop('path')}
@@ -147,7 +147,9 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
     if options.rows.given:
         what = f'{options.rows.given[0]} applies to a file of rows; a config defines its own.'
         remedy = ''
-        if Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
+        if Path(shown).suffix in SHEETS:
+            what, remedy = 'spreadsheets are not read.', 'Save the sheet as CSV (UTF-8).'
+        elif Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
             remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
             if not Path(shown).exists() and not is_benchmark_name(shown):
                 near = [one.name for one in Path(shown).parent.glob('*') if one.suffix in FORMATS]
@@ -183,6 +185,7 @@ def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOpti
     own = _own_models(loaded, options.models_file)
     added = _resolve(options, own, notes)
     selected = _select(options, own, added)
+    added = [entry for entry in added if entry not in own]
     names: Mapping[str, Any] = loaded
     has_names = any(isinstance(one, str) for one in loaded.get('models') or ())
     if added or has_names or options.shown or options.models_file is not None:
@@ -260,7 +263,7 @@ def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]
 
 
 def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> list[dict[str, Any]]:
-    """The entries of the models that are given by name. Names of the config's own models are not among them."""
+    """The entries of the models that are given by name. Those that are abbrs of the config are not among them."""
     abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
     names = [name for name in options.models if not _matches(name, abbrs)]
     if not names and (options.models or own or options.shown or not options.default_model):
@@ -275,7 +278,7 @@ def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> li
     except ConfigError as error:
         raise ConfigError(_with_own_models(problem, abbrs) for problem in error.problems) from None
     for entry, name in zip(entries, names, strict=True):
-        if model_abbr(entry) in abbrs and isinstance(name, str):
+        if model_abbr(entry) in abbrs and entry not in own and isinstance(name, str):
             entry['abbr'] = name.replace('/', '-')
     return entries
 

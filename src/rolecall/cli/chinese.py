@@ -133,6 +133,8 @@ _VIEW = {
     'read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)': (
         '从生成的回复中读取选项，或比较对数概率即困惑度（默认：所有模型都能给出对数概率时比较）'
     ),
+    'encoding of the file (default: utf-8)': '文件编码（默认：utf-8）',
+    'what a malformed row does (default: stop)': '遇到格式错误的数据行时停止还是跳过（默认：stop）',
     'model family to write the prompt for, e.g. chatml': '按哪个模型系列的元模板写提示词，例如 chatml',
     'write the prompt as chat API messages': '把提示词写成对话 API 的消息',
     'examples for each row': '每行数据的上下文示例数量',

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.cli.options import declare_command, fail
+from rolecall.cli.options import add_encoding_option, declare_command, fail, print_note
 
 if TYPE_CHECKING:
     from rolecall.assemble.first_config import Guess
@@ -29,6 +28,7 @@ def add_init(commands: Any) -> None:
     parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
     parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
     parser.add_argument('--model', metavar='NAME', default='smollm2', help='the model to ask (default: smollm2)')
+    add_encoding_option(parser)
     parser.add_argument('--force', action='store_true', help='replace the config if it exists')
 
 
@@ -49,34 +49,38 @@ def _init(arguments: argparse.Namespace) -> int:
     if target.exists() and not arguments.force:
         return fail(f'{target} exists. Give another name with -o, or replace it with --force.')
     resolve_model(arguments.model, where='--model')
-    guess = guess_columns(rows)
+    guess = guess_columns(rows, arguments.encoding)
     if not arguments.yes and sys.stdin.isatty():
         try:
-            guess = _ask(rows, guess)
+            guess = _ask(guess)
         except EOFError:
             return fail('nothing was written.')
+    notes: list[str] = []
+    written = write_config(rows, guess, model=arguments.model, target=target, notes=notes)
     with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as config:
-        beside = Path(os.path.relpath(rows, target.parent))
-        config.write(write_config(beside, guess, model=arguments.model, name=str(target)))
-    scored = f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column: not scored'
+        config.write(written)
+    scored = (
+        f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column found: not scored'
+    )
     print(printable(f'Wrote {target}: question {guess.question!r}, {scored}.'))
+    for note in notes:
+        print_note(note)
     print(printable(f'Next: rolecall view {target}, then rolecall run {target}'))
     return 0
 
 
-def _ask(rows: Any, guess: Guess) -> Guess:
+def _ask(guess: Guess) -> Guess:
     """Three questions; Enter takes what was guessed."""
     from dataclasses import replace
 
     from rolecall.assemble.first_config import guess_answers
     from rolecall.assemble.rows_config import METRIC_NAMES
-    from rolecall.datasets.formats import open_file
     from rolecall.strings import printable, wrap_for
 
     print(wrap_for(sys.stdout, printable(f'Columns: {", ".join(guess.columns)}')))
     question = _choose('Which column is the question?', guess.question, guess.columns)
     answer = _choose('Which column is the answer (- for none)?', guess.answer or '-', (*guess.columns, '-'))
-    guess = guess_answers(open_file(rows), replace(guess, question=question, answer=None if answer == '-' else answer))
+    guess = guess_answers(replace(guess, question=question, answer=None if answer == '-' else answer))
     if guess.answer is None:
         return guess
     print(f'Metrics: {", ".join(METRIC_NAMES)}')

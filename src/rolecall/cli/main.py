@@ -38,12 +38,14 @@ _EXIT_CODES = """exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with control characters of arguments kept off the terminal."""
+    """argparse, with errors that look like all others: where, what is wrong, and what to do."""
 
     def error(self, message: str) -> NoReturn:
-        from rolecall.strings import printable
-
-        super().error(printable(message))
+        where, _, what = message.partition(': ')
+        if not where.startswith('argument '):
+            where, what = '', message
+        lines = [where.removeprefix('argument '), f'{what.rstrip(".")}.', f'`{self.prog} --help` lists the options.']
+        sys.exit(fail('\n  '.join(filter(None, lines))))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser(typed[:1])
     if language == 'zh':
         translate_parser(parser)
-    arguments = parser.parse_args(given)
+    arguments, unknown = parser.parse_known_args(given)
+    if unknown:
+        command = ' '.join(['rolecall', *typed[:1]])
+        return fail(f'unknown option: {" ".join(unknown)}\n  `{command} --help` lists the options.')
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     'HelpFormatter',
+    'add_encoding_option',
     'add_pattern_options',
     'add_selection_options',
     'add_source_options',
@@ -124,8 +125,15 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> None:
         choices=('generate', 'perplexity'),
         help='read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)',
     )
+    add_encoding_option(rows)
+    rows.add_argument('--on-error', choices=('stop', 'skip'), help='what a malformed row does (default: stop)')
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
+
+
+def add_encoding_option(parser: Any) -> None:
+    """The option for files that are not UTF-8."""
+    parser.add_argument('--encoding', metavar='NAME', help='encoding of the file (default: utf-8)')
 
 
 def _add_override_options(parser: argparse.ArgumentParser) -> None:
@@ -191,6 +199,8 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
             metric=arguments.metric,
             extract=arguments.extract,
             ask=arguments.ask,
+            encoding=arguments.encoding,
+            on_error=arguments.on_error,
         ),
         overrides=Overrides(
             shots=arguments.shots,

@@ -23,7 +23,7 @@ from rolecall.config.trouble import not_a_list
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import LocalPath
 
-__all__ = ['Config', 'load_config', 'misspelt_lists', 'read_base']
+__all__ = ['SHEETS', 'Config', 'load_config', 'misspelt_lists', 'read_base']
 
 _LISTS = ('models', 'datasets')
 _NAMING = (
@@ -31,6 +31,9 @@ _NAMING = (
     *('pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'dict_postprocessor'),
 )
 """Keys whose value may be the name of a part."""
+SHEETS = ('.xlsx', '.xls', '.ods')
+_NOT_CONFIGS = (*SHEETS, '.toml', '.ini', '.cfg', '.ipynb', '.md', '.html', '.xml', '.sqlite', '.gguf', '.safetensors')
+"""Files that are sometimes given for a config, and would be run as Python."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -132,6 +135,9 @@ def load_config(
         raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
     if is_plain_config(path):
         return _load_plain_config(Path(path))
+    if (suffix := Path(path).suffix.lower()) in _NOT_CONFIGS:
+        remedy = 'Save the sheet as CSV (UTF-8).' if suffix in SHEETS else 'Configs end in .py, .yaml or .json.'
+        raise ConfigError(Problem(str(path), f'{suffix} files are not read.', remedy))
     foreign = foreign or os.environ.get('ROLECALL_FOREIGN') or 'reference'  # type: ignore[assignment]
     if foreign not in ('reference', 'real'):
         raise ConfigError(Problem('foreign', f"expected 'reference' or 'real', got {foreign!r}."))

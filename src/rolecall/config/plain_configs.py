@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -69,7 +70,8 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(Problem(str(path), f'cannot be read: {why}.')) from error
     values = _parse_json(text, str(path)) if file.suffix == '.json' else _parse_yaml(text, str(path))
     if not isinstance(values, dict):
-        raise ConfigError(Problem(str(path), f'expected names and values, found {type(values).__name__}.'))
+        what = f'expected names and values, found {type(values).__name__}.'
+        raise ConfigError(Problem(str(path), what, 'Write models: […] and datasets: […].'))
     wrong = [key for key in values if not isinstance(key, str)]
     if wrong:
         raise ConfigError(Problem(str(path), f'expected names, found {wrong[0]!r:.60}.'))
@@ -92,10 +94,20 @@ def _contains_itself(value: Any, around: list[Any]) -> bool:
 
 def _parse_json(text: str, path: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=lambda pairs: _refuse_twice(pairs, path))
     except (json.JSONDecodeError, RecursionError) as error:
         where = f'{path}:{error.lineno}' if isinstance(error, json.JSONDecodeError) else path
         raise ConfigError(Problem(where, f'is not JSON: {getattr(error, "msg", "nested too deeply")}.')) from error
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]], path: str) -> dict[str, Any]:
+    if twice := _find_twice([name for name, _ in pairs]):
+        raise ConfigError(Problem(path, f'the key {twice!r} occurs twice in one object.', 'Remove one of them.'))
+    return dict(pairs)
+
+
+def _find_twice(names: list[Any]) -> Any:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def _parse_yaml(text: str, path: str) -> Any:
@@ -105,15 +117,28 @@ def _parse_yaml(text: str, path: str) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, 'problem_mark', None)
         where = f'{path}:{mark.line + 1}' if mark else path
-        raise ConfigError(Problem(where, f'is not YAML: {getattr(error, "problem", None) or error}.')) from error
+        tabs = mark is not None and '\t' in ''.join(text.splitlines()[mark.line : mark.line + 1])
+        remedy = 'Indent with spaces: YAML allows no tabs there.' if tabs else ''
+        what = f'is not YAML: {getattr(error, "problem", None) or error}.'
+        raise ConfigError(Problem(where, what, remedy)) from error
 
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """YAML 1.2's readings of `No` (a string) and `1e-5` (a number), which older YAML turns round."""
+    """YAML 1.2's readings of `No` (a string) and `1e-5` (a number), which older YAML turns round; no key twice."""
     yaml = importlib.import_module('yaml')
     base = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-    loader: Any = type('ConfigLoader', (base,), {})
+
+    def construct_mapping(self: Any, node: Any, deep: bool = False) -> Any:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := _find_twice(keys):
+            again = [key for key, _ in node.value if key.value == twice][1]
+            raise yaml.constructor.ConstructorError(
+                problem=f'the key {twice!r} occurs twice', problem_mark=again.start_mark
+            )
+        return base.construct_mapping(self, node, deep=deep)
+
+    loader: Any = type('ConfigLoader', (base,), {'construct_mapping': construct_mapping})
     kept = ('tag:yaml.org,2002:bool', 'tag:yaml.org,2002:float', 'tag:yaml.org,2002:timestamp')
     loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in found if tag not in kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rolecall.datasets.rows import Row
@@ -49,6 +50,22 @@ def spread_choices(row: Row, column: str, answer: str | None) -> dict[str, Any]:
     elif gold in given:
         gold = LETTERS[list(given).index(gold)]
     return {**row, **({answer: gold} if answer is not None and answer in row else {}), **options}
+
+
+def flatten(row: Row) -> dict[str, Any]:
+    """The row with the values inside nested objects as columns of their own.
+
+    >>> flatten({'id': 1, 'input': {'question': 'Why?', 'from': {'page': 7}}})['input.from.page']
+    7
+    """
+    flat = dict(row)
+    nested = [(name, value) for name, value in row.items() if isinstance(value, Mapping)]
+    for name, inside in nested:  # grows while it is walked
+        for key, value in inside.items():
+            flat.setdefault(f'{name}.{key}', value)
+            if isinstance(value, Mapping):
+                nested.append((f'{name}.{key}', value))
+    return flat
 
 
 def agieval_v2(row: Row) -> Row:

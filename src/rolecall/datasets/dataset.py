@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from rolecall.datasets.arrow import open_hub
 from rolecall.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
-from rolecall.datasets.conversions import spread_choices
+from rolecall.datasets.conversions import flatten, spread_choices
 from rolecall.datasets.folders import find, find_all, open_files, open_path
 from rolecall.datasets.formats import FileOptions
 from rolecall.datasets.generated_rows import open_reasoning_gym
@@ -25,7 +25,7 @@ from rolecall.datasets.loaders import (
 )
 from rolecall.datasets.ranges import Range, apply_range
 from rolecall.datasets.reader_cfg import Reader
-from rolecall.datasets.rows import EMPTY, WHOLE, ListRows, MappedRows, OwnRows, Rows, Splits, select
+from rolecall.datasets.rows import EMPTY, WHOLE, ListRows, MappedRows, OwnRows, RowFunction, Rows, Splits, select
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.registry import Registry, part_name
 from rolecall.usercode import user_code
@@ -81,7 +81,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     given = bool(data) or _is_inline(entry)
     splits = _open_given_files(data, entry) if data else _open_splits(entry, base)
-    splits = _spread_choices(splits, entry, reader)
+    splits = _convert_rows(splits, entry, reader)
     train_is_needed = 'train_split' in reader_cfg and not given
     name = _dataset_name(entry)
     test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
@@ -95,18 +95,24 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     return _with_ranges(EMPTY if train_rows is None else train_rows, test_rows, reader, name)
 
 
-def _spread_choices(splits: Splits, entry: Entry, reader: Reader) -> Splits:
-    """The rows with the options of the list column `choices_from` under their letters."""
-    column = entry.get('choices_from')
-    if column is None:
-        return splits
-    if not isinstance(column, str):
+def _convert_rows(splits: Splits, entry: Entry, reader: Reader) -> Splits:
+    """The rows with what is nested in columns of their own (`flatten`), and options under letters (`choices_from`)."""
+    column, answer = entry.get('choices_from'), reader.output_column
+    if column is not None and not isinstance(column, str):
         raise ConfigError(Problem('choices_from', f'must be the name of a column, got {column!r:.60}.'))
-    answer, where = reader.output_column, f'{_dataset_name(entry)}.choices_from'
-    found = {
-        id(rows): MappedRows(rows, lambda row, index: spread_choices(row, column, answer), where)
-        for rows in splits.values()
-    }
+    if not isinstance(entry.get('flatten', False), bool):
+        raise ConfigError(Problem('flatten', f'must be True or False, got {entry["flatten"]!r:.60}.'))
+    if entry.get('flatten'):
+        splits = _map_splits(splits, lambda row, index: flatten(row), f'{_dataset_name(entry)}.flatten')
+    if column is not None:
+        where = f'{_dataset_name(entry)}.choices_from'
+        splits = _map_splits(splits, lambda row, index: spread_choices(row, column, answer), where)
+    return splits
+
+
+def _map_splits(splits: Splits, convert: RowFunction, where: str) -> Splits:
+    """Splits that share their rows still do."""
+    found = {id(rows): MappedRows(rows, convert, where) for rows in splits.values()}
     return {name: found[id(rows)] for name, rows in splits.items()}
 
 

@@ -27,7 +27,7 @@ Record: TypeAlias = tuple[int, int, Any]
 """Line number, byte offset, and the record as the format found it."""
 
 _BOM = b'\xef\xbb\xbf'
-_NAME_THE_ENCODING = "If the file has another encoding, set it, for example encoding='gb18030'."
+_NAME_THE_ENCODING = "If the file has another encoding, name it: --encoding gb18030, or encoding='gb18030' in a config."
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
@@ -197,6 +197,7 @@ class TextLines(_RowPerLine):
 class Table:
     """Separated values. Records may span lines; every record has as many fields as there are columns.
 
+    Spreadsheets write cells that are empty: a record of only these is none, and such columns need no name.
     `header` says that the file's first record holds the column names.
     """
 
@@ -220,7 +221,12 @@ class Table:
             raise record
         if len(record) != len(self.columns):
             raise ValueError(f'{len(record)} {"field" if len(record) == 1 else "fields"}, expected {len(self.columns)}')
-        return dict(zip(self.columns, record, strict=True))
+        row = dict(zip(self.columns, record, strict=True))
+        if '' in row and self.columns.count('') > 1:
+            del row['']
+            if any(cell for name, cell in zip(self.columns, record, strict=True) if not name):
+                raise ValueError('a value stands in a column without a name')
+        return row
 
     def _all_records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         text = _DecodedLines(lines, self.encoding)
@@ -238,7 +244,7 @@ class Table:
             except UnicodeDecodeError as error:
                 yield line, offset, error
             else:
-                if fields:
+                if any(fields):
                     yield line, offset, fields
 
 
@@ -254,9 +260,10 @@ def table_columns(path: Path, table: Table) -> tuple[str, ...]:
     line, _, names = first
     if isinstance(names, Exception):
         raise DataError(f'{path}:{line}: {_explain_error(names)}\n  {whole_file_remedy(names)}') from names
-    twice = sorted(str(name) for name, count in Counter[str](names).items() if count > 1)
+    twice = sorted(str(name) for name, count in Counter[str](names).items() if name and count > 1)
     if twice:
-        raise DataError(f'{path}:{line}: duplicate column in the header: {list_names(map(repr, twice))}.')
+        what = f'duplicate column in the header: {list_names(map(repr, twice))}.'
+        raise DataError(f'{path}:{line}: {what}\n  Give each column a name of its own.')
     return tuple(names)
 
 
@@ -307,13 +314,15 @@ def _explain_error(error: Exception) -> str:
             return f'not valid {error.encoding}: byte 0x{byte:02x} at position {error.start} of the line.'
         case RecursionError():
             return 'not valid JSON: nested too deeply.'
+        case ValueError() if str(error) == 'unexpected end of data':
+            return 'a quoted cell begins here and never ends.'
         case _:
             return f'{error}.'
 
 
 def _remedy(error: Exception) -> str:
     """The remedy for one malformed record."""
-    skip = "set on_error='skip' to skip and count such lines."
+    skip = "skip and count such lines: --on-error skip, or on_error='skip' in a config."
     match error:
         case UnicodeDecodeError():
             return f'{_NAME_THE_ENCODING} If only some lines are wrong, {skip}'

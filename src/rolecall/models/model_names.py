@@ -161,7 +161,10 @@ def _hugging_face(name: str, model_name: str | None, where: str) -> Entry | None
         if not (path / 'config.json').is_file():
             what = f'{path} has no config.json: it is not the folder of a Hugging Face model.'
             weights = next(iter(sorted(path.glob('*.gguf'))), None)
-            raise ConfigError(Problem(where, what, f'Did you mean {str(weights)!r}?' if weights else ''))
+            remedy = (
+                f'Did you mean {str(weights)!r}?' if weights else 'Write hf:FOLDER, or hf:ORG/NAME for one on the hub.'
+            )
+            raise ConfigError(Problem(where, what, remedy))
         return {'abbr': path.resolve().name, 'type': 'HuggingFaceCausalLM', 'path': str(path)}
     hub_name = name.removeprefix('hf:')
     if not _HUB_NAME.fullmatch(hub_name) or hub_name.startswith('.'):

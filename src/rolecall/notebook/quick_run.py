@@ -31,6 +31,8 @@ def run(
     metric: str | Mapping[str, Any] | Callable[..., Any] | None = None,
     extract: str | Mapping[str, Any] | Callable[..., Any] | None = None,
     ask: Literal['generate', 'perplexity'] | None = None,
+    encoding: str | None = None,
+    on_error: Literal['stop', 'skip'] | None = None,
     shots: int | None = None,
     retriever: str | None = None,
     system: str | None = None,
@@ -77,6 +79,8 @@ def run(
             metric=metric,
             extract=extract,
             ask=ask,
+            encoding=encoding,
+            on_error=on_error,
         ),
         overrides=Overrides(
             shots=shots,

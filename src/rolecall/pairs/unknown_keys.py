@@ -41,7 +41,7 @@ _NEARLY = 0.75
 DATASET_KEYS = (
     *('abbr', 'type', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint', 'n', 'k', 'path', 'name', 'summarizer_abbr'),
     *('data_files', 'file_name', 'format', 'fallback', 'encoding', 'on_error', 'field', 'columns', 'num_repeats'),
-    *('train', 'test', 'splits', 'choices_from', 'local_mode', 'meta_path'),
+    *('train', 'test', 'splits', 'choices_from', 'flatten', 'local_mode', 'meta_path'),
 )
 _FILE_TYPES = ('File', 'Rows', 'JsonlDataset')
 """Types whose options are all known. Other loaders take options of their own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from rolecall.prompts.values import text_of
@@ -16,6 +16,7 @@ _LOOKED_AT = 1000
 _FEWEST = 2
 _FEWEST_ALIKE = 4
 """So many rows must be alike before it is said: fewer may be chance."""
+_TEXT_METRICS = ('accuracy', 'exact_match', 'contains_answer')
 
 
 def remark_on_stored(results: Iterator[Result], card: Scorecard) -> list[str]:
@@ -50,12 +51,32 @@ def remark_on(results: Sequence[Result], card: Scorecard) -> list[str]:
     golds = {text_of(result.gold) for result in asked}
     if len(asked) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:
         return [f'{name}: every row has the same answer, {next(iter(answers))!r:.60}.']
-    return _remark_on_containment(name, asked, card)
+    return _remark_on_golds(name, asked, card) or _remark_on_containment(name, asked, card)
+
+
+def _remark_on_golds(name: str, asked: Sequence[Result], card: Scorecard) -> list[str]:
+    """Gold answers that no reply can match."""
+    if card.metric not in _TEXT_METRICS:
+        return []
+    without = [result for result in asked if _is_missing(result.gold)]
+    if without and not any(result.correct for result in without):
+        has, count = ('has', 'counts') if len(without) == 1 else ('have', 'count')
+        rows = f'{len(without):,} of {count_noun(len(asked), "row")} {has} no gold answer and {count} as wrong.'
+        return [f'{name}: {rows} Is the answer column the right one?']
+    if card.value == 0 and all(isinstance(result.gold, Mapping) for result in asked):
+        keys = ', '.join(map(str, asked[0].gold))
+        return [f'{name}: every gold answer is an object, which no reply equals. Name a value inside it: {keys}.']
+    return []
+
+
+def _is_missing(gold: object) -> bool:
+    """Empty, or the NaN that pandas writes for an empty cell."""
+    return gold != gold or (isinstance(gold, str) and not gold.strip())
 
 
 def _remark_on_containment(name: str, asked: Sequence[Result], card: Scorecard) -> list[str]:
     """Replies that hold the gold answer, and are all marked wrong for the words around it."""
-    if card.metric not in ('accuracy', 'exact_match') or card.value != 0:
+    if card.metric not in _TEXT_METRICS[:2] or card.value != 0:
         return []
     holding = sum(_holds(result) for result in asked)
     if holding < _FEWEST:

@@ -107,6 +107,8 @@ class RunScorer:
 
     def average(self, groups: Sequence[Group]) -> None:
         """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
+        places = {pair: place for place, pair in enumerate(self._pairs)}
+        self.cards.sort(key=lambda card: places[card.dataset, card.model])  # not in the order in which pairs finished
         own = {(card.dataset, card.model) for card in self.cards}
         models = {card.model for card in self.cards}
         others = [

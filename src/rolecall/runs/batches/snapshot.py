@@ -24,7 +24,10 @@ from rolecall.runs.prepared import Prepared
 __all__ = ['Snapshot', 'hide_keys', 'keep_snapshot', 'note_command']
 
 _HIDDEN = '***'
-_OF_FILES = ('path', 'data_files', 'file_name', 'train', 'test', 'splits', 'choices_from', 'num_repeats', 'on_error')
+_OF_FILES = (
+    *('path', 'data_files', 'file_name', 'train', 'test', 'splits'),
+    *('choices_from', 'flatten', 'num_repeats', 'on_error'),
+)
 """Options of a dataset that say where rows come from, or that have been applied to them."""
 _APPLIED = ('train_range', 'test_range', 'train_split', 'test_split')
 _KEYS = ('key', 'api_key')

@@ -127,7 +127,7 @@ def _open_database(file: Path) -> sqlite3.Connection:
     if not journal.exists() or journal.stat().st_size == 0:
         with suppress(sqlite3.Error):
             return _connect(f'{address}&immutable=1', file)
-    raise RunError(f'{file}: cannot be read: {failed}.') from failed
+    raise RunError(f'{file}: cannot be read: {failed}.\n  `rolecall doctor {file.parent}` says more.') from failed
 
 
 def _connect(address: str, file: Path) -> sqlite3.Connection:

@@ -77,7 +77,8 @@ class Store(StoreLookup):
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f'{directory}: cannot be created: {error.strerror or error}.') from error
+            what = f'{directory}: cannot be created: {error.strerror or error}.'
+            raise RunError(f'{what}\n  Name another directory for the run with --out (out=…).') from error
         self._lock = RunLock(self.directory)
         self._file = self.directory / FILE
         try:
