@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import os
 import re
 import subprocess
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import rolecall
-from rolecall.cli.chinese import CHINESE, MESSAGES
+from rolecall.cli.chinese import CHINESE
+from rolecall.cli.chinese_messages import ARGPARSE, HEADS, MESSAGES
 from rolecall.cli.languages import choose_language, help_texts
 from rolecall.cli.main import build_parser, main
 
@@ -68,8 +71,13 @@ def test_common_errors_and_the_end_of_a_run_are_in_the_language_asked_for(
 
 def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     source = '\n'.join(path.read_text('utf-8') for path in Path(rolecall.__file__).parent.rglob('*.py'))
-    source = source.replace((Path(rolecall.__file__).parent / 'cli/chinese.py').read_text('utf-8'), '')
-    for message in MESSAGES:
+    source = source.replace((Path(rolecall.__file__).parent / 'cli/chinese_messages.py').read_text('utf-8'), '')
+    argparse_says = inspect.getsource(argparse)
+    for message in ARGPARSE:
+        assert max(message.rstrip('.').split('{}'), key=len).strip('() ') in argparse_says, message
+    for head in HEADS:
+        assert f"'{head}'" in source or f'{head}' in source, head
+    for message in MESSAGES.keys() - ARGPARSE.keys():
         longest = max(re.split(r'{}|run\.sqlite|[()?:;,.] ?', message), key=len).strip()
         assert re.sub('^(lint |other )?(row|answer|error|score|line|change)s? ?', '', longest) in source, message
 

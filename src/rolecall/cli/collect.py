@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rolecall.cli.languages import translate_message
 from rolecall.cli.options import declare_command, fail
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _collect(arguments: argparse.Namespace) -> int:
         cancel=arguments.cancel,
         submit=arguments.submit,
         every=arguments.every,
-        progress=progress_for(quiet=arguments.quiet),
+        progress=progress_for(quiet=arguments.quiet, translate=translate_message),
     )
     if summary.run is not None and summary.run.outcomes:
         show_report(arguments.directory, prices=arguments.prices)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from rolecall.cli.languages import console_language, translate_message
 from rolecall.cli.options import declare_command, whole_number
 from rolecall.cli.report import note_damage
 from rolecall.errors import ConfigError, Problem, did_you_mean
@@ -86,7 +87,13 @@ def _compare(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json_line(comparison_as_json(comparison, left=left, right=right)))
         else:
-            print_comparison(comparison, make_console(sys.stdout), left=left, right=right, flips=arguments.flips)
+            print_comparison(
+                comparison,
+                make_console(sys.stdout, translate=console_language()),
+                left=left,
+                right=right,
+                flips=arguments.flips,
+            )
             if aligned is not None:
                 from rolecall.strings import printable, wrap_for
 
@@ -110,7 +117,7 @@ def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
         print(gate_markdown(result), end='')
     else:
         for line in result.lines():
-            print(wrap_for(sys.stdout, printable(line)))
+            print(wrap_for(sys.stdout, printable(translate_message(line))))
     return result.exit_code
 
 

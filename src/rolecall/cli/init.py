@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rolecall.cli.languages import translate_message
 from rolecall.cli.options import add_encoding_option, declare_command, fail, print_note
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ def _init(arguments: argparse.Namespace) -> int:
     scored = (
         f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column found: not scored'
     )
-    print(printable(f'Wrote {target}: question {guess.question!r}, {scored}.'))
+    print(printable(translate_message(f'Wrote {target}: question {guess.question!r}, {scored}.')))
     for note in notes:
         print_note(note)
-    print(printable(f'Next: rolecall view {target}, then rolecall run {target}'))
+    print(printable(translate_message(f'Next: rolecall view {target}, then rolecall run {target}')))
     return 0
 
 

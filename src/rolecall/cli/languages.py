@@ -8,11 +8,20 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-__all__ = ['LANGUAGES', 'choose_language', 'help_texts', 'set_language', 'translate_message', 'translate_parser']
+__all__ = [
+    'LANGUAGES',
+    'choose_language',
+    'console_language',
+    'help_texts',
+    'set_language',
+    'translate_head',
+    'translate_message',
+    'translate_parser',
+]
 
 LANGUAGES = ('en', 'zh')
 _VARIABLES = ('ROLECALL_LANG', 'LC_ALL', 'LC_MESSAGES', 'LANG')
@@ -54,20 +63,66 @@ def translate_message(text: str) -> str:
     return text if _language == 'en' else '\n'.join(map(_translate_line, text.split('\n')))
 
 
+def console_language() -> tuple[Callable[[str], str], Callable[[str], str]] | None:
+    """How a console translates lines and heads; None for English."""
+    return None if _language == 'en' else (translate_message, translate_head)
+
+
+def translate_head(text: str) -> str:
+    """The head of a table, or a fixed word in it, in Chinese."""
+    from rolecall.cli.chinese_messages import HEADS
+
+    return '\n'.join(HEADS.get(line) or translate_message(line) for line in text.split('\n'))
+
+
 def _translate_line(line: str) -> str:
     said = line.lstrip()
     for pattern, chinese in _message_patterns():
         if found := pattern.fullmatch(said):
             values = list(found.groups())
-            if chinese.endswith('{}'):  # where another message may stand
+            if chinese.endswith('}'):  # where another message may stand
                 values[-1] = _translate_line(values[-1])
             return line[: len(line) - len(said)] + chinese.format(*values)
-    return line
+    return _translate_facts(line)
+
+
+def _translate_facts(line: str) -> str:
+    """A line of progress or a cell: facts between commas, perhaps behind a name."""
+    said = re.split('(, |; )', line)
+    facts = [_translate_named_fact(piece) for piece in said]
+    for gap in range(1, len(said), 2):
+        if facts[gap - 1] != said[gap - 1] or facts[gap + 1] != said[gap + 1]:
+            facts[gap] = {', ': '，', '; ': '；'}[said[gap]]
+    return ''.join(facts)
+
+
+def _translate_named_fact(piece: str) -> str:
+    name, colon, fact = piece.rpartition(': ')
+    chinese = _translate_fact(fact)
+    return piece if chinese == fact else f'{name}{colon and "："}{chinese}'
+
+
+def _translate_fact(fact: str) -> str:
+    for pattern, chinese in _fact_patterns():
+        if found := pattern.fullmatch(fact):
+            return chinese.format(*found.groups())
+    return fact
+
+
+@cache
+def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
+    from rolecall.cli.chinese_messages import FACTS
+
+    number = r'(~?[\d.,:]+)'
+    return [
+        (re.compile(number.join(map(re.escape, one.split('#')))), chinese.replace('#', '{}'))
+        for one, chinese in FACTS.items()
+    ]
 
 
 @cache
 def _message_patterns() -> list[tuple[re.Pattern[str], str]]:
-    from rolecall.cli.chinese import MESSAGES
+    from rolecall.cli.chinese_messages import MESSAGES
 
     return [(re.compile('(.+?)'.join(map(re.escape, one.split('{}')))), chinese) for one, chinese in MESSAGES.items()]
 

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rolecall.cli.languages import console_language, translate_message
 from rolecall.cli.options import declare_command, fail, print_note
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         known = run.prices(_read_overrides(prices))
-        report_terminal(run, make_console(sys.stdout), everything=everything, prices=known)
+        report_terminal(
+            run, make_console(sys.stdout, translate=console_language()), everything=everything, prices=known
+        )
         note_damage(run)
 
 
@@ -119,6 +122,6 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
     if made.headline:
-        print(printable(made.headline), file=sys.stderr)
-    print(f'Wrote {target}', file=sys.stderr)
+        print(printable(translate_message(made.headline)), file=sys.stderr)
+    print(translate_message(f'Wrote {target}'), file=sys.stderr)
     return 0

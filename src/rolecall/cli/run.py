@@ -263,7 +263,7 @@ def run_command(
             model=model,
             rerun=rerun,
             dry_run=dry_run,
-            progress=progress_for(quiet=quiet),
+            progress=progress_for(quiet=quiet, translate=translate_message),
             data=data,
             keep_going=keep_going,
             overrides=overrides,

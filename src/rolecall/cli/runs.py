@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rolecall.cli.languages import translate_message
 from rolecall.cli.options import declare_command, fail
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _list_runs(arguments: argparse.Namespace) -> int:
             [f'{count_noun(hidden, "score")} folded into groups: rolecall report {directory} --all'] if hidden else []
         )
         for line in (*shown, *folded, *described['waiting']):
-            print(wrap_for(sys.stdout, printable(f'  {line}')))
+            print(wrap_for(sys.stdout, printable(translate_message(f'  {line}'))))
     return 0
 
 

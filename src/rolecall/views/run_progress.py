@@ -37,12 +37,14 @@ _MOST_FINDINGS = 5
 _LONGEST_REASON = 200
 
 
-def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> RunListener:
+def progress_for(
+    stream: IO[str] | None = None, *, quiet: bool = False, translate: Callable[[str], str] = str
+) -> RunListener:
     """The display that suits a stream: live on a terminal, plain in a pipe."""
     stream = stream or sys.stderr
-    if quiet:
-        return QuietProgress(stream)
-    return LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
+    shown = QuietProgress(stream) if quiet else LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
+    shown.translate = translate
+    return shown
 
 
 @dataclass(slots=True)
@@ -113,15 +115,17 @@ def _clock(seconds: float) -> str:
 class QuietProgress(NullListener):
     """Messages only."""
 
+    translate: Callable[[str], str] = staticmethod(str)
+
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
-        self._print(f'rolecall: {printable(message)}')
+        self._print(f'rolecall: {printable(self.translate(message))}')
 
     def _print(self, line: str) -> None:
-        print(wrap_for(self._stream, line), file=self._stream, flush=True)
+        print(wrap_for(self._stream, self.translate(line)), file=self._stream, flush=True)
 
 
 class PlainProgress(QuietProgress):
@@ -250,13 +254,13 @@ class LiveProgress(PlainProgress):
         bar = self._bars.get(key)
         if self._display is not None and bar is not None:
             with suppress(KeyError):  # removed by the other thread
-                self._display.update(bar, completed=pair.done, facts=printable(pair.facts()))
+                self._display.update(bar, completed=pair.done, facts=self.translate(printable(pair.facts())))
 
     def _print(self, line: str) -> None:
         if self._display is None:
             super()._print(line)
         else:
-            self._display.console.print(line, markup=False, highlight=False)
+            self._display.console.print(self.translate(line), markup=False, highlight=False)
 
     def _build_display(self) -> Progress:
         from rich.console import Console

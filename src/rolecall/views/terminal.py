@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import ROUNDED
 from rich.console import Console, Group
 from rich.panel import Panel
+from rich.rule import Rule
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -54,8 +55,35 @@ _SIXTEEN = {
 """Our hues on terminals with 16 colours. Rounding to the nearest colour would merge fields and examples."""
 
 
+Translate = Callable[[str], str]
+
+
 class _Console(Console):
-    """A console that maps our hues where a terminal has only 16 colours."""
+    """A console that maps our hues where a terminal has only 16 colours, and puts tables and lines into a language."""
+
+    translate_line: Translate | None = None
+    translate_head: Translate = str
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = objects if self.translate_line is None else map(self._translate, objects)
+        super().print(*shown, **options)
+
+    def _translate(self, shown: Any) -> Any:
+        """Texts line by line; of a table, what is not a Text (heads, titles, fixed words) by its own words."""
+        if isinstance(shown, str):
+            return self.translate_head(shown)
+        if isinstance(shown, Text):
+            return Text('\n').join(map(self._translate_text, shown.split('\n')))
+        if isinstance(shown, Table | Rule):
+            shown.title = self._translate(shown.title)
+        for column in shown.columns if isinstance(shown, Table) else ():
+            column.header = self._translate(column.header) if isinstance(column.header, str) else column.header
+            column._cells[:] = map(self._translate, column._cells)
+        return shown
+
+    def _translate_text(self, line: Text) -> Text:
+        said = self.translate_line(line.plain) if self.translate_line else line.plain
+        return line if said == line.plain else Text(said, line.spans[0].style if line.spans else line.style)
 
     def get_style(self, name: str | Style, *, default: Style | str | None = None) -> Style:
         if isinstance(name, str) and self.color_system == 'standard':
@@ -63,11 +91,20 @@ class _Console(Console):
         return super().get_style(name, default=default)
 
 
-def make_console(file: TextIO | None = None, *, force: bool = False, width: int | None = None) -> Console:
-    """A console that changes nothing about the text it is given."""
-    return _Console(
+def make_console(
+    file: TextIO | None = None,
+    *,
+    force: bool = False,
+    width: int | None = None,
+    translate: tuple[Translate, Translate] | None = None,
+) -> Console:
+    """A console that changes nothing about the text it is given, but for its language: of lines, and of heads."""
+    console = _Console(
         file=file, force_terminal=force or None, width=width, highlight=False, markup=False, emoji=False, tab_size=_TAB
     )
+    if translate is not None:
+        console.translate_line, console.translate_head = translate
+    return console
 
 
 def show_preview(preview: Preview, to: Console, *, whitespace: bool = False, counted: Counted | None = None) -> None:
