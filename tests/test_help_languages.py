@@ -15,8 +15,8 @@ import pytest
 
 import rolecall
 from rolecall.cli.chinese import CHINESE
-from rolecall.cli.chinese_messages import ARGPARSE, HEADS, MESSAGES
-from rolecall.cli.languages import choose_language, help_texts
+from rolecall.cli.chinese_messages import ARGPARSE, FACTS, HEADS, MESSAGES
+from rolecall.cli.languages import choose_language, help_texts, translate_message
 from rolecall.cli.main import build_parser, main
 
 VARIABLES = ('ROLECALL_LANG', 'LC_ALL', 'LC_MESSAGES', 'LANG')
@@ -76,10 +76,71 @@ def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     for message in ARGPARSE:
         assert max(message.rstrip('.').split('{}'), key=len).strip('() ') in argparse_says, message
     for head in HEADS:
-        assert f"'{head}'" in source or f'{head}' in source, head
+        assert f"'{head}'" in source or head in ('left', 'right', 'rows', 'flipped'), head
     for message in MESSAGES.keys() - ARGPARSE.keys():
         longest = max(re.split(r'{}|run\.sqlite|[()?:;,.] ?', message), key=len).strip()
         assert re.sub('^(lint |other )?(row|answer|error|score|line|change)s? ?', '', longest) in source, message
+
+
+@pytest.mark.parametrize(
+    ('english', 'chinese'),
+    [
+        ('qa × m: 1,024 rows, 64 requests (8 known), 9 input tokens', 'qa × m：1,024 行，64 个请求（8 个已有回复），输入 9 个 token'),
+        ('qa × m: 8/20 rows, 0.2 rows/s, 1 failed, 0:48 left, 8 in flight', 'qa × m：8/20 行，每秒 0.2 行，1 行失败，剩余 0:48，8 个请求进行中'),
+        ('qa × m: accuracy 65.00 [43.29, 81.88], 20 of 20 rows scored', 'qa × m: accuracy 65.00 [43.29, 81.88]，20/20 行已评分'),
+        ('12 % cut; 75.0 of all, 78.6 of finished', '12 % 被截断；全部 75.0，完整回复 78.6'),
+        ('a beats b by 7.0 points (1.0 to 9.0) on 92 rows.', 'a 比 b 高 7.0 分（1.0 到 9.0），共 92 行。'),
+        ('qa × m: too few rows to tell (need 273), +0.00 [-1.00, +1.00], 10 rows', 'qa × m：数据行太少，无法判断（需要 273 行），+0.00 [-1.00, +1.00]，10 行'),
+        ('the rows are left, and nothing in flight', 'the rows are left, and nothing in flight'),
+    ],
+)  # fmt: skip
+def test_progress_and_scores_are_put_into_chinese_fact_by_fact(
+    english: str, chinese: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('rolecall.cli.languages._language', 'zh')
+    assert translate_message(english) == chinese
+    assert all(fact.count('#') == said.count('#') for fact, said in FACTS.items())
+
+
+def test_a_run_its_report_and_a_comparison_are_in_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('COLUMNS', '80')
+    (tmp_path / 'rows.csv').write_text('question,answer\n1+1,2\n2+2,4\n3+3,6\n')
+    (tmp_path / 'own.py').write_text('def same(prompt):\n    return "2"\ndef other(prompt):\n    return "4"\n')
+    for name in ('same', 'other'):
+        main(['--lang', 'zh', 'run', 'rows.csv', '--answer', 'answer', '--model', f'own:{name}', '--out', name])
+    shown = capsys.readouterr()
+    assert 'rows × same：3 行，3 个请求\n3 个请求待发送\nrows × same：3/3 行，' in shown.err
+    assert 'same 在 rows 的 3 行上得分 33.3' in shown.out
+    assert re.search(r'数据集 +same\b', shown.out)
+    assert re.search(r'\n rows +33\.3', shown.out), 'the name of a dataset is not a head'
+    main(['--lang', 'zh', 'compare', 'same', 'other', '--flips', '0'])
+    assert re.search(r'行数\n 数据集 × 模型', capsys.readouterr().out)
+    assert main(['--lang', 'zh', 'compare', 'same', 'other', '--gate']) == 3
+    assert 'other 对比 same，容差 2：数据行太少，无法判断' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['run'], '缺少参数：CONFIG。\n  `rolecall run --help` 会列出所有选项。'),
+        (['run', 'x.py', '--limit', 'two'], "--limit\n  需要非负整数，得到 'two'。"),
+        (['run', 'x.py', '--limit'], '--limit\n  需要一个值。'),
+        (['completion', 'csh'], "shell\n  无效的取值 'csh'（可选："),
+        (['runs', '--unknown'], '未知选项：--unknown'),
+    ],
+)
+def test_errors_of_the_command_line_are_in_chinese(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: object = main(['--lang', 'zh', *arguments])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
 @pytest.mark.parametrize(
     ('golds', 'remark'),
     [
-        (['', ' ', 'x'], '2 of 3 rows have no gold answer and count as wrong. Is the answer column the right one?'),
+        (['', ' ', 'x'], 'no gold answer in 2 of 3 rows: counted as wrong. Is the answer column the right one?'),
         (
             [float('nan'), 'x'],
-            '1 of 2 rows has no gold answer and counts as wrong. Is the answer column the right one?',
+            'no gold answer in 1 of 2 rows: counted as wrong. Is the answer column the right one?',
         ),
         ([{'text': 'x'}] * 2, 'every gold answer is an object, which no reply equals. Name a value inside it: text.'),
     ],

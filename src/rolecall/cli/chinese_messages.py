@@ -97,6 +97,9 @@ MESSAGES: Mapping[str, str] = {
         '{}：使用模型自带的对话模板；chat_template=False 则发送纯文本。'
     ),
     'warning: {}': '警告：{}',
+    '{}: no gold answer in {} of {}: counted as wrong. Is the answer column the right one?': (
+        '{0}：有 {1} 行没有标准答案，计为错误。答案列写对了吗？'
+    ),
     '{}: no answer was found in any reply. The first reply is {}: is the extraction right?': (
         '{}：没有从任何回复中找到答案。第一条回复是 {}：答案的提取方式对吗？'
     ),
@@ -108,12 +111,6 @@ MESSAGES: Mapping[str, str] = {
     ),
     'no answer was found in the reply.': '回复中没有找到答案。',
     '`rolecall runs` lists run directories.': '`rolecall runs` 会列出运行目录。',
-    '{}: {} of {} have no gold answer and count as wrong. Is the answer column the right one?': (
-        '{0}：有 {1} 行没有标准答案，计为错误。答案列写对了吗？'
-    ),
-    '{}: {} of {} has no gold answer and counts as wrong. Is the answer column the right one?': (
-        '{0}：有 {1} 行没有标准答案，计为错误。答案列写对了吗？'
-    ),
     '{}: {} of the replies were cut off by max_out_len ({} of {}). Raise max_out_len.': (
         '{0}：{1} 的回复被 max_out_len 截断（{3} 条中的 {2} 条）。请调大 max_out_len。'
     ),
@@ -142,11 +139,8 @@ MESSAGES: Mapping[str, str] = {
     'the prompt is the same': '提示词相同',
     'and {} other rows': '另有 {} 行',
     'and {} other row': '另有 {} 行',
+    '{} against {}, margin {}: {}': '{} 对比 {}，容差 {}：{}',
     'and {} other changes of the prompt': '提示词另有 {} 处变化',
-    '{} against {}, margin {}: TOO FEW ROWS TO TELL': '{} 对比 {}，容差 {}：数据行太少，无法判断',
-    '{} against {}, margin {}: NOT WORSE': '{} 对比 {}，容差 {}：没有变差',
-    '{} against {}, margin {}: WORSE': '{} 对比 {}，容差 {}：变差',
-    '{} against {}, margin {}: NOT MEASURED': '{} 对比 {}，容差 {}：没有测量',
 }
 """Whole lines; `{}` stands for what varies. Lines that are not here stay English."""
 
@@ -195,6 +189,10 @@ FACTS: Mapping[str, str] = {
     'not worse': '没有变差',
     'worse': '变差',
     'not measured': '没有测量',
+    'TOO FEW ROWS TO TELL': '数据行太少，无法判断',
+    'NOT WORSE': '没有变差',
+    'WORSE': '变差',
+    'NOT MEASURED': '没有测量',
 }
 """Pieces of lines of progress and of cells, between commas; `#` stands for a number."""
 

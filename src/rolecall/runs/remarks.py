@@ -60,9 +60,8 @@ def _remark_on_golds(name: str, asked: Sequence[Result], card: Scorecard) -> lis
         return []
     without = [result for result in asked if _is_missing(result.gold)]
     if without and not any(result.correct for result in without):
-        has, count = ('has', 'counts') if len(without) == 1 else ('have', 'count')
-        rows = f'{len(without):,} of {count_noun(len(asked), "row")} {has} no gold answer and {count} as wrong.'
-        return [f'{name}: {rows} Is the answer column the right one?']
+        rows = f'{len(without):,} of {count_noun(len(asked), "row")}'
+        return [f'{name}: no gold answer in {rows}: counted as wrong. Is the answer column the right one?']
     if card.value == 0 and all(isinstance(result.gold, Mapping) for result in asked):
         keys = ', '.join(map(str, asked[0].gold))
         return [f'{name}: every gold answer is an object, which no reply equals. Name a value inside it: {keys}.']
