@@ -117,7 +117,7 @@ def test_a_run_its_report_and_a_comparison_are_in_chinese(
     assert re.search(r'数据集 +same\b', shown.out)
     assert re.search(r'\n rows +33\.3', shown.out), 'the name of a dataset is not a head'
     main(['--lang', 'zh', 'compare', 'same', 'other', '--flips', '0'])
-    assert re.search(r'行数\n 数据集 × 模型', capsys.readouterr().out)
+    assert re.search(r'行数 *\n +数据集 × 模型', capsys.readouterr().out)
     assert main(['--lang', 'zh', 'compare', 'same', 'other', '--gate']) == 3
     assert 'other 对比 same，容差 2：数据行太少，无法判断' in capsys.readouterr().out
 

@@ -44,12 +44,6 @@ MESSAGES: Mapping[str, str] = {
     'lint error: {}  {}: {}': '检查错误：{}  {}：{}',
     '{} lint errors; `rolecall lint` shows remedies.': '{} 条检查错误；`rolecall lint` 会给出改法。',
     '{} lint error; `rolecall lint` shows remedies.': '{} 条检查错误；`rolecall lint` 会给出改法。',
-    'this process: {} s, of them {} s writing, {} s computing, reading, wording and scoring, {} s waiting': (
-        '本进程：{} 秒，其中写入 {} 秒，计算、读取、生成提示词和评分 {} 秒，等待 {} 秒'
-    ),
-    'this process: {} s, of them {} s writing, {} s reading, wording and scoring, {} s waiting': (
-        '本进程：{} 秒，其中写入 {} 秒，读取、生成提示词和评分 {} 秒，等待 {} 秒'
-    ),
     'Nothing was sent (dry run).': '没有发送任何请求（试运行）。',
     'Interrupted. Finished rows are kept; resume with: {}': '已中断。已完成的行会保留；继续运行：{}',
     'Finished rows are kept; fix the problem and resume with: {}': '已完成的行会保留；解决问题后继续运行：{}',
@@ -219,12 +213,13 @@ HEADS: Mapping[str, str] = {
     's/row': '秒/行',
     'US$': '美元',
     'not known': '未知',
-    'where time went': '时间去向',
+    'where time went, in seconds': '时间去向（秒）',
+    'requests': '请求数',
     'machine': '机器',
-    'computing s': '计算（秒）',
-    'waiting s': '等待（秒）',
-    'wording s': '构造（秒）',
-    'writing s': '写入（秒）',
+    'computing': '计算',
+    'waiting': '等待',
+    'rendering': '生成提示词',
+    'writing': '写入',
     'left': '左',
     'right': '右',
     'difference': '差值',
