@@ -800,6 +800,36 @@ def test_a_judge_is_asked_by_a_second_batch(server: BatchServer, tmp_path: Path)
     assert [card.value for card in came.run.scorecards] == [card.value for card in live.scorecards]
 
 
+def test_a_comparison_by_two_judges_is_asked_by_a_second_batch_and_each_question_once(
+    server: BatchServer, tmp_path: Path
+) -> None:
+    def answer(asked: str) -> str:
+        return ('[[A]]' if 'Q1' in asked else '[[B]]') if 'Which is better' in asked else 'Mine.'
+
+    server.answer = answer
+    judges = [model(server, 'openai', path=f'judge{number}', abbr=f'judge{number}') for number in (1, 2)]
+    evaluator = {'type': 'PairwiseEvaluator', 'judge_cfg': judges, 'against': {'column': 'answer'}}
+    compared = dataset(3, eval_cfg={'evaluator': evaluator})
+    models = [model(server, 'openai', path=name, abbr=name) for name in ('one', 'two')]
+    whole = {'models': models, 'datasets': [compared]}
+    run_config(whole, out=tmp_path / 'run', batch=True)
+    server.process()
+    first = collect_run(tmp_path / 'run', config=whole)
+    assert first.run is not None
+    assert (first.unsubmitted, first.run.scorecards) == (3 * 2 * 2, ())
+    run_config(whole, out=tmp_path / 'run', batch=True)
+    asked = [body['model'] for body in server.bodies().values()]
+    assert Counter(asked) == {'one': 3, 'two': 3, 'judge1': 6, 'judge2': 6}
+    server.process()
+    came = collect_run(tmp_path / 'run', config=whole)
+    assert came.run is not None
+    assert (came.exit_code, server.live) == (0, [])
+    live = run_config(whole, out=tmp_path / 'live')
+    numbers = [[(card.model, card.metric, card.value) for card in run.scorecards] for run in (came.run, live)]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 4
+
+
 # -- what people see -------------------------------------------------------------------------------------------------------
 
 

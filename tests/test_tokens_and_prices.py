@@ -24,6 +24,7 @@ from rolecall.report.counts import sum_judging
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.run_plan import Costs
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.writer import Store
 
 
 @pytest.fixture
@@ -63,6 +64,15 @@ def thoughtful(body: Any) -> dict[str, Any]:
         'completion_tokens_details': {'reasoning_tokens': 40},
     }
     return {'choices': [{'message': {'content': '1'}, 'finish_reason': 'stop'}], 'usage': usage}
+
+
+def test_a_stored_price_that_would_be_refused_today_does_not_stop_a_report(tmp_path: Path) -> None:
+    store = Store(tmp_path / 'run')
+    models = [{'abbr': 'old', 'price': {'imput': 3}}, {'abbr': 'good', 'price': {'input': 3, 'output': 4}}]
+    store.record_start({}, json.dumps({'models': models}))
+    store.close()
+    with RunReader(tmp_path / 'run') as reader:
+        assert StoredRun(reader).prices() == {'old': None, 'good': Price(3.0, 4.0)}
 
 
 def test_cached_and_reasoning_tokens_are_stored_and_shown(tmp_path: Path) -> None:

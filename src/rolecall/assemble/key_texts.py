@@ -8,7 +8,7 @@ __all__ = ['KEY_TEXTS']
 
 _CONFIG = {
     'models': 'the models to ask: names, or entries',
-    'judge_models': 'the judge of datasets whose evaluator asks one and names none',
+    'judge_models': 'the judges of datasets whose evaluator asks one and names none; each gives a score of its own',
     'datasets': 'the datasets to ask about',
     'groups': 'datasets that are averaged, by the name of the group',
     'media_folders': 'folders whose pictures, sounds and films may be sent, besides those of the datasets',
@@ -94,7 +94,7 @@ _SCORING = {
         ('num_gpus', 'ds_split', 'dump_details', 'cal_extract_rate', 'analyze_contamination'),
         'of OpenCompass, without effect',
     ),
-    'judge_cfg': 'the model that judges: an entry, a model by name, or the abbr of a model of this config',
+    'judge_cfg': 'the model that judges, or a list of them: an entry, a model by name, or the abbr of a model here',
     'dict_postprocessor': "how the judge's verdicts are read",
     'dataset_cfg': "the judge's own dataset entry, as configs of OpenCompass have it",
     'against': 'what a judge compares answers with: models by abbr, dict(column=…) or dict(abbr=…, path=…)',

@@ -72,7 +72,7 @@ def config_schema() -> Schema:
         'properties': _describe(
             {
                 'models': {'type': 'array', 'items': model},
-                'judge_models': {'type': 'array', 'items': model, 'maxItems': 1},
+                'judge_models': {'type': 'array', 'items': model},
                 'datasets': {'type': 'array', 'items': _dataset(), 'minItems': 1},
                 'groups': {'type': 'object'},
                 'lint': {'type': 'object', 'properties': _describe({'silence': _texts(), 'rules': _texts()})},

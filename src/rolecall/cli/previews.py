@@ -95,8 +95,9 @@ def _open_selected(
 
 
 def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
-    """Each dataset as its judge sees it, whichever model answers; a complaint if no dataset has a judge."""
-    from rolecall.pairs.judges import JudgePair, find_judge
+    """Each dataset as its judges see it, whichever model answers; a complaint if no dataset has a judge."""
+    from rolecall.pairs.judge_pair import JudgePair
+    from rolecall.pairs.judges import find_judges
 
     seen: set[str] = set()
     unjudged: list[str] = []
@@ -105,14 +106,13 @@ def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], com
             continue
         seen.add(pair.task.where)
         try:
-            judge = find_judge(pair.task, model_entries)
+            judges = find_judges(pair.task, model_entries)
         except RolecallError as error:
             complain(f'{pair.task.abbr}: {error}')
             continue
-        if judge is None:
+        if not judges:
             unjudged.append(pair.task.abbr)
-        else:
-            yield JudgePair(pair, judge)
+        yield from (JudgePair(pair, judge) for judge in judges)
     if len(unjudged) == len(seen):
         for abbr in unjudged:
             complain(f'{abbr}: its evaluator does not ask a judge.')

@@ -18,7 +18,8 @@ from rolecall.lint.finding import Finding
 from rolecall.lint.subject import Asked, Looked, Prompt
 from rolecall.lint.tally import FindingTally, worst_first
 from rolecall.pairs.entries import Entries, build_entries
-from rolecall.pairs.judges import JudgeEntry, JudgePair, find_judge
+from rolecall.pairs.judge_pair import JudgePair
+from rolecall.pairs.judges import JudgeEntry, find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview, match_abbr
 from rolecall.pairs.tasks import Task

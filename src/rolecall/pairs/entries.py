@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,9 +44,9 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     problems = Problems()
     problems.found += misspelt_lists(config)
     tasks: list[Task] = []
-    judge = _find_default_judge(config, problems)
+    judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
-        tasks += collect(_add_judge(config[key], judge), key, problems, build_task)
+        tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
     model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
     if not tasks and not problems.found:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
@@ -89,36 +91,51 @@ def dataset_keys(config: Mapping[str, Any]) -> list[str]:
     return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
 
 
-def _find_default_judge(config: Mapping[str, Any], problems: Problems) -> Any:
-    """The judge of datasets that name none: `judge_models` beside the models, or in OpenCompass' partitioner."""
+def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[Any]:
+    """The judges of datasets that name none: `judge_models` beside the models, or in OpenCompass' partitioner."""
     evaluation = config.get('eval')
     partitioner = evaluation.get('partitioner') if isinstance(evaluation, Mapping) else None
     nested = partitioner.get('judge_models') if isinstance(partitioner, Mapping) else None
     written = config.get('judge_models') or nested
-    judges = [written] if isinstance(written, str | Mapping) else written if isinstance(written, list | tuple) else []
-    if len(judges) > 1:
-        what = f'a dataset is judged by one model, but judge_models has {len(judges)}.'
-        problems.add('judge_models', what, "Keep one, or name each dataset's own: judge_cfg='…' in its evaluator.")
-    return judges[0] if judges else None
+    judges = [written] if isinstance(written, str | Mapping) else written or []
+    if not isinstance(judges, list | tuple) or not all(isinstance(one, str | Mapping) for one in judges):
+        problems.add('judge_models', f'expected a list of models, got {written!r:.60}.', "Write judge_models=['…'].")
+        return []
+    return list(judges)
 
 
-def _add_judge(entries: object, judge: Any) -> object:
-    """Dataset entries whose evaluator asks a judge and names none, with this one."""
-    if judge is None or not isinstance(entries, list | tuple):
+def _add_judges(entries: object, judges: list[Any]) -> object:
+    """Dataset entries whose evaluator, or a part of it, asks a judge and names none, with these."""
+    if not judges or not isinstance(entries, list | tuple):
         return entries
-    return [_replace_evaluator(entry, judge) if isinstance(entry, Mapping) else entry for entry in entries]
+    return [_replace_evaluator(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
 
 
-def _replace_evaluator(entry: Mapping[str, Any], judge: Any) -> Mapping[str, Any]:
+def _replace_evaluator(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
     scoring = entry.get('eval_cfg')
-    evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
-    if isinstance(evaluator, str):
-        evaluator = {'type': evaluator}
-    if not isinstance(scoring, Mapping) or not isinstance(evaluator, Mapping):
+    if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
         return entry
-    if part_name(evaluator.get('type') or '') not in JUDGING_EVALUATORS or evaluator.get('judge_cfg'):
-        return entry
-    return {**entry, 'eval_cfg': {**scoring, 'evaluator': {**evaluator, 'judge_cfg': judge}}}
+    return {**entry, 'eval_cfg': {**scoring, 'evaluator': _name_judges(scoring['evaluator'], judges)}}
+
+
+def _name_judges(evaluator: Any, judges: list[Any]) -> Any:
+    """An evaluator with the judges wherever it asks one and names none. A class of another system takes one judge."""
+    options = {'type': evaluator} if isinstance(evaluator, str) else evaluator
+    if not isinstance(options, Mapping):
+        return evaluator
+    named = {key: _name_judges(one, judges) if str(key).endswith('evaluator') else one for key, one in options.items()}
+    kind = named.get('type') or ''
+    ours = part_name(kind) in JUDGING_EVALUATORS
+    if not named.get('judge_cfg') and (ours or _takes_judge(kind)):
+        named['judge_cfg'] = judges if ours and len(judges) > 1 else judges[0]
+    return named if named != options else evaluator
+
+
+def _takes_judge(kind: object) -> bool:
+    """Whether this is a class that builds a judge of its own."""
+    with contextlib.suppress(TypeError, ValueError):  # a class without a signature
+        return inspect.isclass(kind) and 'judge_cfg' in inspect.signature(kind).parameters
+    return False
 
 
 def _resolve_names(models: object, problems: Problems) -> object:

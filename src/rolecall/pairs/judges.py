@@ -14,13 +14,11 @@ from functools import cached_property
 from typing import Any
 
 from rolecall.checking import Problems
-from rolecall.datasets import Row
-from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
+from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.models.model_names import resolve_model
-from rolecall.pairs.comparisons import Comparison, Opponent, find_comparison
+from rolecall.pairs.comparisons import Comparison, find_comparison
 from rolecall.pairs.fitting import Step, TokenBudget, fit
 from rolecall.pairs.model_entries import ModelEntry, build_model_entry
-from rolecall.pairs.pair import Pair, Preview, stand_in_reply
 from rolecall.pairs.sampling import sampling_of
 from rolecall.pairs.tasks import Task
 from rolecall.program import Program, Trace, compile
@@ -32,12 +30,8 @@ from rolecall.prompts.template import PromptTemplate, Template, build_template
 from rolecall.prompts.values import text_of
 from rolecall.prompts.wording import Wording
 from rolecall.registry import part_name
-from rolecall.retrievers import Picked
-from rolecall.scoring.answers import AnswerReader, Scorable
-from rolecall.scoring.metrics.judging import judge_values
-from rolecall.scoring.metrics.metric import Answer, Rival
 
-__all__ = ['JudgeEntry', 'JudgePair', 'describe_scoring', 'find_judge']
+__all__ = ['JudgeEntry', 'describe_scoring', 'find_judge', 'find_judges']
 
 _WHERE = 'eval_cfg.evaluator'
 _ASKS_FOR = {
@@ -164,92 +158,6 @@ class JudgeEntry:
         )
 
 
-class JudgePair(Pair):
-    """A pair seen by its judge: the previews are the judge's requests about stand-in replies."""
-
-    def __init__(self, pair: Pair, judge: JudgeEntry) -> None:
-        super().__init__(pair.task, pair.model_entry, pair.data, picking=pair.picking)
-        self.judge = judge
-        self.answering = pair.model_entry.abbr if pair.model_entry is not None else ''
-        """The model whose answers are judged; empty if any may be."""
-        self.model_entry = judge.model_entry
-        self.budget = judge.budget
-
-    def previews(
-        self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
-    ) -> Iterator[Preview]:
-        """What the judge receives about each answer to a row, in each order in which it sees two."""
-        try:
-            for turn, answer in enumerate(self._answers(row, replies, number)):
-                values = judge_values(answer)
-                trace, step = self.judge.trace(values), self.judge.step(values)
-                yield Preview(
-                    dataset=self.task.abbr,
-                    model=self.judge.model_entry.abbr,
-                    row=number,
-                    mode='gen',
-                    label=self._name_order(answer),
-                    turn=turn if self._judges_turns else None,
-                    prompt=self.judge.prompt(values),
-                    request=trace.request,
-                    spans=trace.spans,
-                    notes=(*trace.notes, *step.notes),
-                    sent=not step.too_long,
-                    values=row,
-                )
-        except RenderError as error:
-            raise RenderError(f'{self.task.abbr}, row {number}: the judge: {error}') from error
-
-    @property
-    def _judges_turns(self) -> bool:
-        return self.task.inferencer.asks_every_turn and not self.judge.whole_dialogue
-
-    def values(self, row: Row, replies: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """What the judge's prompt is filled with for each answer to a row."""
-        return [judge_values(answer) for answer in self._answers(row, replies, 0)]
-
-    def _answers(self, row: Row, replies: Sequence[str] | None, number: int) -> tuple[Answer, ...]:
-        """The stand-in answers that the judge is asked about. Further replies stand for those of the opponents."""
-        turns = self.turns(row)
-        every = self.task.inferencer.asks_every_turn
-        reader = AnswerReader(
-            gold_column=self.task.wording.output_column,
-            by_turn=self._judges_turns,
-            needs_gold=False,
-            whole_dialogue=self.judge.whole_dialogue,
-            by_prompt=self.judge.by_prompt,
-        )
-
-        def read(said: list[str], rivals: tuple[Rival, ...] = ()) -> tuple[Answer, ...]:
-            return reader.read(Scorable(0, 'ok', said if every else said[-1], values=row, rivals=rivals)).answers
-
-        said = [stand_in_reply(replies, turn) for turn in range(turns)]
-        if self.judge.comparison is None:
-            return read(said)
-        left = iter((replies or ())[turns:])
-
-        def stand_in(opponent: Opponent) -> Rival:
-            if opponent.column is not None:
-                return Rival(opponent.name, text_of(row.get(opponent.column, '')))
-            [answer] = read(
-                [
-                    next(left, f'{one} of {opponent.name}')
-                    for one in (stand_in_reply(None, turn) for turn in range(turns))
-                ]
-            )
-            return Rival(opponent.name, answer.prediction, answer.turns)
-
-        return read(said, self.judge.comparison.arrange(self.answering, number, stand_in))
-
-    def _name_order(self, answer: Answer) -> str | None:
-        """Whose answers the judge sees, in this order."""
-        if answer.rival is None:
-            return None
-        names = [self.answering or 'this model', answer.rival.name]
-        first, second = reversed(names) if answer.rival.stands_first else names
-        return f'A: {first}, B: {second}'
-
-
 def describe_scoring(evaluation: Mapping[str, Any], judge: JudgeEntry | None) -> dict[str, Any]:
     """The `eval_cfg` to score by: where answers are compared, the evaluator is a PairwiseEvaluator, however written."""
     evaluator = evaluation.get('evaluator')
@@ -260,17 +168,22 @@ def describe_scoring(evaluation: Mapping[str, Any], judge: JudgeEntry | None) ->
 
 
 def find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> JudgeEntry | None:
-    """The judge that a dataset's evaluator describes; None if it describes none.
+    """The first judge of a dataset, whose verdicts are those of its rows; None if it has none."""
+    return next(iter(find_judges(task, model_entries)), None)
 
-    `judge_cfg` is a model entry, the abbr of a model of the config, or a model by name (`openai/gpt-4.1`); left out or
-    empty, the config's only model.
+
+def find_judges(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry, ...]:
+    """The judges that a dataset's evaluator describes: the same prompt for each of its models.
+
+    `judge_cfg` is a model entry, the abbr of a model of the config, a model by name (`openai/gpt-4.1`), or a list of
+    these; left out or empty, the config's only model.
     Without a `prompt_template`, the judge is shown the dialogue so far, the question, the gold answer and the answer.
     """
     evaluation = task.entry.get('eval_cfg')
     evaluator = evaluation.get('evaluator') if isinstance(evaluation, Mapping) else None
     found = next(_find_judge_parts(evaluator), None)
     if found is None:
-        return None
+        return ()
     by_prompt = bool(found.get('multi_eval'))
     written = found.get('prompt_template')
     if written and by_prompt:  # where OpenCompass puts a row's templates, filled in
@@ -283,15 +196,19 @@ def find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> JudgeEntry | 
         raise ConfigError(Problem(_WHERE, what, 'Make it the evaluator of the dataset.'))
     packs = bool(found.get('pack_all_predictions'))
     whole = packs or comparison is not None or (template is not None and 'prediction' not in named)
-    return JudgeEntry(
-        Wording(prompt_template=template or _word_template(found, task, comparison)),
-        _find_model(found.get('judge_cfg') or {}, model_entries),
-        _WHERE,
-        _find_question_columns(task),
-        comparison,
-        whole_dialogue=whole and task.inferencer.asks_every_turn,
-        by_prompt=by_prompt,
-        packs_turns=packs,
+    wording = Wording(prompt_template=template or _word_template(found, task, comparison))
+    return tuple(
+        JudgeEntry(
+            wording,
+            model,
+            _WHERE,
+            _find_question_columns(task),
+            comparison,
+            whole_dialogue=whole and task.inferencer.asks_every_turn,
+            by_prompt=by_prompt,
+            packs_turns=packs,
+        )
+        for model in _find_models(found.get('judge_cfg') or {}, model_entries)
     )
 
 
@@ -367,6 +284,15 @@ def _word_template(evaluator: Mapping[str, Any], task: Task, comparison: Compari
         asks_for = _ASKS_FOR[part_name(evaluator.get('type', ''))]
         words = f'{{history}}User: {asked}\n\n{gold}Answer to judge: {{prediction}}\n\n{asks_for}'
     return PromptTemplate({'round': [{'role': 'HUMAN', 'prompt': words}]})
+
+
+def _find_models(written: object, model_entries: Sequence[ModelEntry]) -> list[ModelEntry]:
+    found = [_find_model(one, model_entries) for one in (written if isinstance(written, list | tuple) else [written])]
+    names = [model.abbr for model in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        what = f'two judges are called {twice!r}.'
+        raise ConfigError(Problem(f'{_WHERE}.judge_cfg', what, 'Give each an abbr of its own.'))
+    return found
 
 
 def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntry:

@@ -45,6 +45,7 @@ from rolecall.report.score_text import (
     OUTCOMES,
     denominator,
     describe_extraction,
+    describe_judges,
     digits_of,
     further_numbers,
     grid_of,
@@ -251,6 +252,7 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str], notices: Sequence
         'notices': notices,
         'warnings': warnings_of(cards),
         'extraction': describe_extraction(cards),
+        'judges': describe_judges(cards),
     }
 
 

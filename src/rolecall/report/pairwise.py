@@ -35,7 +35,10 @@ def pairwise_tables(cards: Sequence[Scorecard]) -> PairwiseTables | None:
     won: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
     for card, rival, told in found:
         if told.get('rows'):
-            won.setdefault(card.dataset, {})[card.model, rival] = (told['win_rate'] / 100 * told['rows'], told['rows'])
+            won.setdefault(_name_dataset(card), {})[card.model, rival] = (
+                told['win_rate'] / 100 * told['rows'],
+                told['rows'],
+            )
     ratings = [line for dataset, games in won.items() for line in _rate(dataset, games)]
     return PairwiseTables(tuple(_word_pair(*one) for one in found), tuple(ratings))
 
@@ -44,20 +47,27 @@ def _find_pairs(cards: Sequence[Scorecard]) -> Iterator[tuple[Scorecard, str, Ma
     seen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for card in cards:
         for rival, told in (card.details.get('compared') or {}).items():
-            mirrored = seen.get((card.dataset, rival, card.model))
+            dataset = _name_dataset(card)
+            mirrored = seen.get((dataset, rival, card.model))
             if mirrored is None or (told.get('always_first') and mirrored.get('always_first')):
-                seen[card.dataset, card.model, rival] = told
+                seen[dataset, card.model, rival] = told
                 yield card, rival, told
+
+
+def _name_dataset(card: Scorecard) -> str:
+    """The dataset, and the judge where there are several."""
+    judge = card.details.get('judge')
+    return f'{card.dataset} ({judge})' if judge else card.dataset
 
 
 def _word_pair(card: Scorecard, rival: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     rows, missing = told.get('rows') or 0, told.get('missing') or 0
     if not rows:
-        return (card.dataset, card.model, rival, '–', f'{missing:,} missing', '', '')
+        return (_name_dataset(card), card.model, rival, '–', f'{missing:,} missing', '', '')
     lacking = f', {missing:,} missing' if missing else ''
     changed = f'{told["order_changed"]:,} of {told["both_orders"]:,}' if told['both_orders'] else ''
     return (
-        card.dataset,
+        _name_dataset(card),
         card.model,
         rival,
         f'{told["win_rate"]:.1f} [{told["low"]:.1f}, {told["high"]:.1f}]',

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rolecall.config.files import Config, load_config
 from rolecall.datasets import Dataset, Row, open_dataset
-from rolecall.errors import RenderError, RolecallError
+from rolecall.errors import ConfigError, RenderError, RolecallError
 from rolecall.models.prices import Price, find_price
 from rolecall.pairs.entries import build_entries
 from rolecall.pairs.pair import Pair, Preview
@@ -99,9 +99,13 @@ def requests_sent(run: Run, result: Result, previews: Previews | None = None) ->
 
 
 def judge_requests(run: Run, result: Result) -> list[tuple[SentRequest, str]]:
-    """What a judge was asked about a row, with its replies."""
+    """What judges were asked about a row, with their replies; named where there are several."""
     judged = [one for one in result.judged if one is not None]
-    stored = [(run.request(one['fingerprint']), one['reply']) for one in judged]
+    several = len({one.get('judge') for one in judged}) > 1
+    stored = [
+        (run.request(one['fingerprint']), f'{one["judge"]}: {one["reply"]}' if several else one['reply'])
+        for one in judged
+    ]
     return [
         (SentRequest(stored_preview(result, request), origins=False), reply)
         for request, reply in stored
@@ -144,14 +148,23 @@ def find_batched(run: Run) -> Mapping[tuple[str, str], BatchTokens]:
     return run.batched if isinstance(run, StoredRun) else {}
 
 
+def _find_known_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
+    """The price of a stored entry. One that would be refused today is not known, and does not stop a report."""
+    try:
+        return find_price(entry, overrides)
+    except ConfigError:
+        return None
+
+
 def _find_judges(written: Any) -> Iterator[dict[str, Any]]:
     """The entries of models that only judge, wherever datasets hold them."""
     inner = written.values() if isinstance(written, Mapping) else written if isinstance(written, list | tuple) else ()
     judge = written.get('judge_cfg') if isinstance(written, Mapping) else None
-    if isinstance(judge, str):
-        judge = {'abbr': judge, 'model': judge.rpartition('/')[2]}
-    if isinstance(judge, Mapping):
-        yield {'abbr': 'judge', **judge}
+    for one in judge if isinstance(judge, list | tuple) else (judge,):
+        if isinstance(one, str):
+            yield {'abbr': one, 'model': one.rpartition('/')[2]}
+        elif isinstance(one, Mapping):
+            yield {'abbr': 'judge', **one}
     for one in inner:
         yield from _find_judges(one)
 
@@ -196,7 +209,7 @@ class StoredRun:
         config = self._archive.config()
         entries = [*_find_judges(config.get('datasets')), *(config.get('models') or [])]
         known = [entry for entry in entries if isinstance(entry, Mapping)]
-        return {str(entry.get('abbr', '')): find_price(entry, overrides) for entry in known}
+        return {str(entry.get('abbr', '')): _find_known_price(entry, overrides) for entry in known}
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model, in the order of the config; what it does not have comes last."""

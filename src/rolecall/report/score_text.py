@@ -17,6 +17,7 @@ __all__ = [
     'alias_of',
     'denominator',
     'describe_extraction',
+    'describe_judges',
     'digits_of',
     'further_numbers',
     'grid_of',
@@ -148,6 +149,34 @@ def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
     ... ])
     ['d × m: 50.0 between flexible (75.0) and strict (25.0, 3 of 4 unparsed).']
     """
+    return _describe_readings(card for card in cards if 'judge' not in card.details)
+
+
+def describe_judges(cards: Iterable[Scorecard]) -> list[str]:
+    """How far several judges agree on the same answers, and how far apart they put their scores.
+
+    >>> agreement = {'judges': ['gpt', 'claude'], 'rows': 90, 'equal': 80.0, 'alpha': 0.523}
+    >>> details = {'judge': 'gpt', 'extractor': 'gpt', 'agreement': agreement}
+    >>> describe_judges([Scorecard('d', 'm', 'accuracy (gpt)', 60.0, details=details)])
+    ["d × m: gpt and claude agree on 80.0 % of 90 rows (Krippendorff's alpha 0.52)."]
+    """
+    judged = [card for card in cards if 'judge' in card.details]
+    return [*(_describe_agreement(card) for card in judged if 'agreement' in card.details), *_describe_readings(judged)]
+
+
+def _describe_agreement(card: Scorecard) -> str:
+    told = card.details['agreement']
+    *others, last = told['judges']
+    who = f'{card.dataset} × {card.model}: {", ".join(others)} and {last}'
+    if not told['rows']:
+        return f'{who} gave no row two verdicts.'
+    alpha = '' if told['alpha'] is None else f" (Krippendorff's alpha {told['alpha']:.2f})"
+    verdicts = f'{told["equal"]:.1f} % of' if len(others) == 1 else f'{told["equal"]:.1f} % of all pairs of verdicts on'
+    return f'{who} agree on {verdicts} {count_noun(told["rows"], "row")}{alpha}.'
+
+
+def _describe_readings(cards: Iterable[Scorecard]) -> list[str]:
+    """How far apart the columns of a dataset × model are, and what that does to the models' order."""
     read: dict[tuple[str, str], dict[str, Scorecard]] = {}
     for card in cards:
         if card.value is not None and 'extractor' in card.details:
@@ -157,7 +186,7 @@ def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
         if len(columns) > 1:
             high, low = (pick(columns.values(), key=_value_of) for pick in (max, min))
             gap = _value_of(high) - _value_of(low)
-            between = f'between {_describe_reading(high)} and {_describe_reading(low)}' if gap else 'by any extractor'
+            between = f'between {_describe_reading(high)} and {_describe_reading(low)}' if gap else 'between any two'
             told.append(f'{dataset} × {model}: {gap:,.1f} {between}.')
     return told
 

@@ -24,6 +24,7 @@ from rolecall.report.score_text import (
     alias_of,
     denominator,
     describe_extraction,
+    describe_judges,
     digits_of,
     further_numbers,
     grid_of,
@@ -45,7 +46,7 @@ _FIRST = 24
 _NARROW, _NARROW_FIRST = 10, 18
 _NARROW_REMARKS = 12
 _REASONS = 10
-_EXTRACTIONS = 12
+_MOST_LINES = 12
 _REASON_WIDTH = 160
 _ODD = '#d55e00'
 
@@ -75,7 +76,8 @@ def report_terminal(
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
     for warning in (*find_notices(run), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
-    _print_extraction(describe_extraction(grid.cards_in_order()), to)
+    _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
+    _print_lines('judges', describe_judges(grid.cards_in_order()), to)
     if standing is not None and len(standing.ranking.places) > 2:
         rows = count_noun(standing.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
@@ -194,13 +196,13 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
     return table
 
 
-def _print_extraction(lines: Sequence[str], to: Console) -> None:
-    """How much of a difference is extraction, where several extractors read the same replies."""
+def _print_lines(title: str, lines: Sequence[str], to: Console) -> None:
+    """How much of a difference is extraction, or the judge, where the same replies have several readings."""
     if lines:
-        to.print(Text('extraction', 'bold'))
-    for line in lines[:_EXTRACTIONS]:
+        to.print(Text(title, 'bold'))
+    for line in lines[:_MOST_LINES]:
         to.print(Text(f' {printable(line)}'))
-    if (rest := len(lines) - _EXTRACTIONS) > 0:
+    if (rest := len(lines) - _MOST_LINES) > 0:
         to.print(Text(f' and {count_noun(rest, "other line")}; --markdown shows them all', 'dim'))
 
 

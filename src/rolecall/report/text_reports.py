@@ -17,6 +17,7 @@ from rolecall.report.score_text import (
     OUTCOMES,
     denominator,
     describe_extraction,
+    describe_judges,
     digits_of,
     further_numbers,
     grid_of,
@@ -93,6 +94,8 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
         yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
     if told := describe_extraction(cards):
         yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in told))
+    if told := describe_judges(cards):
+        yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in told))
     if tables := pairwise_tables(cards):
         yield from ('', '## Comparisons', '', *_table(PAIRWISE_HEADS, tables.pairs, numbers_from=3))
         if tables.ratings:

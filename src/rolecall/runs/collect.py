@@ -193,8 +193,8 @@ class _Collector:
     def _find_model(self, batch: BatchRecord) -> Model:
         prepared = self._prepare()
         if prepared is not None:
-            judges = (one.scores.judge for one in prepared.pairs)
-            models = (*prepared.models.values(), *(judge.model for judge in judges if judge is not None))
+            judges = (judge.model for one in prepared.pairs for judge in one.scores.judges)
+            models = (*prepared.models.values(), *judges)
             for model in models:
                 service = find_service(model)
                 if model.name == batch.model and service is not None and service.server == batch.server:

@@ -18,13 +18,14 @@ __all__ = ['Judge', 'Opinion']
 
 
 class Opinion(str):
-    """A judge's reply, with the fingerprint of the request it answers."""
+    """A judge's reply, with the judge's name and the fingerprint of the request it answers."""
 
+    judge: str
     fingerprint: str
 
-    def __new__(cls, words: str, fingerprint: str) -> Opinion:
+    def __new__(cls, words: str, judge: str, fingerprint: str) -> Opinion:
         opinion = super().__new__(cls, words)
-        opinion.fingerprint = fingerprint
+        opinion.judge, opinion.fingerprint = judge, fingerprint
         return opinion
 
 
@@ -84,7 +85,7 @@ class Judge:
         self._count_tokens(ask)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
-        return Opinion(reply.text, ask.fingerprints[0])
+        return Opinion(reply.text, self.model.name, ask.fingerprints[0])
 
     def _count_tokens(self, ask: RowClient) -> None:
         question = int(ask.fingerprints[0][:16], 16)  # a number takes half the memory of a text

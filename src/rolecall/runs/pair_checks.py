@@ -10,7 +10,8 @@ from typing import Any
 from rolecall.errors import DataError, Problem, RenderError, did_you_mean
 from rolecall.inferencers.inferencer import Inferencer
 from rolecall.models.protocol import Capabilities
-from rolecall.pairs.judges import JudgeEntry, JudgePair
+from rolecall.pairs.judge_pair import JudgePair
+from rolecall.pairs.judges import JudgeEntry
 from rolecall.pairs.pair import Pair
 from rolecall.render.renderers import ApiRenderer
 from rolecall.render.spans import Request

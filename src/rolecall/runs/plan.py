@@ -174,10 +174,10 @@ def _count_questions(prepared: PreparedPair, rows: int, config: Prepared) -> int
 
     The questions about two models of the run are the same from either side, unless this side always stands first.
     """
-    judge = prepared.scores.judge
-    if judge is None or not prepared.scores.scorer.needs_judge:
+    judges = prepared.scores.judges
+    if not judges or not prepared.scores.scorer.needs_judge:
         return 0
-    asked = _samples(prepared)
+    asked = _samples(prepared) * len(judges)
     if (comparison := prepared.scores.comparison) is not None:
         own = prepared.model.name
         names = [one.model.name for one in config.pairs if one.dataset == prepared.dataset]
@@ -185,7 +185,7 @@ def _count_questions(prepared: PreparedPair, rows: int, config: Prepared) -> int
         counted = {name for name in before if any(one.name == own for one in comparison.against(name))}
         opponents = [one for one in comparison.against(own) if one.name not in counted]
         asked *= len(opponents) * (2 if comparison.order == 'both' else 1)
-    once = judge.judge_entry.whole_dialogue
+    once = judges[0].judge_entry.whole_dialogue
     return asked * sum(once or _count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
 
 

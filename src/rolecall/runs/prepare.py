@@ -86,7 +86,7 @@ def prepare(
     guards['share_prefixes'] = _find_shared(pairs)
     for who in {id(one.model): one.model for one in pairs}.values():
         guard_model(who, {'share_prefixes': guards['share_prefixes']})
-    for judge in filter(None, (one.scores.judge for one in pairs)):
+    for judge in (judge for one in pairs for judge in one.scores.judges):
         guard_model(judge.model, guards)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
@@ -227,10 +227,11 @@ def _prepare_pair(
         problems.append(Problem(where, str(error)))
         return
     known = len(problems)
-    judge = scores.judge
-    if judge is not None:
+    for judge in scores.judges[:1]:
         problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge.judge_entry)]
-    if judge is not None and all(judge.entry is not one.entry for one in model_entries):
+    for judge in scores.judges:
+        if any(judge.entry is one.entry for one in model_entries):
+            continue
         at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
         wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
         problems += [problem.inside(at) for problem in wrong]

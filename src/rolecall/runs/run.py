@@ -256,7 +256,7 @@ class Run:
         """What models of one server share, judges included."""
         pairs = self._prepared.pairs
         models = {id(one.model): (one.model, one.model_entry.entry) for one in pairs}
-        judges = [one.scores.judge for one in pairs if one.scores.judge is not None]
+        judges = [judge for one in pairs for judge in one.scores.judges]
         asked = {fingerprint('', model=dict(judge.model.identity)): (judge.model, judge.entry) for judge in judges}
         others = [one for one in asked.values() if id(one[0]) not in models]
         return Budgets([*models.values(), *others])
@@ -309,9 +309,7 @@ class Run:
         """Give every judge a client: that of the run, where its model is one of the run's."""
         own: dict[str, ModelClient] = {}
         counted: set[int] = set()
-        for judge in (one.scores.judge for one in self._prepared.pairs):
-            if judge is None:
-                continue
+        for judge in (judge for one in self._prepared.pairs for judge in one.scores.judges):
             client = next((client for client in clients.values() if client.model is judge.model), None)
             key = fingerprint('', model=dict(judge.model.identity))
             client = client or own.setdefault(key, connect_here(judge.model, judge.entry, budgets))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 
 from rolecall.config.files import Config
 from rolecall.runs.job import Job
@@ -82,28 +82,33 @@ class RunScorer:
         _, scoring = store.recipe(job.dataset, job.model)
         marked = scores.digest is not None and scoring == scores.digest
         rivals = self._find_rivals(one)
-        card = await scores.score_stored(
+        cards = await scores.score_stored(
             store, job.dataset, job.model, one.pair.data.test, marked=marked, find_rivals=rivals
         )
-        if scores.judge is not None and scores.judge.deferred:
-            self.unjudged_yet += scores.judge.deferred
-            scores.judge.deferred = 0
+        if deferred := sum(judge.deferred for judge in scores.judges):
+            self.unjudged_yet += deferred
+            for judge in scores.judges:
+                judge.deferred = 0
             self.outcomes.update(store.count_outcomes(job.dataset, job.model))
             return
-        card = self._note_judging(self._note_missing(card, rivals), scores.judge)
+        self._tell_missing(cards[0], rivals)
+        cards = [_note_missing(card, rivals) for card in cards]
+        cards = [self._note_judging(card, judge) for card, judge in zip_longest(cards, scores.judges[: len(cards)])]
+        columns = [column for card in cards for column in card.columns]
         await store.wait_until_saved()
-        store.record_scores(card.columns)
+        store.record_scores(columns)
         asking = self._chooser.digest(one)
         store.record_recipe(job.dataset, job.model, asking=asking, scoring=scores.digest)
         self.outcomes.update(store.count_outcomes(job.dataset, job.model))
-        self.cards += card.columns
-        self.remarks += remark_on_stored(store.results(job.dataset, job.model), card)
-        if card.outcomes.get('failed'):
+        self.cards += columns
+        self.remarks += remark_on_stored(store.results(job.dataset, job.model), cards[0])
+        if cards[0].outcomes.get('failed'):
             first = islice(store.results(job.dataset, job.model), _LOOKED_AT)
             self.reasons.update(result.reason for result in first if result.outcome == 'failed')
-        for message in (*((card.error,) if card.error else ()), *self._warnings.add(card)):
+        found = [message for card in cards for message in (card.error, *self._warnings.add(card)) if message]
+        for message in dict.fromkeys(found):
             self._listener.on_message(message)
-        self._listener.on_scores(job.dataset, job.model, card.columns)
+        self._listener.on_scores(job.dataset, job.model, columns)
 
     def average(self, groups: Sequence[Group]) -> None:
         """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
@@ -140,17 +145,12 @@ class RunScorer:
             base=config.path.parent if isinstance(config, Config) else None,
         )
 
-    def _note_missing(self, card: Scorecard, rivals: FindRivals) -> Scorecard:
-        """The scorecard with how many rows each opponent has no answer to. The listener hears why."""
-        if not isinstance(rivals, RivalFinder) or not rivals.missing:
-            return card
-        compared = dict(card.details.get('compared') or {})
-        for name, reasons in rivals.missing.items():
-            compared[name] = {**compared.get(name, {'rows': 0}), 'missing': reasons.total()}
+    def _tell_missing(self, card: Scorecard, rivals: FindRivals) -> None:
+        """Tell the listener how many rows each opponent has no answer to, and why."""
+        for reasons in rivals.missing.values() if isinstance(rivals, RivalFinder) else ():
             why = reasons.most_common(1)[0][0]
             rows = count_noun(reasons.total(), 'row')
             self._listener.on_message(f'{card.dataset} × {card.model}: {rows} not compared: {why}')
-        return replace(card, details={**card.details, 'compared': compared})
 
     def _note_judging(self, card: Scorecard, judge: Judge | None) -> Scorecard:
         """The scorecard with what the judge used, and the answers without a verdict. The listener hears of these."""
@@ -171,6 +171,16 @@ class RunScorer:
         self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
         unjudged = {'model': judge.model.name, 'reasons': dict(reasons.most_common(_REASONS))}
         return replace(card, details={**card.details, 'not_judged': unjudged})
+
+
+def _note_missing(card: Scorecard, rivals: FindRivals) -> Scorecard:
+    """The scorecard with how many rows each opponent has no answer to."""
+    if not isinstance(rivals, RivalFinder) or not rivals.missing:
+        return card
+    compared = dict(card.details.get('compared') or {})
+    for name, reasons in rivals.missing.items():
+        compared[name] = {**compared.get(name, {'rows': 0}), 'missing': reasons.total()}
+    return replace(card, details={**card.details, 'compared': compared})
 
 
 def _read_scorecards(store: Store) -> list[Scorecard]:

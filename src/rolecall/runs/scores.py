@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from rolecall.datasets.rows import Rows
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError, RolecallError
 from rolecall.models.protocol import Outcome
 from rolecall.pairs.comparisons import Comparison
-from rolecall.pairs.judges import describe_scoring, find_judge
+from rolecall.pairs.judges import describe_scoring, find_judges
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.tasks import Task
 from rolecall.prompts.pieces import Row
@@ -25,12 +25,13 @@ from rolecall.runs.judge import Judge, Opinion
 from rolecall.runs.recipes import digest_scoring
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
+from rolecall.scoring.agreement import Agreement
 from rolecall.scoring.answers import ReadRow
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.session import ScoringSession
+from rolecall.scoring.session import Opinions, ScoringSession
 
 __all__ = ['FindRivals', 'Scores', 'build_scores', 'outcome_to_score', 'read_verdict']
 
@@ -50,7 +51,8 @@ class Scores:
     """How a dataset × model is scored."""
 
     scorer: DatasetScorer
-    judge: Judge | None = None
+    judges: tuple[Judge, ...] = ()
+    """Each gives a score of its own; the first one's verdicts are those of the rows."""
     alias: str = ''
     """The dataset's other name, where a task file has one."""
     rows_note: str = ''
@@ -63,7 +65,7 @@ class Scores:
     @property
     def comparison(self) -> Comparison | None:
         """What the answers are compared with; None if they are judged alone, or by a rule."""
-        return None if self.judge is None else self.judge.judge_entry.comparison
+        return self.judges[0].judge_entry.comparison if self.judges else None
 
     def extract(self, reply: str) -> Any:
         """The answer in a reply; None if there is none."""
@@ -105,14 +107,16 @@ class Scores:
         *,
         marked: bool,
         find_rivals: FindRivals = lambda number, row: (),
-    ) -> Scorecard:
-        """The score of the stored rows of a dataset × model, `rows` being the dataset's. Changed rows are stored.
+    ) -> list[Scorecard]:
+        """The score of the stored rows of a dataset × model, `rows` being the dataset's: by each judge, if there are
+        several. Changed rows are stored.
 
         `find_rivals` gives the answers that those of a row are compared with. `marked`: all of them were marked this
         way as they finished, so that settled rows need not be marked again. What keeps rows from being scored (an
         evaluator that raises) is the scorecard's `error`: other datasets are not concerned.
         """
         session = self.scorer.start()
+        panel = _Panel([self.scorer.start() for _ in self.judges[1:]])
         try:
             if marked and session.is_plain:
                 await self._add_marks(session, store, dataset, model, rows)
@@ -122,11 +126,11 @@ class Scores:
                 many = self.scorer.metric is not None and self.scorer.metric.prepare is not None
                 while chunk := list(islice(stored, _MANY if many else _CHUNK)):
                     await _store_rows(
-                        store, _find_changed(chunk, await self._mark(session, chunk, values, find_rivals))
+                        store, _find_changed(chunk, await self._mark(session, chunk, values, find_rivals, panel))
                     )
             scored = session.finish()
         except (ScoringError, MissingExtraError) as error:
-            return await _report_unscored(store, dataset, model, self.scorer, error)
+            return [await _report_unscored(store, dataset, model, self.scorer, error)]
         verdicts = iter(scored.verdicts)  # of a metric that had to see all rows first
         stored = store.results(dataset, model) if scored.verdicts else iter(())
         while chunk := list(islice(stored, _CHUNK)):
@@ -135,7 +139,12 @@ class Scores:
         notes = {name: note for name in ('alias', 'rows_note') if (note := getattr(self, name))}
         if self.is_baseline:
             card, notes = replace(card, metric='win_rate'), {**notes, 'baseline': True}
-        return replace(card, details={**card.details, **notes}) if notes else card
+        cards = [card, *panel.finish(card)]
+        if panel.sessions:
+            names = [judge.model.name for judge in self.judges]
+            cards = [_name_judge(one, name) for one, name in zip(cards, names, strict=True)]
+            notes['agreement'] = {'judges': names, **panel.agreement.describe()}
+        return [replace(cards[0], details={**cards[0].details, **notes}) if notes else cards[0], *cards[1:]]
 
     async def _add_marks(self, session: ScoringSession, store: Store, dataset: str, model: str, rows: Rows) -> None:
         """Add settled rows by their stored marks, and mark the others."""
@@ -158,23 +167,61 @@ class Scores:
         results: Sequence[Result],
         values: Callable[[int], Row],
         find_rivals: FindRivals = lambda number, row: (),
+        panel: _Panel | None = None,
     ) -> list[Result]:
-        """The rows with their marks, which take the judge's replies where it is needed."""
+        """The rows with their marks, which take the judges' replies where they are needed."""
         scorable = [_scorable(result, values(result.row), find_rivals) for result in results]
-        ask = self.scorer.needs_judge and self.judge is not None
-        opinions = await self.scorer.ask_judge(scorable) if ask else {}
+        asked = self.judges if self.scorer.needs_judge else ()
+        heard = await asyncio.gather(*(self.scorer.ask_judge(scorable, judge) for judge in asked))
+        opinions = heard[0] if heard else {}
         if self.scorer.metric is not None and self.scorer.metric.prepare is not None:  # programs have to run first
             verdicts = await asyncio.to_thread(session.add, scorable, opinions=opinions)
         else:
             verdicts = session.add(scorable, opinions=opinions)
+        if panel is not None:
+            panel.add(scorable, heard[1:], verdicts)
         whole = self.scorer.metric is not None and self.scorer.metric.whole is not None  # marked when all were seen
         return [
             replace(
                 result if whole else _mark_result(result, verdict),
-                judged=_describe_opinions(opinions.get(result.row, ())),
+                judged=_describe_opinions([one for said in heard for one in said.get(result.row, ())]),
             )
             for result, verdict in zip(results, verdicts, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """The judges after the first: the same rows scored by each, and how far all agree."""
+
+    sessions: Sequence[ScoringSession]
+    agreement: Agreement = field(default_factory=Agreement)
+
+    def add(self, rows: Sequence[Scorable], opinions: Sequence[Opinions], first: Sequence[Verdict]) -> None:
+        """Score some rows by each judge's replies; `first` has the verdicts of the first judge."""
+        marked = [first]
+        for session, heard in zip(self.sessions, opinions, strict=False):
+            marked.append(session.add(rows, opinions=heard))
+        for verdicts in zip(*marked, strict=True):
+            self.agreement.add([verdict.score for verdict in verdicts])
+
+    def finish(self, first: Scorecard) -> list[Scorecard]:
+        """The score of each judge after the first, in the form of the first one's card."""
+        return [_finish_session(session, first) for session in self.sessions]
+
+
+def _finish_session(session: ScoringSession, first: Scorecard) -> Scorecard:
+    try:
+        return session.finish().scorecard(first.dataset, first.model)
+    except ScoringError as error:
+        told = f'{first.dataset} × {first.model} could not be scored: {error}'
+        return Scorecard(first.dataset, first.model, first.metric, None, total=first.total, details={'error': told})
+
+
+def _name_judge(card: Scorecard, judge: str) -> Scorecard:
+    """The card of one judge among several. Like extractors, they are columns of their own."""
+    details = {**card.details, 'extractor': judge, 'judge': judge}
+    return replace(card, metric=f'{card.metric} ({judge})', details=details)
 
 
 def _find_in_order(rows: Rows) -> Callable[[int], Row]:
@@ -201,7 +248,8 @@ async def _store_rows(store: Store, changed: Sequence[Result]) -> None:
 def _describe_opinions(opinions: Sequence[str | None]) -> tuple[Mapping[str, str] | None, ...]:
     """What is stored of a judge's replies: nothing if none was asked for."""
     found = [
-        {'fingerprint': one.fingerprint, 'reply': str(one)} if isinstance(one, Opinion) else None for one in opinions
+        {'judge': one.judge, 'fingerprint': one.fingerprint, 'reply': str(one)} if isinstance(one, Opinion) else None
+        for one in opinions
     ]
     return tuple(found) if any(found) else ()
 
@@ -218,19 +266,20 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
         evaluation.setdefault('model_postprocessor', own)
     column = task.wording.output_column
     try:
-        judge_entry = find_judge(task, model_entries)
+        judge_entries = find_judges(task, model_entries)
     except ConfigError as error:
         problems = [*error.problems, *_find_further_problems(evaluation, column)]
         raise ConfigError(dict.fromkeys(map(_in_eval_cfg, problems))) from error
+    judge_entry = judge_entries[0] if judge_entries else None
     comparison = judge_entry.comparison if judge_entry is not None else None
     is_baseline = comparison is not None and not comparison.against(model_entry.abbr)
     whole = judge_entry is not None and judge_entry.whole_dialogue
     try:
-        judge = None if judge_entry is None else Judge(judge_entry, judge_entry.model_entry.model)
+        judges = tuple(Judge(one, one.model_entry.model) for one in judge_entries)
         scorer = build_scorer(
             describe_scoring(evaluation, judge_entry),
             output_column=column,
-            judge=judge,
+            judge=judges[0] if judges else None,
             turns=task.inferencer.asks_every_turn and not whole,
             whole_dialogue=whole,
             by_prompt=judge_entry is not None and judge_entry.by_prompt,
@@ -243,7 +292,7 @@ def build_scores(task: Task, model_entry: ModelEntry, model_entries: Sequence[Mo
     if is_baseline:
         scorer = replace(scorer, metric=None)
     digest = digest_scoring(task, model_entry)
-    return Scores(scorer, None if is_baseline else judge, **notes, digest=digest, is_baseline=is_baseline)
+    return Scores(scorer, () if is_baseline else judges, **notes, digest=digest, is_baseline=is_baseline)
 
 
 def _find_further_problems(evaluation: Mapping[str, Any], output_column: str | None) -> list[Problem]:

@@ -85,22 +85,23 @@ class DatasetScorer:
         """Ask the judge concurrently about every row that needs it, then score."""
         return self.score(rows, opinions=await self.ask_judge(rows))
 
-    async def ask_judge(self, rows: Sequence[Scorable]) -> Opinions:
-        """The judge's replies by row and sample; None where it was not asked or did not answer."""
+    async def ask_judge(self, rows: Sequence[Scorable], judge: Judge | None = None) -> Opinions:
+        """A judge's replies by row and sample; None where it was not asked or did not answer."""
         read = [one for one in map(self._reader.read, rows) if one.outcome == 'ok']
-        said = await asyncio.gather(*(self._ask_about(answer) for one in read for answer in one.answers))
+        asked = judge or self.judge
+        said = await asyncio.gather(*(self._ask_about(answer, asked) for one in read for answer in one.answers))
         words = iter(said)
         return {one.row.row: [next(words) for _ in one.answers] for one in read}
 
-    async def _ask_about(self, answer: Answer) -> str | None:
-        if self.metric is None or self.metric.needs_judge is None or self.judge is None:
+    async def _ask_about(self, answer: Answer, judge: Judge | None) -> str | None:
+        if self.metric is None or self.metric.needs_judge is None or judge is None:
             return None
         with blame_errors_on(name_evaluator(self.metric)):
             needed = self.metric.needs_judge(answer)
         if not needed:
             return None
         try:
-            words = self.judge(judge_values(answer))
+            words = judge(judge_values(answer))
             return await words if inspect.isawaitable(words) else words
         except (ModelError, RenderError):
             return None

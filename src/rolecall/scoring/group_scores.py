@@ -160,6 +160,8 @@ def _make_card(
     if len(extractors) == 1:
         details['extractor'] = extractors.pop()
         metric += f' ({details["extractor"]})'
+        if all('judge' in card.details for card in found.values()):
+            details['judge'] = details['extractor']
     if missing:
         details['missing'] = list(missing)
     if group.transformed:

@@ -69,8 +69,9 @@ def _drop_mirrored(card: Scorecard, seen: set[tuple[str, str, str]]) -> Scorecar
     compared = card.details.get('compared')
     if not compared:
         return card
-    own = {rival: told for rival, told in compared.items() if (card.dataset, rival, card.model) not in seen}
-    seen.update((card.dataset, card.model, rival) for rival in own)
+    dataset = f'{card.dataset} {card.metric}'  # which names the judge, where there are several
+    own = {rival: told for rival, told in compared.items() if (dataset, rival, card.model) not in seen}
+    seen.update((dataset, card.model, rival) for rival in own)
     return replace(card, details={**card.details, 'compared': own})
 
 

@@ -142,7 +142,8 @@ class Scorecard:
             changed, both = told.get('order_changed') or 0, told.get('both_orders') or 0
             if changed > _WARN_ORDER * both:
                 rows = f'{changed:,} of {count_noun(both, "row")}'
-                found.append(f'{name}: the order of the answers decided {rows} against {rival}.')
+                judge = f' ({self.details["judge"]})' if 'judge' in self.details else ''
+                found.append(f'{name}{judge}: the order of the answers decided {rows} against {rival}.')
         for rate, short in (self.details.get('short_of_samples') or {}).items():
             found.append(f'{name}: no {rate}; too few samples in {count_noun(short, "row")}.')
         return tuple(found)

@@ -17,7 +17,8 @@ from rolecall.errors import ConfigError, DataError, Problem, RenderError, Roleca
 from rolecall.lint.linter import lint_plan
 from rolecall.models.http.media import MediaReader
 from rolecall.pairs.entries import Entries, build_entries, media_folders
-from rolecall.pairs.judges import JudgePair, find_judge
+from rolecall.pairs.judge_pair import JudgePair
+from rolecall.pairs.judges import find_judge
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.pairs.tasks import Task

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.config.files import Config
-from rolecall.pairs.judges import JudgePair
+from rolecall.pairs.judge_pair import JudgePair
 from rolecall.pairs.pair import Pair, Preview
 from rolecall.program import fingerprint
 from rolecall.prompts.pieces import Origin

@@ -38,7 +38,7 @@ def _find_obstacles(one: PreparedPair) -> Iterator[Problem]:
 def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
     """Refuse to ask live what a batch is being paid for."""
     models = {one.model.name for one in prepared.pairs}
-    models |= {one.scores.judge.model.name for one in prepared.pairs if one.scores.judge is not None}
+    models |= {judge.model.name for one in prepared.pairs for judge in one.scores.judges}
     if waiting := count_waiting(out, models):
         raise RunError(
             f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
