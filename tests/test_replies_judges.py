@@ -193,11 +193,19 @@ VERDICTS = [  # reply, right; None: no verdict
     ("I don't think this is correct.", False),
     ('I do not believe the answer is correct.', False),
     ('It is unclear whether the answer is correct.', None),
+    ('This is a correct answer.', True),
+    ('That is not the right answer.', False),
+    ('The date is correct. The name is wrong. Therefore the answer is incorrect.', False),
+    ('{"reason": "another year", "correct": false}', False),
+    ('The predicted answer matches the gold target.', True),
+    ('The name matches the reference but the year does not.', None),
     ('The judge cannot decide.', None),
     ('{"answer_correct": "yes"}', True),
 ]
 
 RATINGS = [  # reply, rating
+    ('Style: [[8]]\nFacts: [[4]]', None),
+    ('Overall: [[4]], although the style alone deserves [[8]].', 4),
     ('Rating: [[7]]', 7),
     ('[[7.5]]', 7.5),
     ('Overall: 7', 7),

@@ -172,6 +172,13 @@ PRESCRIBED_NUMBERS = [  # GSM8K's rule is the last number in digits, whatever it
 ]
 
 STATED_NUMBERS = [  # as above, where a stated answer counts before the last number
+    ('Each box holds 4 eggs. So he packs 5 x 4 = 20 eggs in 5 boxes.', '20'),
+    ('She pays 3 / 9 = 33.33 % of it, which rounds to 33 %.', '33'),
+    ('There are 40 - 12 = 28 seats left after the 3rd stop. I hope this helps!', '28'),
+    ('We add 3 and 5 to get 8.', '8'),
+    ('She needs 14 boxes because 13 boxes hold only 78 cakes.', '14'),
+    ('They will finish in 5 days.', '5'),
+    ('**4** of the 20 plants died, so **16** are left.', '16'),
     ('The train travels 180 miles in 3 hours.', '180'),
     ('They need 7 buses for the 300 students.', '7'),
     ('x = -3 or x = 3', ''),

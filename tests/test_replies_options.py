@@ -8,6 +8,8 @@ from rolecall.scoring.postprocess.choices import choice_postprocess
 from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
 
 BOTH = [  # reply, option; empty: none
+    ('The gene on chromosome A acts on B cells.\n\nC', 'C'),
+    ('Gene A acts on B cells, as figure D shows.\n\n**C**\n\nI hope this helps.', 'C'),
     ('Then A is excluded, because it is wrong.', ''),
     ('| Option | Verdict |\n|---|---|\n| A | ❌ |\n| B | ✅ |\n| C | ❌ |\n| D | ❌ |', 'B'),
     ('| | Text | Right? |\n|---|---|---|\n| A | osmosis | no |\n| B | diffusion | yes |\n| C | lysis | no |', 'B'),

@@ -34,8 +34,7 @@ _RATINGS = (
         rf'(?:\b(?:rating|score|overall)|[评得打总]分|分数)(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
         rf'(?:\s+(?:is|of|as|would\s+be)\b(?:\s+an?(?:\s[a-z]+)?\b)?|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
         rf'|\b(?:rate|give|score|deserves?)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])'
-        rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])'
-        rf'|\|\W*(?:overall|total|final|总分|综合)[^|\n]{{0,20}}\|[\s*]*{_POINTS}(?![\w-])',
+        rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
     re.compile(rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}\s*(?:分|points?)?[\W_]*\Z'),
@@ -44,7 +43,6 @@ _RATINGS = (
 _RATING_OF_ALL = re.compile(
     r'(?:\b(?:rating|score|overall|total|final)|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z', re.IGNORECASE
 )
-_NOT_GIVEN = re.compile(r'\bnot\s(?:give|rate|score|award)?[^.\n\[]{0,30}\[\[[^\]\n]{0,9}\]\]', re.IGNORECASE)
 _TAGGED_NUMBER = re.compile(
     r'(?:<NUMBER>|\\boxed\{)\s*(?P<points>-?\d*\.?\d+)\s*(?P<percent>\\?%)?\s*(?:</NUMBER>|\})', re.IGNORECASE
 )
@@ -93,7 +91,7 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     >>> [read_rating(reply, Answer('')) for reply in ('Style: [[8]]. Facts: [[2]]', 'Style: [[8]]. Overall: [[3]]')]
     [None, 3.0]
     """
-    said = _NOT_GIVEN.sub('', extract_non_reasoning_content(reply))
+    said = extract_non_reasoning_content(reply)
     for pattern in _RATINGS:
         found = list(pattern.finditer(said))
         if len({_points_of(one) for one in found}) > 1:

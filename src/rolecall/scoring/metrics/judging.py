@@ -6,8 +6,10 @@ from the values of a row to the judge's reply.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from rolecall.registry import REFERENCE_SYSTEMS
@@ -23,46 +25,43 @@ Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
 
 
-def judge_accuracy(
-    dict_postprocessor: Any = None,
-    *,
-    prompt_template: Any = None,
-    judge_cfg: Any = None,
-    dataset_cfg: Any = None,
-    keep_predictions: bool = False,
-    pack_all_predictions: bool = False,
-    multi_eval: bool = False,
-) -> Metric:
+_FOR_THE_RUN = (
+    'prompt_template',
+    'judge_cfg',
+    'dataset_cfg',
+    'keep_predictions',
+    'pack_all_predictions',
+    'multi_eval',
+)
+
+
+def _configured_by_the_run(make: Callable[..., Metric]) -> Callable[..., Metric]:
+    """A judge's metric that also takes the options by which the run asks the judge; the metric does not need them."""
+
+    @wraps(make)
+    def build(*given: Any, **options: Any) -> Metric:
+        return make(*given, **{name: value for name, value in options.items() if name not in _FOR_THE_RUN})
+
+    own = inspect.signature(make)
+    others = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _FOR_THE_RUN]
+    build.__signature__ = own.replace(parameters=[*own.parameters.values(), *others])  # type: ignore[attr-defined]
+    return build
+
+
+@_configured_by_the_run
+def judge_accuracy(dict_postprocessor: Any = None) -> Metric:
     """The share of rows the judge marks right (`A` or CORRECT); `dict_postprocessor` reads its replies."""
     return _judge_metric(dict_postprocessor or 'generic_llmjudge_postprocess', name='accuracy', unit='%')
 
 
-def judge_rating(
-    dict_postprocessor: Any = None,
-    *,
-    prompt_template: Any = None,
-    judge_cfg: Any = None,
-    dataset_cfg: Any = None,
-    keep_predictions: bool = False,
-    pack_all_predictions: bool = False,
-    multi_eval: bool = False,
-) -> Metric:
+@_configured_by_the_run
+def judge_rating(dict_postprocessor: Any = None) -> Metric:
     """The mean of the judge's ratings (`[[7]]`), or of what `dict_postprocessor` reads from its replies."""
     return _judge_metric(dict_postprocessor or 'mtbench_postprocess', name='rating', unit='')
 
 
-def judge_preference(
-    dict_postprocessor: Any = None,
-    *,
-    against: Any = None,
-    order: str = 'both',
-    prompt_template: Any = None,
-    judge_cfg: Any = None,
-    dataset_cfg: Any = None,
-    keep_predictions: bool = False,
-    pack_all_predictions: bool = False,
-    multi_eval: bool = False,
-) -> Metric:
+@_configured_by_the_run
+def judge_preference(dict_postprocessor: Any = None, *, against: Any = None, order: str = 'both') -> Metric:
     """The share of comparisons with other answers that the judge decides for this one; a tie is half a win.
 
     `against` names what answers are compared with, and `order` how the two are shown; both are read by the run.

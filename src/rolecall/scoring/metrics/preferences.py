@@ -41,9 +41,7 @@ _SIDE = rf'(?:(?i:{_NOUN})[\s_#:"(-]{{0,3}})?(?:[AB12mM]|[ab](?=\))|一|二|firs
 _ONE = rf'(?:{_SIDE}|[Cc](?![A-Za-z0-9])|(?i:{_TIE})(?![a-z])[^\n]{{0,20}})'
 _RELATION = r'[AB]\s*(?:>{1,3}|<{1,3}|={1,2}|≫|≪)\s*[AB]'
 _BRACKETS = re.compile(
-    rf'\[\[\s*(?P<x>[^\[\]\n]{{1,40}}?)\s*\]\]|(?<!\[)\[\s*(?P<y>{_RELATION})\s*\](?!\])'
-    r'|\\boxed\{(?:\\text\{)?(?P<z>[^{}\n]{1,40})\}',
-    re.IGNORECASE,
+    r'\[\[\s*(?P<x>[^\[\]\n]{1,40}?)\s*\]\]|\\boxed\{(?:\\text\{)?(?P<y>[^{}\n]{1,40})\}', re.IGNORECASE
 )
 _FIELD = re.compile(
     r'["\'](?:final[_ ])?(?:choice|winner|verdict|preference|preferred|better|best|decision|judge?ment|result)'
@@ -56,7 +54,7 @@ _LABELLED = re.compile(
     rf'(?:\s*[是为]|\s+is)?[\s:：*"“\'(\[]{{0,6}}(?P<x>{_RELATION}|{_ONE})',
     re.IGNORECASE,
 )
-_LONE = re.compile(rf'[\W_]*(?P<x>{_RELATION}|{_ONE}|[AB]\+{{1,2}})[\W_]*')
+_LONE = re.compile(rf'[\W_]*(?P<x>{_ONE}|[AB]\+{{1,2}})[\W_]*')
 _BARE = re.compile(rf'(?<![\w<>=]){_RELATION}(?![\w<>=])')
 _MUCH = (
     r'(?:\s+(?:is|was|are|seems?|gives?|provides?|offers?|clearly|slightly|much|significantly|far|overall|the|a|an'
@@ -76,8 +74,7 @@ _PREFER = re.compile(
     rf'\b(?:prefer|choose|pick|favou?r|select|go\s+with)\s+(?:the\s+)?(?P<x>{_SIDE}(?:\s+{_NOUN})?)', re.IGNORECASE
 )
 _EQUAL = re.compile(
-    r'\b(?:it(?:\s+is|[\'’]s)\s+a\s+(?:tie|draw)|(?:call|declare)\s+(?:it|this)\s+a\s+(?:tie|draw)|both\s+[^.\n]{0,40}\bequally\b'
-    r'|equally\s+(?:good|bad|strong|weak|helpful)|neither\s+[^.\n]{0,20}\bbetter\b|of\s+equal\s+quality)'
+    r'\b(?:a\s+(?:tie|draw)\b|equally\s+(?:good|bad|strong|weak|helpful)|neither\s+[^.\n]{0,20}\bbetter\b|of\s+equal\s+quality)'
     r'|平局|平手|不分上下|旗鼓相当|难分伯仲|不相上下|一样好|同样好',
     re.IGNORECASE,
 )

@@ -1,7 +1,7 @@
 """Read a judge's verdict: right, wrong, or undecided.
 
 The strongest evidence counts: a field of JSON (`"grade": "A"`), a standalone verdict at the end or the beginning
-(`Grade: B`, `**A**`), then CORRECT and INCORRECT in capitals, then statements in other words (`it isn't right`, `they
+(`Grade: B`, `**A**`), then statements in other words (`it isn't right`, `they
 match`), and last a letter that is merely mentioned. Contradictory evidence of one strength is undecided, unless a
 conclusion settles it. Of a long reply only the beginning and the end are read.
 """
@@ -33,11 +33,9 @@ _LABEL = (
 )
 _EDGE = r'[\W_]{0,12}'
 _WORD = re.compile(
-    r'\b(?P<word>incorrect|correct|wrong|right|(?<=answered\s)(?:in)?correctly|(?<=answer\s)(?:in)?correctly'
-    r'|(?<=answers\s)(?:in)?correctly|(?:in)?correctly(?=\s+answer))\b(?!-)',
+    r'\b(?P<word>incorrect|correct|wrong|right|(?<=answered\s)(?:in)?correctly|(?<=answer\s)(?:in)?correctly)\b(?!-)',
     re.IGNORECASE,
 )
-_CAPITALS = re.compile(r'\b(?P<word>INCORRECT|CORRECT|WRONG|RIGHT)\b(?!-)')
 _LIKENESS = re.compile(
     r'\b(?P<word>equivalent|match(?:es)?)\b(?=\s*(?:[.!]|\Z)|\s+the\s+(?:gold|reference|correct|standard|expected|target)\b(?!.*\bbut\b))',
     re.IGNORECASE,
@@ -57,7 +55,7 @@ _PARTLY = re.compile(
     r'|(?:may|might|could|would)\s+(?:be|have\s+been)|whether(?:\s+[\w-]+){1,5})\s+$',
     re.IGNORECASE,
 )
-_OR = re.compile(r'\s+(?:or\s+(?:not|incorrect|correct|wrong|right)|except|apart\s+from|save\s+for)\b', re.IGNORECASE)
+_BUT = re.compile(r'\s+(?:except|apart\s+from|save\s+for)\b', re.IGNORECASE)
 """Phrases that leave the verdict open."""
 _ASSIGNS = '(?:评为|判为|判定为|判断为|评级为?|等级为?|结论[是为]?|判断(?:结果)?[是为]?|评判结果[是为]?)'
 _CHINESE = re.compile(
@@ -98,7 +96,6 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     for found in (
         _find_field(plainly, true_tag, false_tag),
         _find_standalone(plainly, true_tag, false_tag),
-        _find_agreement(_find_statements(plainly, _CAPITALS)),
         _find_chinese(plainly, true_tag, false_tag),
         _find_last_tag(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _WORD)),
@@ -191,7 +188,7 @@ def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, b
             continue
         for found in word.finditer(sentence):
             before, after = sentence[max(0, found.start() - _CONTEXT) : found.start()], sentence[found.end() :]
-            if _PARTLY.search(before) or _OR.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
+            if _PARTLY.search(before) or _BUT.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
                 continue
             right = found['word'].lower() not in ('incorrect', 'incorrectly', 'wrong')
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))

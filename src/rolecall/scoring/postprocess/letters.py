@@ -150,10 +150,8 @@ def _ways(options: str) -> _Ways:
             rf'\\boxed\s*\{{(?:\\\w+\{{|[^{{}}]){{0,40}}?{x}',
             rf'\banswer(?:\s+(?:to|for)\b[^.\n]{{0,60}}?)?{_BE}{_GAP}{x}',
             rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
-            rf'\bbest{_BE}{_GAP}{x}',
             rf'\b(?:which|this|that|it)\s{{1,4}}(?:is|matches|corresponds\sto|means)\s{{1,4}}(?:option|choice)\s{{1,4}}{_OPEN}{x}',
             rf'^[\s*>-]{{0,6}}(?:\[x\]|☑)\s{{0,3}}{_OPEN}{x}',
-            rf'\bleav(?:es|ing)\s(?:us\swith\s)?(?:only\s)?(?:(?:option|choice)\s)?{_OPEN}{x}',
             rf'\bi(?:\s+(?:would|will|am|have\s+to)|[\'’](?:d|ll|m))?\s+(?:choose|chose|pick|select|go(?:ing)?\s+with|opt\s+for|say'
             rf'|lean(?:ing)?\s+towards?)\b{_GAP}{x}',
             rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems|fits|suits)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
@@ -171,14 +169,12 @@ def _ways(options: str) -> _Ways:
         alone=_patterns(rf'^(?:[^\w\n]|_)*{x}(?:[^\w\n]|_)*$'),
         marked=_patterns(
             rf'(?<!\b[A-Za-z])[(\[{{【*"\'“‘<]\s*{x}\s*[)\]}}】*"\'”’>]',  # but not `P(A)`
-            rf'{x}\)',
         ),
         called=_patterns(rf'\b(?:option|choice)s?\s+{_OPEN}{x}', f'选项{x}'),
         plain=_patterns(x),
         ruled_out=_patterns(
             rf'{several}{_CLOSE}(?:选?项|均|都|is|are|was|were|does|do|can|could|must)?\s*(?:all\s+|both\s+|clearly\s+|also\s+)?'
             r'(?:not\b|n[\'’]t\b|wrong\b|incorrect\b|false\b|contradicts?\b|不对|不正确|错|不符合|不是)',
-            rf'\bexcept{_OPEN}{several}',
             rf'{several}{_CLOSE}(?:would|could|might)\s+(?:be|have\s+been)\b(?=[^.\n]{{0,60}}\b(?:if|had|were)\b)',
             rf'(?:如果|假如|假设|若)[^A-Za-z。,\n]{{0,8}}[^。,\n]{{0,20}}?选{_OPEN}{several}',
             r'\b(?:(?:first|initially|originally)\b[^.;\n]{0,20}\b(?:thought|chose|picked|guessed|assumed|said)'

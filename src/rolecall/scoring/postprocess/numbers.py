@@ -84,15 +84,9 @@ _CIRCUMSTANCE = re.compile(
 _EXPONENT = re.compile(r'[\^⁻⁰¹²³⁴-⁹](?<=[A-Za-z].)\{?-?\d{0,2}\}?[⁰¹²³⁴-⁹]{0,2}')
 _ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(（\[](?!\s?[^()（）\[\]=\n]*\w\s?=)[^()（）\[\]\n]{1,200}[)）\]]')
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
-_CONFIRMED = re.compile(
-    r'(?<![\d.,/])(?P<number>\d[\d.,/]{0,40})[^\d.\n]{0,20}?\s(?:is|would be)(?: indeed)?(?: the)?'
-    r'(?: final| correct| right)? (?:answer|correct|right)\b',
-    re.IGNORECASE,
-)
-"""`42 is the answer to question 3`."""
 _CORRECTED = re.compile(
     r'(?:\b(?:wait|actually|sorry|oops|correction|scratch that|i mean|make that|on second thought)\b|\bno[,:;—])'
-    r"(?:[\s,:;—-]|\b(?:no|sorry|i mean|(?:that|it)(?:['’]?s| is| should be)|should be|make that)\b){1,8}[$€£]?(?=\d)",
+    r'[\s,:;—-]{1,8}[$€£]?(?=\d)',
     re.IGNORECASE,
 )
 """What takes an answer back, directly before the right one: `14. Wait, no: 12`."""
@@ -113,7 +107,7 @@ _RATIO = re.compile(
 )
 _TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}')
 _NOTE = re.compile(
-    r'(?:(?<=[\n.])[\s*_#(]{0,12}|\()(?:note|confidence|disclaimer|explanation|check|verification|verify|let\s+me\s+(?:verify|check|know))\b',
+    r'(?:(?<=[\n.])[\s*_#(]{0,12}|\()(?:note|confidence|disclaimer|explanation|check|verification|verify)\b',
     re.IGNORECASE,
 )
 _TAIL = 40
@@ -169,14 +163,12 @@ def stated_number_postprocess(text: str) -> str:
 
 
 def last_amount(text: str) -> str:
-    """The number that the text calls the answer, or else its last one, without remarks beside it.
+    """The number that the last sentence comes to, without remarks beside it.
 
     >>> [last_amount(text) for text in ('150 minutes (2.5 hours)', '12 of the 20', '7 is the answer.', '5 million')]
     ['150', '12', '7', '5000000']
     """
-    plain = _EXPONENT.sub('', write_amounts(text))
-    called = deque(_CONFIRMED.finditer(plain), maxlen=1)
-    return last_number(called[0]['number']) if called else _read_end(_cut_remarks(plain))
+    return _read_end(_cut_remarks(_EXPONENT.sub('', write_amounts(text))))
 
 
 def _read_end(text: str) -> str:
