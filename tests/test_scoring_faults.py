@@ -130,9 +130,28 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
 
 
 @pytest.mark.parametrize(
-    ('text', 'written'), [('二〇二四', '2024'), ('三〇〇', '300'), ('两百', '200'), ('一', '1'), ('共一', '共一')]
+    ('text', 'written'),
+    [
+        ('二〇二四', '2024'),
+        ('三〇〇', '300'),
+        ('两百', '200'),
+        ('一', '1'),
+        ('共一', '共一'),
+        ('二十亿', '2000000000'),
+        ('3万', '30000'),
+        ('五千', '5000'),
+        ('$5k', '$5000'),
+        ('$5m', '$5000000'),
+        ('$5mn', '$5000000'),
+        ('$5b', '$5000000000'),
+        ('$5bn', '$5000000000'),
+        ('half a million', '500000'),
+        ('5 trillion', '5000000000000'),
+        ('three fourths', '0.75'),
+        ('five eighths', '0.625'),
+    ],
 )
-def test_a_chinese_number_is_written_in_digits(text: str, written: str) -> None:
+def test_a_number_in_words_is_written_in_digits(text: str, written: str) -> None:
     assert write_amounts(text) == written
 
 
