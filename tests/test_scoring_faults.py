@@ -13,7 +13,7 @@ import pytest
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.blame import NoOpinionError
 from rolecall.scoring.code import sandbox
-from rolecall.scoring.code.benchmark_programs import bigcodebench
+from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.families.pictures import edit_distance
@@ -364,6 +364,11 @@ def test_a_program_of_bigcodebench_starts_with_the_prompt_where_there_is_one(
 ) -> None:
     program = bigcodebench(Answer('def f():\n    return 1', None, {'test': 'T', **columns}), eval_type='instruct')
     assert program.source.startswith(f'{start}def f():\n    return 1\nT\n')
+
+
+def test_a_contest_is_checked_with_the_inputs_that_have_an_output() -> None:
+    program = contest(Answer('print(1)', None, {'input_output': {'inputs': ['1', '2'], 'outputs': ['1']}}))
+    assert [test.given for test in program.tests] == ['1']
 
 
 @pytest.mark.parametrize(

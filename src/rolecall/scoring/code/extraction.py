@@ -81,7 +81,7 @@ def _is_python(code: str) -> bool:
 def first_fenced_lines(text: str) -> str:
     """The lines between the first two fences; nothing without two fences.
 
-    >>> first_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```'), first_fenced_lines('x = 1')
+    >>> first_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```'), first_fenced_lines('```\\nx = 1')
     ('x = 1', '')
     """
     lines = after_reasoning(text).split('\n')
@@ -92,8 +92,8 @@ def first_fenced_lines(text: str) -> str:
 def last_fenced_lines(text: str) -> str:
     """The lines between the last two fences; nothing without two fences.
 
-    >>> last_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```')
-    'y'
+    >>> last_fenced_lines('```python\\nx = 1\\n```\\n```\\ny\\n```'), last_fenced_lines('```\\nx = 1')
+    ('y', '')
     """
     lines = text.split('\n')
     fences = [number for number, line in enumerate(lines) if '```' in line]
