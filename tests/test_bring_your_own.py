@@ -437,6 +437,11 @@ def test_functions_in_the_forms_of_other_harnesses(function: Any, name: str, val
     assert (run.metric, run.value, run.scored) == (name, value, 2)
 
 
+def test_a_function_of_a_row_needs_no_gold_answer() -> None:
+    run = build_scorer({'evaluator': process_results}).score([Scorable(0, 'ok', 'a', None, {'target': 'a'})])
+    assert (run.value, run.scored) == (1.0, 1)
+
+
 RETRIEVER = """
 class NearRetriever:
     def __init__(self, dataset, ice_separator='\\n', ice_eos_token='\\n', ice_num=1):

@@ -605,6 +605,8 @@ EXPRESSIONS = [  # reply, gold answer, right
     ('\\boxed{3:4}', '3:4', True),
     ('\\boxed{0.333}', '\\frac13', False),
     ('\\boxed{0.\\overline{3}}', '\\frac13', True),
+    ('\\boxed{0.1\\overline{6}}', '\\frac16', True),
+    ('\\boxed{2.3\\overline{45}}', '\\frac{129}{55}', True),
     ('\\boxed{1,2,3}', '1,2,3', True),
     ('\\boxed{10_{2}}', '10_2', True),
     ('\\boxed{1010_2}', '1010_2', True),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rolecall.scoring.accumulate import MarkAccumulator
+from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import NoOpinionError
 from rolecall.scoring.code import sandbox
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
@@ -21,7 +22,7 @@ from rolecall.scoring.families.short_answers import read_yes_or_no
 from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
-from rolecall.scoring.metrics.metric import Answer, Mark, Rival, make_mark
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, make_mark
 from rolecall.scoring.metrics.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.metrics.preferences import preference_in
 from rolecall.scoring.model_ranking import ModelPair
@@ -30,6 +31,7 @@ from rolecall.scoring.naming import Entry
 from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.session import ScoringSession
 from rolecall.scoring.user_evaluators import _in_its_own_system, _put_headline_first
 
 
@@ -118,6 +120,7 @@ def test_an_evaluator_that_takes_no_rows_is_called_without_them() -> None:
 )
 def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result: Any, score: float | None) -> None:
     metric = package_judge_metric(Entry(lambda output, output_path: result, 'their_judge'), unit='')
+    assert not metric.needs_gold
     assert metric.mark(Answer('x', None, {})) is None
     judged = Answer('x', None, {}, opinion='A')
     if score is None:
@@ -137,6 +140,9 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
         ('两百', '200'),
         ('一', '1'),
         ('共一', '共一'),
+        ('答案是一', '答案是1'),
+        ('三万', '30000'),
+        ('三万五千', '35000'),
         ('二十亿', '2000000000'),
         ('3万', '30000'),
         ('五千', '5000'),
@@ -196,6 +202,18 @@ def test_only_rows_shown_in_both_orders_tell_what_the_order_changes(
     found = tabulate_comparisons([(None, own) for own in marks])['compared']['other']
     numbers = [found[key] for key in ('both_orders', 'order_changed', 'first', 'always_first')]
     assert numbers == [both_orders, changed, first, always_first]
+
+
+def test_a_rival_on_which_the_judge_is_silent_leaves_the_verdicts_on_the_others() -> None:
+    def mark(answer: Answer) -> Mark:
+        if answer.rival is None or answer.rival.name == 'silent':
+            raise NoOpinionError('no verdict')
+        return Mark(1.0, correct=True, rival=answer.rival)
+
+    metric = Metric('win_rate', mark, needs_gold=False, compares=True)
+    rivals = (Rival('other', 'x'), Rival('silent', 'y'))
+    [verdict] = ScoringSession(metric, {'': AnswerReader()}).add([Scorable(0, 'ok', 'a', rivals=rivals)])
+    assert (verdict.score, verdict.reason) == (1.0, 'no verdict')
 
 
 def test_of_programs_of_one_length_the_first_is_taken() -> None:

@@ -22,7 +22,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.model_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.statistics import bootstrap, mcnemar, wilson
+from rolecall.scoring.statistics import bootstrap, mcnemar, mean_interval, wilson
 
 CUT = {'ended': ['length']}
 
@@ -541,6 +541,9 @@ def test_pass_at_k_of_samples() -> None:
     assert further['g-pass@2_1.0'] == pytest.approx(100 / 6)
     assert set(run.details['further_intervals']) == {'pass@1', 'pass@2'}
     assert run.details['further_intervals']['pass@2'] == pytest.approx((9.45, 90.55), abs=0.01)
+    shares = mean_interval([(2 / 3, 1), (0.0, 1)], scale=(0.0, 1.0))
+    assert shares is not None
+    assert run.details['further_intervals']['pass@1'] == pytest.approx([100 * bound for bound in shares])
 
 
 def test_one_row_has_no_interval_of_pass_at_k_and_one_sample_no_g_pass() -> None:

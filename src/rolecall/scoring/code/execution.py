@@ -237,7 +237,7 @@ class _Session:
             if time.monotonic() > deadline:
                 raise _EndedError('timeout', f'no result within {seconds:g} s')
             ready = dict(poll.poll(_TICK * 1000))
-            if unsent and self._process.commands.fileno() in ready:
+            if self._process.commands.fileno() in ready:
                 unsent = self._send(unsent)
                 if not unsent:
                     poll.unregister(self._process.commands.fileno())

@@ -170,8 +170,9 @@ def _before_closing_fence(text: str) -> str:
 def humaneval_internal_v2_postprocess(text: str) -> str:
     """The indented lines at the start of a completion.
 
-    >>> humaneval_internal_v2_postprocess('    return x\\n\\n\\n\\ndef g(): ...')
-    '    return x'
+    >>> replies = ('    return x\\n\\n\\n\\ndef g(): ...', '   return x')
+    >>> [humaneval_internal_v2_postprocess(reply) for reply in replies]
+    ['    return x', '    return x']
     """
     if text.startswith('   ') and not text.startswith('    '):
         text = ' ' + text

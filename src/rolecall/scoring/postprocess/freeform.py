@@ -98,8 +98,9 @@ def extract_non_reasoning_content(
 ) -> str:
     """The reply without its reasoning, also where the reasoning's beginning is in the prompt or its end is missing.
 
-    >>> extract_non_reasoning_content('so 6 * 7 … </think> 42'), extract_non_reasoning_content('<think>hm')
-    ('42', '')
+    >>> replies = ('so 6 * 7 … </think> 42', '<think>hm', '<think>a <think>b</think> c')
+    >>> [extract_non_reasoning_content(reply) for reply in replies]
+    ['42', '', '']
     """
     depth, said = 0, ''
     for piece in re.split(f'({re.escape(think_start_token)}|{re.escape(think_end_token)})', text):
