@@ -135,12 +135,12 @@ def test_of_a_circular_evaluation_questions_are_compared_not_rotations(tmp_path:
 
     left = asked(tmp_path / 'a', one_rotation_wrong(but=''), rotated)
     right = asked(tmp_path / 'b', one_rotation_wrong(but='01'), rotated)
-    comparison, text, _ = compared(left, right)
+    comparison, text, told = compared(left, right)
     (one,) = comparison.differences
     assert (one.metric, one.compared, one.rows) == ('perf_circular', 'groups', 4)
     assert (one.left, one.right, one.difference) == (0.0, 50.0, 50.0)
     assert one.p == mcnemar(2, 0) == pytest.approx(0.289, abs=5e-4)
-    assert [flip.left.row for flip in one.flips] == [3, 7]
+    assert [flip['row'] for flip in told['differences'][0]['flips']] == [3, 7]
     assert '2 groups flipped' in text
 
 

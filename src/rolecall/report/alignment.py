@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from rolecall.render.spans import Request, texts_of
@@ -64,15 +65,19 @@ class AlignedRun(StoredRun):
         self._metrics = metrics
 
     def results(self) -> Iterator[Result]:
-        """The rows that were found again, as the right run numbers them.
+        """The rows that were found again, as the right run numbers them."""
+        return map(_renumber, self.pairs)
 
-        Fingerprints of two harnesses never agree: a row has the right one's unless the prompts are known to differ.
-        """
-        for left, right in self.pairs:
-            differs = left.text and right.text and left.text != right.text
-            mark = left.result.fingerprint if differs else right.result.fingerprint
-            same = right.result
-            yield replace(left.result, dataset=same.dataset, row=same.row, gold=same.gold, fingerprint=mark)
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        """One of them."""
+        found = self._by_key.get((dataset, model, row))
+        return None if found is None else _renumber(found)
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, int], tuple[_Row, _Row]]:
+        return {
+            (right.result.dataset, left.result.model, right.result.row): (left, right) for left, right in self.pairs
+        }
 
     def light_results(self) -> Iterator[Result]:
         return self.results()
@@ -86,6 +91,18 @@ class AlignedRun(StoredRun):
                 metric = self._metrics.get(name, card.metric) if card.details.get('unit') == '%' else card.metric
                 cards.append(replace(card, dataset=name, metric=metric))
         return cards
+
+
+def _renumber(pair: tuple[_Row, _Row]) -> Result:
+    """The left run's row, as the right one names it.
+
+    Fingerprints of two harnesses never agree: a row has the right one's unless the prompts are known to differ.
+    """
+    left, right = pair
+    differs = left.text and right.text and left.text != right.text
+    mark = left.result.fingerprint if differs else right.result.fingerprint
+    same = right.result
+    return replace(left.result, dataset=same.dataset, row=same.row, gold=same.gold, fingerprint=mark)
 
 
 def is_imported(run: RunReader) -> bool:

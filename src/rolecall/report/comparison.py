@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, overload
 
-from rolecall.report.pairing import Groups, PairedScores, pair_results
+from rolecall.report.pairing import PairedScores, pair_results
 from rolecall.report.run_source import Run, requests_sent
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
@@ -39,6 +38,38 @@ class Flip:
 
     left: Result
     right: Result
+
+
+class Flips(Sequence[Flip]):
+    """The rows that flipped, lost ones first; of a group, the first of its rows that did.
+
+    There may be very many: they are read when they are looked at, for which the runs must be open.
+    """
+
+    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: Run, right: Run) -> None:
+        self._dataset = pair.dataset
+        self._changes = (*pair.lost, *pair.gained)
+        self._members = {group[0]: group for group in groups}
+        self._runs = (left, pair.model_a), (right, pair.model_b)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @overload
+    def __getitem__(self, place: int) -> Flip: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Flip]: ...
+    def __getitem__(self, place: int | slice) -> Flip | list[Flip]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        first = self._changes[place].row
+        rows = self._members.get(first, (first,))
+        both = [Flip(*(self._read(run, model, row) for run, model in self._runs)) for row in rows]
+        return next((flip for flip in both if flip.left.score != flip.right.score), both[0])
+
+    def _read(self, run: Run, model: str, row: int) -> Result:
+        found = run.result(self._dataset, model, row)
+        return found or Result(self._dataset, model, row, 'failed', 'the row can no longer be read')
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +113,18 @@ class Comparison:
 
 def compare_runs(left: Run, right: Run) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
-    rows = [[_LightRow.of(one) for one in run.results()] for run in (left, right)]
+    means = _RowMeans(), _RowMeans()
     # The rows' scores are those of the first extractor, so its column is the one that counts.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
-    found = pair_results(*rows, groups=groups)
-    means = [_means(side) for side in rows]
-    rows.clear()  # a million rows are a lot
-    flipped = [_find_rows(left, _list_flips(found.pairs, groups, 'model_a'))]
-    flipped.append(_find_rows(right, _list_flips(found.pairs, groups, 'model_b')))
+    found = pair_results(means[0].pass_on(left.results()), means[1].pass_on(right.results()), groups=groups)
     differences = []
     for pair in found.pairs:
         keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
         one, other = (
             _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
         )
-        flips = _flips(pair, groups.get(pair.dataset, ()), *flipped)
-        differences.append(_difference_of(pair, one, other, flips))
+        differences.append(_difference_of(pair, one, other, Flips(pair, groups.get(pair.dataset, ()), left, right)))
     order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
     differences.sort(key=lambda one: order.get((one.dataset, one.left_model), len(order)))
     return Comparison(differences, found.unpaired_a, found.unpaired_b)
@@ -117,52 +143,6 @@ def name_models(pair: PairedScores) -> str:
 def same_metric(one: Scorecard, other: Scorecard) -> bool:
     """Whether two scores have a difference: the same metric in the same unit."""
     return (one.metric, one.details.get('unit') == '%') == (other.metric, other.details.get('unit') == '%')
-
-
-_Key = tuple[str, str, int]
-_Rows = dict[_Key, Result]
-
-
-class _LightRow(NamedTuple):
-    """What comparing takes of a row, without its texts: there may be a million."""
-
-    dataset: str
-    model: str
-    row: int
-    outcome: str
-    score: float | None
-    gold: Any
-    fingerprint: str
-    cluster: str | None
-
-    @classmethod
-    def of(cls, result: Result) -> _LightRow:
-        return cls(
-            sys.intern(result.dataset),
-            sys.intern(result.model),
-            result.row,
-            sys.intern(result.outcome),
-            result.score,
-            result.gold,
-            result.fingerprint,
-            result.cluster,
-        )
-
-
-def _list_flips(pairs: Iterable[PairedScores], groups: Groups, model: str) -> set[_Key]:
-    """The rows whose scores changed, with all rows of their groups, under the names of one of the runs."""
-    found: set[_Key] = set()
-    for pair in pairs:
-        members = {group[0]: group for group in groups.get(pair.dataset, ())}
-        changed = {row for one in (*pair.lost, *pair.gained) for row in members.get(one.row, (one.row,))}
-        found.update((pair.dataset, getattr(pair, model), row) for row in changed)
-    return found
-
-
-def _find_rows(run: Run, wanted: set[_Key]) -> _Rows:
-    """These rows of a run, as it has them."""
-    every = run.results() if wanted else ()
-    return {key: one for one in every if (key := (one.dataset, one.model, one.row)) in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +173,22 @@ class _RunScores:
         return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
 
 
-def _means(results: Iterable[_LightRow]) -> dict[tuple[str, str], float]:
-    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for one in results:
-        if one.score is not None:
-            scores[one.dataset, one.model].append(one.score)
-    return {key: sum(each) / len(each) for key, each in scores.items()}
+class _RowMeans:
+    """The mean of the rows' scores of each dataset × model, added up as the rows pass."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], float] = defaultdict(float)
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def pass_on(self, results: Iterable[Result]) -> Iterator[Result]:
+        for one in results:
+            if one.score is not None:
+                self._sums[one.dataset, one.model] += one.score
+                self._counts[one.dataset, one.model] += 1
+            yield one
+
+    def get(self, pair: tuple[str, str]) -> float | None:
+        return self._sums[pair] / self._counts[pair] if pair in self._counts else None
 
 
 def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips: Sequence[Flip]) -> Difference:
@@ -236,19 +226,6 @@ def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips
 
 def _scale(number: float | None, factor: float) -> float | None:
     return None if number is None else number * factor
-
-
-def _flips(pair: PairedScores, groups: Sequence[Sequence[int]], left: _Rows, right: _Rows) -> list[Flip]:
-    """The rows that flipped; of a group, the first of its rows that did."""
-    members = {group[0]: group for group in groups}
-    found = []
-    for one in (*pair.lost, *pair.gained):
-        both = [
-            Flip(left[pair.dataset, pair.model_a, row], right[pair.dataset, pair.model_b, row])
-            for row in members.get(one.row, (one.row,))
-        ]
-        found.append(next((flip for flip in both if flip.left.score != flip.right.score), both[0]))
-    return found
 
 
 def prompt_changes(flip: Flip, left: Run, right: Run) -> Iterator[Change]:

@@ -145,26 +145,25 @@ def gate_runs(base: Run, new: Run, *, margin: float) -> GateResult:
     """
     sides = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (base, new)]
     cards = {**sides[1], **sides[0]}
-    results = [[_count_lost_by_model(one, cards) for one in run.results()] for run in (base, new)]
+    failed: tuple[Counter[tuple[str, str]], ...] = (Counter(), Counter())
+    results = (_pass_on(run.results(), cards, lost) for run, lost in zip((base, new), failed, strict=True))
     paired = pair_results(*results, groups=groups_in_cards(cards.values()), confidence=_TWO_SIDED)
-    failed = [_count_failed(side) for side in results]
     pairs = [_refuse_other_metric(pair, *sides) or _judge(pair, cards, failed, margin) for pair in paired.pairs]
     why = 'the new run has no rows of it'
     pairs += [GatedPair(dataset, model, 'not measured', why=why) for dataset, model in paired.unpaired_a]
     return GateResult(tuple(pairs), margin, base.title, new.title)
 
 
-def _count_lost_by_model(result: Result, cards: Mapping[tuple[str, str], Scorecard]) -> Result:
-    """The row, wrong if the model lost it."""
-    card = cards.get((result.dataset, result.model))
-    lower = card is not None and card.details.get('lower_is_better')
-    if result.outcome in _LOST_BY_MODEL and result.score is None and not lower:
-        return replace(result, score=0.0)
-    return result
-
-
-def _count_failed(results: Iterable[Result]) -> Counter[tuple[str, str]]:
-    return Counter((one.dataset, one.model) for one in results if one.outcome == 'failed' and one.score is None)
+def _pass_on(
+    results: Iterable[Result], cards: Mapping[tuple[str, str], Scorecard], failed: Counter[tuple[str, str]]
+) -> Iterator[Result]:
+    """The rows, those that the model lost wrong; counts those that failed."""
+    for one in results:
+        pair = (one.dataset, one.model)
+        lower = pair in cards and cards[pair].details.get('lower_is_better')
+        failed[pair] += one.outcome == 'failed' and one.score is None
+        lost = one.outcome in _LOST_BY_MODEL and one.score is None and not lower
+        yield replace(one, score=0.0) if lost else one
 
 
 def _refuse_other_metric(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +29,6 @@ class Row(Protocol):
     @property
     def row(self) -> int: ...
     @property
-    def outcome(self) -> str: ...
-    @property
     def score(self) -> float | None: ...
     @property
     def gold(self) -> Any: ...
@@ -40,13 +40,11 @@ class Row(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """A row whose score changed. Different fingerprints mean that different requests were sent."""
+    """A row whose score changed."""
 
     row: int
     before: float
     after: float
-    fingerprint_a: str
-    fingerprint_b: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,68 +119,72 @@ def pair_results(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _RowGroup:
-    """Rows that count as one: correct if all of them are, unscored if any is."""
+class _Columns:
+    """What pairing takes of the rows of a dataset × model, in a few bytes each: there may be a million.
 
-    rows: tuple[Row, ...]
-    whole: bool
+    Scores that are missing are NaN. Gold answers and requests are kept as numbers that tell whether two are equal.
+    """
 
-    @property
-    def dataset(self) -> str:
-        return self.rows[0].dataset
+    def __init__(self) -> None:
+        self.rows = array('q')
+        self.scores = array('d')
+        self.golds = array('q')
+        self.requests = array('q')
+        self.clusters: list[str | None] = []
 
-    @property
-    def model(self) -> str:
-        return self.rows[0].model
+    def add(self, row: int, score: float | None, gold: int, request: int, cluster: str | None) -> None:
+        """Append a row."""
+        self.rows.append(row)
+        self.scores.append(math.nan if score is None else score)
+        self.golds.append(gold)
+        self.requests.append(request)
+        self.clusters.append(cluster)
 
-    @property
-    def row(self) -> int:
-        return self.rows[0].row
+    def count_together(self, groups: Sequence[Sequence[int]]) -> _Columns:
+        """One row for each group, under the number of its first; rows that belong to none stay as they are.
 
-    @property
-    def outcome(self) -> str:
-        return next((row.outcome for row in self.rows if row.outcome != 'ok'), 'ok')
-
-    @property
-    def score(self) -> float | None:
-        if not self.whole or any(row.score is None for row in self.rows):
-            return None
-        return float(all(row.score == 1 for row in self.rows))
-
-    @property
-    def gold(self) -> Any:
-        return [row.gold for row in self.rows]
-
-    @property
-    def fingerprint(self) -> str:
-        return ' '.join(row.fingerprint for row in self.rows)
-
-    @property
-    def cluster(self) -> str | None:
-        return self.rows[0].cluster
+        A group is right if all its rows are, and has no score if one of them has none.
+        """
+        places = {row: place for place, row in enumerate(self.rows)}
+        named = {row for group in groups for row in group}
+        found = _Columns()
+        for group in (*groups, *((row,) for row in self.rows if row not in named)):
+            members = [places[row] for row in group if row in places]
+            scores = [self.scores[place] for place in members]
+            if not members:
+                continue
+            score = scores[0] if group[0] not in named else float(all(one == 1 for one in scores))
+            if len(members) < len(group) or any(map(math.isnan, scores)):
+                score = math.nan
+            golds, requests = (tuple(each[place] for place in members) for each in (self.golds, self.requests))
+            found.add(group[0], score, hash(golds), hash(requests), self.clusters[members[0]])
+        return found
 
 
 _Key = tuple[str, str]
-_Rows = Mapping[int, Row]
 
 
-def _in_groups(results: _Rows, groups: Sequence[Sequence[int]]) -> dict[int, Row]:
-    """One row for each group, under the number of its first; rows that belong to none stay as they are."""
-    named = {row for group in groups for row in group}
-    found: dict[int, Row] = {number: result for number, result in results.items() if number not in named}
-    for group in groups:
-        known = tuple(results[row] for row in group if row in results)
-        if known:
-            found[group[0]] = _RowGroup(known, whole=len(known) == len(group))
-    return found
-
-
-def _by_pair(results: Iterable[Row]) -> dict[_Key, dict[int, Row]]:
-    found: dict[_Key, dict[int, Row]] = defaultdict(dict)
-    for result in results:
-        found[result.dataset, result.model][result.row] = result
+def _by_pair(results: Iterable[Row]) -> dict[_Key, _Columns]:
+    found: dict[_Key, _Columns] = defaultdict(_Columns)
+    for one in results:
+        columns = found[one.dataset, one.model]
+        columns.add(one.row, one.score, _digest(one.gold), hash(one.fingerprint), one.cluster)
     return dict(found)
+
+
+def _digest(value: Any) -> int:
+    """A number for a value: equal values have the same.
+
+    >>> _digest([1, 'a']) == _digest([1.0, 'a']), _digest(-1) == _digest(-2)
+    (True, False)
+    """
+    if isinstance(value, str) or value is None:
+        return hash(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return hash(f'number {int(value):x}')
+    if isinstance(value, Mapping):
+        return hash(frozenset((key, _digest(inner)) for key, inner in value.items()))
+    return hash(tuple(map(_digest, value))) if isinstance(value, (list, tuple)) else hash(repr(value))
 
 
 def _match_pairs(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]]:
@@ -203,47 +205,44 @@ def _find_unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, l
 
 
 def _pair_scores(
-    key_a: _Key, key_b: _Key, a: _Rows, b: _Rows, groups: Sequence[Sequence[int]], confidence: float
+    key_a: _Key, key_b: _Key, a: _Columns, b: _Columns, groups: Sequence[Sequence[int]], confidence: float
 ) -> PairedScores:
     if groups:
-        a, b = _in_groups(a, groups), _in_groups(b, groups)
-    scored_a = {row for row, result in a.items() if result.score is not None}
-    scored_b = {row for row, result in b.items() if result.score is not None}
-    shared = sorted(scored_a & scored_b)
-    other_question = [row for row in shared if a[row].gold != b[row].gold]
-    rows = [row for row in shared if a[row].gold == b[row].gold]
-    before, after = _scores_at(a, rows), _scores_at(b, rows)
+        a, b = a.count_together(groups), b.count_together(groups)
+    scored_a, scored_b = _find_scored(a), _find_scored(b)
+    shared = [(place, scored_b[row]) for row, place in sorted(scored_a.items()) if row in scored_b]
+    same = [(one, other) for one, other in shared if a.golds[one] == b.golds[other]]
+    before, after = array('d', (a.scores[one] for one, _ in same)), array('d', (b.scores[other] for _, other in same))
     flips = [
-        ScoreChange(row, one, other, a[row].fingerprint, b[row].fingerprint)
-        for row, one, other in zip(rows, before, after, strict=True)
+        ScoreChange(a.rows[place], one, other)
+        for (place, _), one, other in zip(same, before, after, strict=True)
         if one != other
     ]
     flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
-    gained = tuple(flip for flip in flips if flip.after > flip.before)
-    lost = tuple(flip for flip in flips if flip.after < flip.before)
-    tested = compare_paired(before, after, [a[row].cluster for row in rows], confidence=confidence)
+    tested = compare_paired(before, after, [a.clusters[one] for one, _ in same], confidence=confidence)
     return PairedScores(
         dataset=key_a[0],
         model_a=key_a[1],
         model_b=key_b[1],
-        n=len(rows),
-        mean_a=sum(before) / len(rows) if rows else None,
-        mean_b=sum(after) / len(rows) if rows else None,
-        difference=(sum(after) - sum(before)) / len(rows) if rows else None,
+        n=len(same),
+        mean_a=sum(before) / len(same) if same else None,
+        mean_b=sum(after) / len(same) if same else None,
+        difference=(sum(after) - sum(before)) / len(same) if same else None,
         low=None if tested.interval is None else tested.interval.low,
         high=None if tested.interval is None else tested.interval.high,
         p=tested.p,
         test=tested.name,
         clusters=tested.clusters,
-        gained=gained,
-        lost=lost,
-        only_a=len(scored_a - scored_b),
-        only_b=len(scored_b - scored_a),
-        different_gold=len(other_question),
-        different_requests=sum(a[row].fingerprint != b[row].fingerprint for row in rows),
+        gained=tuple(flip for flip in flips if flip.after > flip.before),
+        lost=tuple(flip for flip in flips if flip.after < flip.before),
+        only_a=len(scored_a) - len(shared),
+        only_b=len(scored_b) - len(shared),
+        different_gold=len(shared) - len(same),
+        different_requests=sum(a.requests[one] != b.requests[other] for one, other in same),
         grouped=bool(groups),
     )
 
 
-def _scores_at(results: _Rows, rows: Iterable[int]) -> list[float]:
-    return [score for row in rows if (score := results[row].score) is not None]
+def _find_scored(columns: _Columns) -> dict[int, int]:
+    """Where the rows with a score stand, by their numbers."""
+    return {row: place for place, row in enumerate(columns.rows) if not math.isnan(columns.scores[place])}

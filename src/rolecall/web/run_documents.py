@@ -16,7 +16,7 @@ from typing import Any
 from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.pairs.pair import Preview
 from rolecall.report.alignment import AlignedRun, align_runs, explain_differences, is_imported
-from rolecall.report.comparison import Comparison, compare_runs
+from rolecall.report.comparison import Comparison, Difference, compare_runs
 from rolecall.report.counts import VERDICTS, verdict_of
 from rolecall.report.run_source import OneModelRun, Run, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.report.score_text import OUTCOMES
@@ -37,6 +37,10 @@ _CHUNK = 500
 _SECONDS = 0.4
 _LIVE_SECONDS = 30
 _FLIPS = 500
+_NUMBERS = (
+    *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
+    *('different_gold', 'different_requests', 'left_model', 'right_model'),
+)
 _START = ('', '', -1)
 _OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
 """Further filters: cut off by max_out_len, with a human label, with a label that differs from the verdict."""
@@ -268,29 +272,22 @@ def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
         originals = {} if aligned is None else _index_originals(aligned)
         missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
         notes = [] if aligned is None else list(explain_differences(aligned, reader_right))
-    names = (
-        *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
-        *('different_gold', 'different_requests', 'left_model', 'right_model'),
-    )
-    return {
-        'left': runs[0].title,
-        'right': runs[1].title,
-        'only_left': [*found.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
-        'only_right': list(found.only_right),
-        'aligned': None if aligned is None else _aligned_as_json(aligned),
-        'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
-        'differences': [
-            {
-                **{name: getattr(one, name) for name in names},
-                'flipped': len(one.flips),
-                'flips': [
-                    [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
-                    for flip in one.flips[:_FLIPS]
-                ],
-            }
-            for one in found.differences
-        ],
-    }
+        return {
+            'left': runs[0].title,
+            'right': runs[1].title,
+            'only_left': [*found.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
+            'only_right': list(found.only_right),
+            'aligned': None if aligned is None else _aligned_as_json(aligned),
+            'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
+            'differences': [_difference_as_json(one, originals) for one in found.differences],
+        }
+
+
+def _difference_as_json(one: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
+    flips = [
+        [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)] for flip in one.flips[:_FLIPS]
+    ]
+    return {**{name: getattr(one, name) for name in _NUMBERS}, 'flipped': len(one.flips), 'flips': flips}
 
 
 def _key_of(result: Result) -> RowKey:
