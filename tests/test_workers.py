@@ -224,15 +224,18 @@ class DyingPool(SlowPool):
 
 
 def test_what_a_lost_worker_computed_is_divided_among_all_workers() -> None:
-    async def ask() -> list[Any]:
+    async def ask() -> tuple[list[Any], str]:
         model = build_model({'type': 'FunctionModel', 'function': lambda _: ''}, name='m')
         client = PoolClient(model, RetryPolicy(), DyingPool(), tell=lambda _: None)
         calls = [ModelCall('generate', f'row {n}', Sampling()) for n in range(16)]
         answers = await asyncio.gather(*(client.send(call) for call in calls))
+        lost = client.activity.where
         await client.close()
-        return answers
+        return answers, lost
 
-    assert [answer.text for answer in asyncio.run(ask())] == ['yes'] * 16
+    answers, where = asyncio.run(ask())
+    assert [answer.text for answer in answers] == ['yes'] * 16
+    assert where == '2 workers, 1 worker lost'
 
 
 # -- a Ray cluster of two nodes ----------------------------------------------------------------------------------------

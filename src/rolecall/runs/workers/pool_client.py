@@ -110,8 +110,8 @@ class PoolClient(GatheringClient):
         self._held: Counter[int] = Counter()
         """Places of each worker's window that are taken."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.deaths: Counter[str] = Counter()
-        """Where and why workers ended, and how often."""
+        self._lost = 0
+        """Workers that ended."""
 
     @property
     def window(self) -> int:
@@ -119,7 +119,7 @@ class PoolClient(GatheringClient):
 
     @property
     def activity(self) -> Activity:
-        lost = f', {count_noun(self.deaths.total(), "worker")} lost' if self.deaths else ''
+        lost = f', {count_noun(self._lost, "worker")} lost' if self._lost else ''
         where = f'{count_noun(len(self._ready.workers), "worker")}{lost}'
         return Activity(self._computing, self._pool.size, self._tokens, self._ready.describe(), where)
 
@@ -183,7 +183,6 @@ class PoolClient(GatheringClient):
             place = await self._take_place(alone=True) if worker is None else worker
             await self._answer(place, batch, alone=worker is None)
         except WorkerLostError as error:
-            self.deaths[str(error)] += 1
             rows = count_noun(len(batch), 'request')
             self._tell(f'{self.model.name}: a worker was lost ({error}); {rows} to be computed again')
             self._compute_again(batch, deaths + 1, error)
@@ -213,6 +212,7 @@ class PoolClient(GatheringClient):
         try:
             reply = await self._pool.answer(worker, call.kind, [one.call.request for one in batch], call.sampling)
         except WorkerLostError:
+            self._lost += worker in self._ready.workers  # once for all its batches
             self._ready.lose(worker)
             raise
         finally:
