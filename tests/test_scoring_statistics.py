@@ -217,6 +217,18 @@ def test_a_comparison_pairs_rows_and_shows_those_that_flipped() -> None:
     assert (flip.row, flip.before, flip.after) == (0, 1.0, 0.0)
 
 
+def test_rows_are_paired_by_number_in_whatever_order_they_come() -> None:
+    before = [
+        *results([1.0, None, 0.0, 1.0, 1.0], gold=[-1, {'a': 1.0}]),
+        Result('d', 'm', 9, 'ok', score=1.0, gold=-1),
+    ]
+    after = [*results([0.0, 1.0, 0.0, None, 1.0], gold=[-1.0, {'a': 1}]), Result('d', 'm', 9, 'ok', score=1.0, gold=-2)]
+    [pair] = pair_results(before, after).pairs
+    assert pair_results(before[::-1], after[2:] + after[:2]).pairs == (pair,)
+    assert (pair.n, pair.only_a, pair.only_b, pair.different_gold) == (3, 1, 1, 1)
+    assert [one.row for one in pair.lost] == [0]
+
+
 def test_a_pairing_finds_what_two_unpaired_intervals_do_not() -> None:
     before = [float(row < 100) for row in range(200)]
     after = [float(row < 112) for row in range(200)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from rolecall.scoring.statistics import compare_paired
@@ -140,6 +141,13 @@ class _Columns:
         self.requests.append(request)
         self.clusters.append(cluster)
 
+    def find_scored(self) -> array[int]:
+        """Where the rows with a score stand, in the order of their numbers."""
+        scored = array('q', (place for place, score in enumerate(self.scores) if not math.isnan(score)))
+        if all(self.rows[one] <= self.rows[other] for one, other in pairwise(scored)):
+            return scored
+        return array('q', sorted(scored, key=self.rows.__getitem__))
+
     def count_together(self, groups: Sequence[Sequence[int]]) -> _Columns:
         """One row for each group, under the number of its first; rows that belong to none stay as they are.
 
@@ -209,25 +217,29 @@ def _pair_scores(
 ) -> PairedScores:
     if groups:
         a, b = a.count_together(groups), b.count_together(groups)
-    scored_a, scored_b = _find_scored(a), _find_scored(b)
-    shared = [(place, scored_b[row]) for row, place in sorted(scored_a.items()) if row in scored_b]
-    same = [(one, other) for one, other in shared if a.golds[one] == b.golds[other]]
-    before, after = array('d', (a.scores[one] for one, _ in same)), array('d', (b.scores[other] for _, other in same))
+    scored_a, scored_b = a.find_scored(), b.find_scored()
+    ours, theirs, shared = array('q'), array('q'), 0
+    for one, other in _find_shared(a.rows, scored_a, b.rows, scored_b):
+        shared += 1
+        if a.golds[one] == b.golds[other]:
+            ours.append(one)
+            theirs.append(other)
+    before, after = (array('d', map(side.scores.__getitem__, places)) for side, places in ((a, ours), (b, theirs)))
     flips = [
         ScoreChange(a.rows[place], one, other)
-        for (place, _), one, other in zip(same, before, after, strict=True)
+        for place, one, other in zip(ours, before, after, strict=True)
         if one != other
     ]
     flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
-    tested = compare_paired(before, after, [a.clusters[one] for one, _ in same], confidence=confidence)
+    tested = compare_paired(before, after, [a.clusters[place] for place in ours], confidence=confidence)
     return PairedScores(
         dataset=key_a[0],
         model_a=key_a[1],
         model_b=key_b[1],
-        n=len(same),
-        mean_a=sum(before) / len(same) if same else None,
-        mean_b=sum(after) / len(same) if same else None,
-        difference=(sum(after) - sum(before)) / len(same) if same else None,
+        n=len(ours),
+        mean_a=sum(before) / len(ours) if ours else None,
+        mean_b=sum(after) / len(ours) if ours else None,
+        difference=(sum(after) - sum(before)) / len(ours) if ours else None,
         low=None if tested.interval is None else tested.interval.low,
         high=None if tested.interval is None else tested.interval.high,
         p=tested.p,
@@ -235,14 +247,21 @@ def _pair_scores(
         clusters=tested.clusters,
         gained=tuple(flip for flip in flips if flip.after > flip.before),
         lost=tuple(flip for flip in flips if flip.after < flip.before),
-        only_a=len(scored_a) - len(shared),
-        only_b=len(scored_b) - len(shared),
-        different_gold=len(shared) - len(same),
-        different_requests=sum(a.requests[one] != b.requests[other] for one, other in same),
+        only_a=len(scored_a) - shared,
+        only_b=len(scored_b) - shared,
+        different_gold=shared - len(ours),
+        different_requests=sum(a.requests[one] != b.requests[other] for one, other in zip(ours, theirs, strict=True)),
         grouped=bool(groups),
     )
 
 
-def _find_scored(columns: _Columns) -> dict[int, int]:
-    """Where the rows with a score stand, by their numbers."""
-    return {row: place for place, row in enumerate(columns.rows) if not math.isnan(columns.scores[place])}
+def _find_shared(
+    rows_a: Sequence[int], places_a: Sequence[int], rows_b: Sequence[int], places_b: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """The places of rows with the same number. Both sequences of places are in the order of these numbers."""
+    at = 0
+    for one in places_a:
+        while at < len(places_b) and rows_b[places_b[at]] < rows_a[one]:
+            at += 1
+        if at < len(places_b) and rows_b[places_b[at]] == rows_a[one]:
+            yield one, places_b[at]

@@ -164,14 +164,15 @@ def compare_paired(
     ('mcnemar', 0.008, [0.134, 0.636])
     """
     differences = [other - one for one, other in zip(before, after, strict=True)]
-    sums = cluster_sums(differences, clusters)
-    if not sums:
+    if not differences:
         return PairedTest('none', None, None, 0)
     seen = {*before, *after}
-    if len(sums) == len(differences) and seen <= {0.0, 1.0}:
+    together = [cluster for cluster in clusters if cluster is not None]
+    if len(set(together)) == len(together) and seen <= {0.0, 1.0}:
         gained, lost = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
         interval = paired_difference(gained, lost, len(differences), confidence=confidence)
-        return PairedTest('mcnemar', mcnemar(gained, lost), interval, len(sums))
+        return PairedTest('mcnemar', mcnemar(gained, lost), interval, len(differences))
+    sums = cluster_sums(differences, clusters)
     largest = max(abs(total / count) for total, count in sums) or 1.0
     limits = (-1.0, 1.0) if all(0 <= one <= 1 for one in seen) else _NO_LIMITS
     spread = math.hypot(*(total for total, _ in sums), largest * len(differences) / len(sums))
