@@ -1,4 +1,4 @@
-"""Chat with local models: GGUF files in the embedded engine, Hugging Face models in vLLM or Transformers."""
+"""Chat with local models: GGUF files in the embedded engine, Hugging Face models in Transformers (or vLLM)."""
 
 from __future__ import annotations
 
