@@ -33,12 +33,13 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def made_rows(entry: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Training rows, enough for the ids that the retriever names, and two test rows."""
+    """Training rows, enough for the ids that the retriever names, and two test rows (three for FakeAlignment)."""
     infer = entry['infer_cfg']
     ids = (
         (infer.get('retriever') or {}).get('fix_id_list') or [0] if isinstance(infer.get('retriever'), Mapping) else [0]
     )
-    return _rows(entry, max([*ids, 8]) + 1, 100), _rows(entry, 2, 0)
+    count = 3 if 'FakeAlignmentJudgeEvaluator' in part_names(entry.get('eval_cfg')) else 2
+    return _rows(entry, max([*ids, 8]) + 1, 100), _rows(entry, count, 0)
 
 
 def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, Any]]:
@@ -54,12 +55,14 @@ def _rows(entry: Mapping[str, Any], count: int, start: int) -> list[dict[str, An
     evaluator = part_name(given.get('type') if isinstance(given, Mapping) else given)
     gold = next((GOLDS[name] for name in (evaluator, *sorted(part_names(scoring))) if name in GOLDS), 'A')
     gold = gold(given) if callable(gold) else gold
+    read = COLUMNS.get(evaluator, {})
+    read = read(given) if callable(read) else read
+    own = {**COLUMNS.get(_kind(infer), {}), **read}
     rows = []
     for number in range(start, start + count):
-        own = {**COLUMNS.get(_kind(infer), {}), **COLUMNS.get(evaluator, {})}
         row: dict[str, Any] = {name: pick(value, number) for name, value in own.items()}
         row |= {name: f'made-up {name} {number}' for name in sorted({*columns, *fields} - {*own})}
-        if output and output not in COLUMNS.get(evaluator, {}):
+        if output and output not in read:
             row[output] = labels[number % len(labels)] if labels and evaluator not in GOLDS else pick(gold, number)
         for column in _expanded(infer):
             row[column] = [{'role': 'user', 'content': f'earlier {number}'}, {'role': 'assistant', 'content': 'yes'}]
@@ -180,7 +183,16 @@ _MEDICAL = {
     'label': 'A',
 }
 _OLYMPIAD = {'language': 'English', 'subject': 'Math', 'question_type': 'Open-ended', 'answer_type': 'Numerical'}
-COLUMNS: dict[str, dict[str, Any]] = {
+
+
+def _image_columns(options: Mapping[str, Any]) -> dict[str, Any]:
+    """VLMEvalKit: the numbers of the rows in its own table."""
+    name = options['dataset_name']
+    ids = InTurn([f'{name}:1', f'{name}:2'])
+    return {'dataset_name': name, 'vlmeval_index': InTurn(['1', '2']), 'sample_id': ids}
+
+
+COLUMNS: dict[str, Any] = {
     'AverageInferencePPLEvaluator': {'label': [[0, 7, 1]]},
     'OlympiadBenchTemplate': _OLYMPIAD,
     'OlympiadBenchRawTemplate': _OLYMPIAD,
@@ -220,6 +232,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
     'OmniMathEvaluator': {'problem': 'q'},
     'HealthBenchEvaluator': {'prompt_id': 'p', 'prompt': [{'role': 'user', 'content': 'q'}], 'example_tags': ['t'], 'rubrics': [{'criterion': 'c', 'points': 1, 'tags': ['u']}]},
     'InternSandboxEvaluator': {'data_source': 'Game24'},
+    'VLMEvalKitEvaluator': _image_columns,
+    'FakeAlignmentJudgeEvaluator': {'original_idx': 0, 'question': 'q', 'call_type': InTurn(['open_generation', 'choice_forward', 'choice_reverse'])},
     'DS1000Evaluator': {'code_context': 'def test_execution(solution): assert solution'},
 }  # fmt: skip
 """The columns that an evaluator reads besides the gold answer, or the gold answer where it has a form of its own."""
@@ -232,6 +246,7 @@ _TURNS = {
 REPLIES = {
     'PMMEvalMLogiQAEvaluator': '{"answer": "A"}',
     'LLM4Mat_postprocessor': '1.5',
+    'CodeCompassEvaluator': '```cpp\n#include <iostream>\nint main() { std::cout << 1; }\n```',
     'LLM4Chem_Evaluator': '<SMILES> CCO </SMILES> <NUMBER> 1.5 </NUMBER> <BOOLEAN> Yes </BOOLEAN>',
 }
 """Replies for evaluators that cannot read the usual one."""
@@ -320,6 +335,8 @@ GOLDS: dict[str, Any] = {
     'BiodataR2Evaluator': InTurn([1.0, 2.0]),
     'BiodataSpearmanEvaluator': InTurn([1.0, 2.0]),
     'SciReasoner15MaterialEvaluator': '1.0',
+    'BBoxIoUEvaluator': {'bbox': [0, 0, 10, 10], 'image_width': 10, 'image_height': 10},
+    'CodeCompassEvaluator': {'question_id': 'q', 'time_limit_s': 5},
     'EDAccEvaluator': {'candidates': ['A', 'B'], 'label': 0},
     'VideoBenchEvaluator': {'answer': 'A'},
     'VocalSoundEvaluator': 'laughter',

@@ -160,7 +160,7 @@ class WordTokenizer:
 
 
 def put_data() -> None:
-    """Data that evaluators load by themselves: the files of `write_data`, and ATLAS' rows."""
+    """Data that evaluators load by themselves: the files of `write_data`, and rows of ATLAS, CodeCompass, VLMEvalKit."""
     places = ('bio_instruction', 'bulk_modulus_material', 'composition_material')
     for module in (*(f'SciReasoner.{place}' for place in places), 'scicode', 'srbench'):
         replace_in(f'opencompass.datasets.{module}', {'get_data_path': lambda *_, **__: str(Path(DATA).absolute())})
@@ -171,6 +171,27 @@ def put_data() -> None:
         'opencompass.datasets.atlas.evaluation',
         {'build_dataset_from_cfg': lambda config: LMEvalDataset(reader_cfg=reader, problem=['q', 'q'])},
     )
+
+    problem = {'question_id': 'q', 'problem': 'Print 1.', 'cases': [{'input': '', 'output': '1'}]}
+    replace_in('opencompass.datasets.codecompass.CodeCompass', {'load_dataset': lambda **_: [problem]})
+    put_image_questions()
+
+
+def put_image_questions() -> None:
+    """VLMEvalKit's table of questions. The package is imported only where an evaluator asks for it: it is large."""
+    import pandas
+    from opencompass.evaluator import vlmevalkit
+
+    build = vlmevalkit.build_vlmeval_dataset
+    same = dict.fromkeys(('split', 'category', 'l2-category', 'subject'), 'made-up')
+    rows = [{'index': number, 'question': 'q', 'A': 'x', 'B': 'y', 'answer': 'A', **same} for number in (1, 2)]
+
+    def build_from_rows(*others: Any, **options: Any) -> Any:
+        table = {'ImageBaseDataset.prepare_tsv': lambda *_: pandas.DataFrame(rows)}
+        replace_in('vlmeval.dataset.image_base', table)
+        return build(*others, **options)
+
+    vlmevalkit.build_vlmeval_dataset = build_from_rows
 
 
 DATA = 'made-up-data'

@@ -94,6 +94,8 @@ def put_judge(value: Any, judge: Callable[[Any], str]) -> None:
             value['judge_cfg'] = {'abbr': 'judge', 'type': judge}
         if value.get('url') == []:  # left for the user to fill in
             value['url'] = ['http://localhost:9']
+        if part_name(value.get('type') or '') == 'FakeAlignmentJudgeEvaluator':  # likewise
+            value['judge_model_cfg'] = {'type': 'OpenAISDK', 'path': 'judge', 'key': 'made-up'}
         for inner in value.values():
             put_judge(inner, judge)
     elif isinstance(value, list):

@@ -262,6 +262,26 @@ def test_the_real_class_is_used_only_on_request(tmp_path: Path, monkeypatch: pyt
         sys.modules.pop('lagent.agents', None)
 
 
+def test_an_installed_package_that_cannot_be_imported_is_an_error_not_a_silent_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / 'site', {'ais_bench/__init__.py': '', 'ais_bench/datasets.py': 'import inspect\ninspect.gone\n'})
+    monkeypatch.syspath_prepend(tmp_path / 'site')
+    source = {'main.py': 'x = 1\nfrom ais_bench.datasets import AccEvaluator\ntypes = [AccEvaluator]\n'}
+    assert load(tmp_path, source)['types'] == [Reference('ais_bench.datasets.AccEvaluator')]
+    try:
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path, source, foreign='real')
+        absent = {'main.py': 'from ais_bench.gone import AccEvaluator\ntypes = [AccEvaluator]\n'}
+        assert load(tmp_path, absent, foreign='real')['types'] == [Reference('ais_bench.gone.AccEvaluator')]
+    finally:
+        sys.modules.pop('ais_bench', None)
+    said = str(caught.value)
+    assert 'main.py:2' in said
+    assert "ais_bench.datasets is installed, but importing it raised AttributeError: module 'inspect'" in said
+    assert "Repair its installation, or load the config without foreign='real'" in said
+
+
 @pytest.mark.parametrize(
     ('main', 'base'),
     [

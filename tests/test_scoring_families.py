@@ -268,6 +268,7 @@ PICTURES = [
     ({'type': 'BBoxIoUEvaluator', 'smart_resize_cfg': {}}, '[78, 78, 390, 390]', BOX, 1.0),
     ('MMStarEvaluator', 'B<|im_end|>', CHOICES, 1.0),
     ('MMStarEvaluator', 'a dog', CHOICES, 1.0),
+    ('MMStarEvaluator', 'It costs 15.5', {**CHOICES, 'choices': '{"A": "3", "B": "15"}'}, 0.0),
     ('MMStarEvaluator', 'a cat or a dog', CHOICES, 0.0),
     ('MMMUProEvaluator', '(B)', json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art']), 1.0),
     ('MMMUProCotEvaluator', 'A? No.\nAnswer: B', json.dumps([{'A': 'x', 'B': 'y'}, 'B', 'Art']), 1.0),
@@ -376,6 +377,14 @@ def test_a_drop_without_both_kinds_of_rows_is_none() -> None:
     for kind in ('original', 'word'):
         rows = [Scorable(0, 'ok', 'A', 'A', {'type': kind})]
         assert build_scorer({'evaluator': 'AccDropEvaluator'}).score(rows).value == 0.0
+
+
+@pytest.mark.parametrize(
+    'evaluator', ['BBoxIoUEvaluator', 'MMStarEvaluator', 'MRCREvaluator', 'BFCLSingleTurnEvaluator']
+)
+def test_a_gold_answer_that_should_be_json_and_is_not_is_named(evaluator: str) -> None:
+    with pytest.raises(ScoringError, match=r"expected JSON as the gold answer, got 'not \[json'\."):
+        scored(evaluator, ('[1, 2, 3, 4]', 'not [json'))
 
 
 def test_boxes_tell_how_much_they_overlap_and_stay_inside_the_picture() -> None:

@@ -6,6 +6,7 @@ import importlib
 import sys
 from functools import cache
 
+from rolecall.config.trouble import BrokenPackageError
 from rolecall.registry import REFERENCE_SYSTEMS
 
 __all__ = [
@@ -93,10 +94,17 @@ def resolve_real(dotted: str, /) -> object | None:
         owner: object = importlib.import_module(module)
         if not hasattr(owner, name):
             return importlib.import_module(dotted)
-    except Exception:  # a package may fail to import in any way; its name then stays a reference
-        return None
+    except Exception as error:  # a package may fail to import in any way
+        if _is_absent(dotted, error) or dotted.partition('.')[0] not in REFERENCE_SYSTEMS:
+            return None  # the name stays a reference
+        raise BrokenPackageError(module, error) from error
     found: object = getattr(owner, name)
     return found
+
+
+def _is_absent(dotted: str, error: Exception) -> bool:
+    """Whether the package is not installed, or has no such module."""
+    return isinstance(error, ModuleNotFoundError) and f'{dotted}.'.startswith(f'{error.name}.')
 
 
 _REGISTERED = {

@@ -12,6 +12,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.usercode import short_path
 
 __all__ = [
+    'BrokenPackageError',
     'MissingImportError',
     'circular_import',
     'imported_from',
@@ -30,6 +31,15 @@ class MissingImportError(ImportError):
         super().__init__(message)
         suggestion = f'Did you mean {" or ".join(map(repr, near))}? ' if near else ''
         self.remedy = f'{suggestion}{f"Looked for {looked_for}." if looked_for else ""}'.strip()
+
+
+class BrokenPackageError(ImportError):
+    """A package that is installed but cannot be imported: with `foreign='real'`, our parts must not stand in unseen."""
+
+    remedy = "Repair its installation, or load the config without foreign='real' (ROLECALL_FOREIGN)."
+
+    def __init__(self, module: str, error: Exception) -> None:
+        super().__init__(f'{module} is installed, but importing it raised {type(error).__name__}: {error}.')
 
 
 def missing_name(name: str, found: str, names: Iterable[str]) -> MissingImportError:
@@ -74,7 +84,7 @@ def user_problem(path: str, error: BaseException, names: Mapping[str, object]) -
     """An exception raised by the config's own code, at the line of the config it came through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     where = f'{short_path(path)}:{lines[-1]}' if lines and lines[-1] else short_path(path)
-    if isinstance(error, MissingImportError):
+    if isinstance(error, MissingImportError | BrokenPackageError):
         return Problem(where, str(error), error.remedy)
     said = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
     return Problem(where, said, _remedy(error, names))

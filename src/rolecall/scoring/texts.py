@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import unicodedata
@@ -11,6 +12,7 @@ from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.prompts.values import text_of
+from rolecall.scoring.blame import ScoringError
 
 __all__ = [
     'after_reasoning',
@@ -18,11 +20,14 @@ __all__ = [
     'bare_words',
     'chinese_words',
     'cut_next_problem',
+    'equals_an_answer',
     'f1_of_words',
+    'first_answer',
     'last_boxed',
     'longest_common',
     'names_whole',
     'narrow_digits',
+    'parse_gold',
     'plain_words',
     'strip_text',
 ]
@@ -48,6 +53,28 @@ def alternatives(gold: Any) -> list[Any]:
     (['cat', 'a cat'], ['cat'])
     """
     return list(gold) if isinstance(gold, (list, tuple)) else [gold]
+
+
+def first_answer(gold: Any) -> str:
+    """The first of the accepted answers, as text; empty if there is none."""
+    return strip_text(next(iter(alternatives(gold)), ''))
+
+
+def equals_an_answer(prediction: Any, gold: Any) -> bool:
+    """Whether an answer is one of the accepted ones, apart from surrounding whitespace."""
+    return strip_text(prediction) in map(strip_text, alternatives(gold))
+
+
+def parse_gold(gold: Any) -> Any:
+    """A gold answer that may be written as JSON.
+
+    >>> parse_gold('{"answer": "B"}'), parse_gold(['B'])
+    ({'answer': 'B'}, ['B'])
+    """
+    try:
+        return json.loads(gold) if isinstance(gold, str) else gold
+    except (ValueError, RecursionError):
+        raise ScoringError(f'expected JSON as the gold answer, got {gold!r:.60}.') from None
 
 
 def after_reasoning(text: str) -> str:

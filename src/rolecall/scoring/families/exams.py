@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolecall.scoring.metrics.metric import Mark, Metric, comparison, share_of_tallies
-from rolecall.scoring.metrics.symbolic import equal_expressions
+from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_expression
 from rolecall.scoring.postprocess.expressions import math_postprocess_v2
-from rolecall.scoring.texts import alternatives, strip_text
+from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
 __all__ = [
     'cloze_answers',
@@ -54,7 +54,7 @@ def gaokao_multi_choice(prediction: str, gold: Any) -> Mark:
     content = re.sub(r'\s+', '', prediction)
     place = content.find(_ANSWER)
     letters = set(re.findall('[A-D]', content[place:] if place >= 0 else content[-10:]))
-    wanted = set(strip_text(next(iter(alternatives(gold)), '')))
+    wanted = set(first_answer(gold))
     if letters == wanted:
         return Mark(1.0, correct=True)
     return Mark(0.5 if letters and letters < wanted else 0.0, correct=False)
@@ -100,7 +100,7 @@ def _drop_punctuation(text: str) -> str:
 @comparison('accuracy')
 def cloze_answers(prediction: str, gold: Any) -> bool:
     r"""The share of rows whose final expression (after `答案是`, in `\boxed{…}`, in dollars) equals the gold one."""
-    return any(equal_expressions(math_postprocess_v2(prediction), one) for one in alternatives(gold))
+    return equals_a_gold_expression(math_postprocess_v2(prediction), gold)
 
 
 @comparison('accuracy')

@@ -14,6 +14,7 @@ from typing import Any
 
 from rolecall.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Answer, row_comparison
+from rolecall.scoring.texts import parse_gold
 
 __all__ = ['call_relevance', 'read_calls', 'single_turn_calls']
 
@@ -24,8 +25,7 @@ Call = tuple[str, Mapping[str, Any]]
 def single_turn_calls(answer: Answer, category: str = '', is_fc_model: bool = True) -> bool:
     """The share of rows whose calls have the right names and arguments, in any order where there are several."""
     calls = read_calls(answer.prediction)
-    gold = json.loads(answer.gold) if isinstance(answer.gold, str) else answer.gold
-    wanted = [(name, given) for one in gold for name, given in one.items()]
+    wanted = [(name, given) for one in parse_gold(answer.gold) for name, given in one.items()]
     if calls is None or len(calls) != len(wanted):
         return False
     left = list(calls)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
 from rolecall.scoring.metrics.metric import comparison
-from rolecall.scoring.texts import alternatives, names_whole, strip_text
+from rolecall.scoring.texts import alternatives, first_answer, names_whole, parse_gold, strip_text
 
 __all__ = ['bare_number', 'facts', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
 
@@ -19,8 +17,7 @@ _MARKS = re.compile(r'[\n:"\'.,?!{}()*`“”]')
 @comparison('accuracy')
 def speakers(prediction: str, gold: Any) -> bool:
     """The share of rows that name the speaker (the first gold answer) as a word, in any case."""
-    wanted = strip_text(next(iter(alternatives(gold)), ''))
-    return wanted.upper() in _MARKS.sub(' ', prediction).upper().split()
+    return first_answer(gold).upper() in _MARKS.sub(' ', prediction).upper().split()
 
 
 @comparison('accuracy')
@@ -44,7 +41,7 @@ def running_numbers(prediction: str, gold: Any) -> float:
 def facts(prediction: str, gold: Any) -> bool:
     """The share of rows whose first sentence, cut at `<context>` or `<example>`, names the gold answer."""
     sentence = re.split(r'\.|<context>|<example>', prediction.lower(), maxsplit=1)[0]
-    return names_whole(sentence, strip_text(next(iter(alternatives(gold)), '')).lower())
+    return names_whole(sentence, first_answer(gold).lower())
 
 
 @comparison('similarity')
@@ -53,8 +50,8 @@ def recall_turn(prediction: str, gold: Any) -> float:
 
     The gold answer is a dict, or JSON, with `answer` and `prefix`.
     """
-    facts_given = gold if isinstance(gold, Mapping) else json.loads(strip_text(gold))
-    answer, prefix = str(facts_given['answer']), str(facts_given['prefix'])
+    given = parse_gold(gold)
+    answer, prefix = str(given['answer']), str(given['prefix'])
     if not prediction.startswith(prefix):
         return 0.0
     return SequenceMatcher(None, prediction.removeprefix(prefix), answer.removeprefix(prefix)).ratio()

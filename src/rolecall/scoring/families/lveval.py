@@ -11,7 +11,7 @@ from typing import Any
 
 from rolecall.scoring.families.longbench import Language, rouge_l_of, words_of
 from rolecall.scoring.metrics.metric import comparison
-from rolecall.scoring.texts import alternatives, f1_of_words, strip_text
+from rolecall.scoring.texts import alternatives, f1_of_words, first_answer, strip_text
 
 __all__ = ['keyword_f1', 'plain_f1', 'plain_rouge_l']
 
@@ -32,7 +32,7 @@ _LEAST_RECALL: dict[Language, float] = {'en': 0.2, 'zh': 0.4}
 @comparison('f1')
 def plain_f1(prediction: str, gold: Any, language: Language = 'en') -> float:
     """F1 of the words shared with the first gold answer."""
-    return f1_of_words(words_of(prediction, language), words_of(_first(gold), language))
+    return f1_of_words(words_of(prediction, language), words_of(first_answer(gold), language))
 
 
 @comparison('LVEval_f1')
@@ -41,12 +41,12 @@ def keyword_f1(prediction: str, gold: Any, language: Language = 'en') -> float:
     ours = words_of(prediction, language)
     keywords = words_of(strip_text(alternatives(gold)[-1]) if alternatives(gold) else '', language)
     if not keywords and language == 'zh':
-        keywords = words_of(_first(gold), language)
+        keywords = words_of(first_answer(gold), language)
     shared = Counter(ours) & Counter(keywords)
     known = sum(count for word, count in shared.items() if word not in _COMMON[language])
     if keywords and known / len(keywords) < _LEAST_RECALL[language]:
         return 0.0
-    return f1_of_words(ours, words_of(_first(gold), language))
+    return f1_of_words(ours, words_of(first_answer(gold), language))
 
 
 @comparison('LVEval_rouge')
@@ -56,8 +56,4 @@ def plain_rouge_l(prediction: str, gold: Any, language: Language = 'en') -> floa
     def spaced(text: str) -> str:
         return ' '.join(word for word in words_of(text, language) if word not in _COMMON[language])
 
-    return rouge_l_of(spaced(prediction), spaced(_first(gold)))
-
-
-def _first(gold: Any) -> str:
-    return strip_text(next(iter(alternatives(gold)), ''))
+    return rouge_l_of(spaced(prediction), spaced(first_answer(gold)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mark, row_comparison
-from rolecall.scoring.metrics.symbolic import equal_expressions, value_of
+from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_expression, value_of
 from rolecall.scoring.postprocess.expressions import math_postprocess, math_postprocess_v2
 from rolecall.scoring.postprocess.numbers import last_number, number_of
 from rolecall.scoring.texts import alternatives, last_boxed, strip_text
@@ -53,7 +53,7 @@ def live_expressions(
 
     def mark(answer: Answer) -> Any:
         ours = math_postprocess_v2(strip_text(answer.prediction))
-        return make_mark(any(equal_expressions(ours, one) for one in alternatives(answer.gold)))
+        return make_mark(equals_a_gold_expression(ours, answer.gold))
 
     return Metric('accuracy', mark)
 
@@ -61,7 +61,7 @@ def live_expressions(
 @comparison('accuracy')
 def final_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose expression equals the gold one."""
-    return any(equal_expressions(prediction, one) for one in alternatives(gold))
+    return equals_a_gold_expression(prediction, gold)
 
 
 @comparison('accuracy')

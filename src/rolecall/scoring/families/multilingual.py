@@ -10,7 +10,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
 from rolecall.scoring.metrics.overlap import corpus_bleu
 from rolecall.scoring.postprocess.letters import first_option_postprocess
 from rolecall.scoring.postprocess.numbers import last_number, number_of
-from rolecall.scoring.texts import alternatives, strip_text
+from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
 __all__ = ['best_lines_bleu', 'choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
 
@@ -41,7 +41,7 @@ _NUMBER_LABELS = re.compile(
 @comparison('accuracy')
 def choice_or_index(prediction: str, gold: Any) -> bool:
     """The share of rows with the gold letter; a gold number is the index of the option, from 0."""
-    wanted = strip_text(next(iter(alternatives(gold)), ''))
+    wanted = first_answer(gold)
     letter = chr(ord('A') + int(wanted)) if wanted.isdecimal() else wanted
     return bool(letter) and prediction.strip().upper() == letter.upper()
 

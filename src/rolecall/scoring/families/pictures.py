@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, comparison
 from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
-from rolecall.scoring.texts import alternatives, bare_words, strip_text
+from rolecall.scoring.texts import alternatives, bare_words, names_whole, parse_gold, strip_text
 
 __all__ = [
     'boxes',
@@ -61,9 +60,7 @@ def options_by_category(prediction: str, gold: Any) -> Mark:
 
     The gold answer is a dict with `choices`, `answer` and `category`, or a list of these, or JSON of either.
     """
-    choices, answer, category = _choices_of(gold)
-    right = _choose(prediction.replace('<|im_end|>', ''), choices) == answer
-    return Mark(float(right), correct=right, parts={str(category): float(right)} if category else {})
+    return _mark_choice(prediction, gold)
 
 
 @comparison('Overall')
@@ -71,24 +68,20 @@ def reasoned_options(prediction: str, gold: Any) -> Mark:
     """Like the same without reasoning, read on the one line that begins with `Answer:`."""
     lines = [line.strip() for line in prediction.split('\n') if line.strip().startswith('Answer:')]
     rest = lines[0].removeprefix('Answer:').strip() if len(lines) == 1 else prediction
-    choices, answer, category = _choices_of(gold)
-    right = _choose(rest.replace('<|im_end|>', ''), choices) == answer
-    return Mark(float(right), correct=right, parts={str(category): float(right)} if category else {})
+    return _mark_choice(rest, gold)
 
 
 @comparison('accuracy')
 def stated_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer after `ANSWER:` is the gold one, in any case."""
     found = re.search(r'ANSWER:\s*(.*)', prediction)
-    wanted = gold.get('answer') if isinstance(gold, Mapping) else gold
-    return found is not None and found[1].strip().lower() == strip_text(wanted).lower()
+    return found is not None and found[1].strip().lower() == _answer_of(gold).lower()
 
 
 @comparison('accuracy')
 def video_options(prediction: str, gold: Any) -> bool:
     """The share of rows that choose the gold letter from A to F."""
-    wanted = gold.get('answer') if isinstance(gold, Mapping) else gold
-    return first_option_postprocess(prediction, 'ABCDEF') == strip_text(wanted)
+    return first_option_postprocess(prediction, 'ABCDEF') == _answer_of(gold)
 
 
 @comparison('accuracy')
@@ -150,9 +143,10 @@ def edit_distance(left: str, right: str) -> int:
     return row[-1]
 
 
-def _states(reply: str, text: str) -> bool:
-    """Whether a text stands in the reply, not as a part of other words (`car` in `scary`)."""
-    return bool(text) and re.search(rf'(?<![a-z0-9]){re.escape(text)}(?![a-z0-9])', reply) is not None
+def _mark_choice(reply: str, gold: Any) -> Mark:
+    choices, answer, category = _choices_of(gold)
+    right = _choose(reply.replace('<|im_end|>', ''), choices) == answer
+    return Mark(float(right), correct=right, parts={str(category): float(right)} if category else {})
 
 
 def _choose(reply: str, choices: Mapping[str, Any]) -> str:
@@ -160,24 +154,28 @@ def _choose(reply: str, choices: Mapping[str, Any]) -> str:
     letter = last_option_postprocess(reply, list(choices))
     if letter:
         return letter
-    named = [one for one, text in choices.items() if text and _states(reply.lower(), strip_text(text).lower())]
+    named = [one for one, text in choices.items() if names_whole(reply.lower(), strip_text(text).lower())]
     return named[0] if len(named) == 1 else ''
 
 
 def _facts_of(gold: Any) -> Mapping[str, Any]:
-    facts = json.loads(gold) if isinstance(gold, str) else gold
+    facts = parse_gold(gold)
     if not isinstance(facts, Mapping):
         raise ScoringError(f'expected a dict as the gold answer, got {gold!r:.60}.')
     return facts
 
 
 def _choices_of(gold: Any) -> tuple[Mapping[str, Any], str, Any]:
-    read = json.loads(gold) if isinstance(gold, str) else gold
+    read = parse_gold(gold)
     if isinstance(read, Mapping):
         choices, answer, category = read['choices'], read['answer'], read.get('category')
     else:
         choices, answer, category = read
-    return (json.loads(choices) if isinstance(choices, str) else choices), strip_text(answer), category
+    return parse_gold(choices), strip_text(answer), category
+
+
+def _answer_of(gold: Any) -> str:
+    return strip_text(gold.get('answer') if isinstance(gold, Mapping) else gold)
 
 
 def _scale_box(box: Box, width: float, height: float, scale: float, resize: Mapping[str, int] | None) -> list[float]:

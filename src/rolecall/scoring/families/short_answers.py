@@ -11,7 +11,15 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
 from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
-from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, cut_next_problem, names_whole, strip_text
+from rolecall.scoring.texts import (
+    after_reasoning,
+    alternatives,
+    bare_words,
+    cut_next_problem,
+    equals_an_answer,
+    names_whole,
+    strip_text,
+)
 
 __all__ = [
     'accuracy_by_contamination',
@@ -43,7 +51,7 @@ _IGNORANCE = ('不确定', '无法确定', '无法回答', '不知道', '不认�
 @comparison('accuracy')
 def exact_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer equals a gold answer exactly, apart from surrounding whitespace."""
-    return prediction.strip() in map(strip_text, alternatives(gold))
+    return equals_an_answer(prediction, gold)
 
 
 @comparison('accuracy')
@@ -130,7 +138,7 @@ def _drop_of(tally: Sequence[float]) -> float:
 @row_comparison('acc_drop', total=_drop_of, lower_is_better=True)
 def accuracy_drop(answer: Answer) -> Mark:
     """How much accuracy attacked rows lose against the original ones (`type` is `original`), as a share of it."""
-    right = float(strip_text(answer.prediction) in map(strip_text, alternatives(answer.gold)))
+    right = float(equals_an_answer(answer.prediction, answer.gold))
     original = answer.values.get('type') == 'original'
     return Mark(
         right,
@@ -143,7 +151,7 @@ def accuracy_drop(answer: Answer) -> Mark:
 @row_comparison('accuracy')
 def accuracy_by_contamination(answer: Answer) -> Mark:
     """The share of rows with the gold answer, also for clean and for contaminated rows (`is_clean`)."""
-    right = float(strip_text(answer.prediction) in map(strip_text, alternatives(answer.gold)))
+    right = float(equals_an_answer(answer.prediction, answer.gold))
     state = answer.values.get('is_clean')
     return Mark(right, correct=bool(right), parts={f'accuracy - {state}': right} if state else {})
 

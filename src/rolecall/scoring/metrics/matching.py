@@ -10,7 +10,7 @@ from unicodedata import normalize
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.postprocess.numbers import number_of, stated_number_postprocess
-from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, strip_text
+from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
 __all__ = [
     'accuracy',
@@ -61,7 +61,7 @@ def accuracy() -> Metric:
     >>> accuracy().mark(Answer(1, ' 1')).correct
     True
     """
-    return Metric('accuracy', mark_by(_same))
+    return Metric('accuracy', mark_by(equals_an_answer))
 
 
 def exact_match(ignore_case: bool = False) -> Metric:
@@ -125,7 +125,7 @@ def _phrase_ends(reply: str) -> Iterator[int]:
 
 def gsm8k() -> Metric:
     """The share of rows whose number is the gold one: 42, 42.0 and $42 are the same."""
-    return Metric('accuracy', mark_by(lambda prediction, gold: _same(prediction, gold) or _equal(prediction, gold)))
+    return Metric('accuracy', mark_by(lambda ours, gold: equals_an_answer(ours, gold) or _equal(ours, gold)))
 
 
 def bbh_multiple_choice() -> Metric:
@@ -194,10 +194,6 @@ def _plain_words(text: str, ignore_case: bool) -> list[str]:
 def _is_article(word: str, then: str) -> bool:
     """Of `A B` and `vitamin A` the `A` is none."""
     return bool(then) and word in _ARTICLES and (word != 'a' or len(then) > 1)
-
-
-def _same(prediction: Any, gold: Any) -> bool:
-    return strip_text(prediction) in map(strip_text, alternatives(gold))
 
 
 def _equal(prediction: Any, gold: Any) -> bool:

@@ -18,7 +18,7 @@ from rolecall.scoring.postprocess.expressions import final_expression
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['equal_expressions', 'same_expression', 'value_of']
+__all__ = ['equal_expressions', 'equals_a_gold_expression', 'same_expression', 'value_of']
 
 _SECONDS, _AGAIN = 3.0, 0.5
 """Seconds of CPU time, and how soon to stop again what catches every exception."""
@@ -57,10 +57,12 @@ _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 def same_expression(version: str = 'v2') -> Metric:
     r"""The share of rows whose expression equals the gold one: `\frac12`, `0.5` and `1/2` are the same."""
     import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
-    return Metric(
-        'accuracy',
-        mark_by(lambda prediction, gold: any(equal_expressions(prediction, one) for one in alternatives(gold))),
-    )
+    return Metric('accuracy', mark_by(equals_a_gold_expression))
+
+
+def equals_a_gold_expression(prediction: Any, gold: Any) -> bool:
+    """Whether an expression equals one of the accepted ones."""
+    return any(equal_expressions(prediction, one) for one in alternatives(gold))
 
 
 def equal_expressions(prediction: Any, gold: Any) -> bool:
