@@ -161,10 +161,39 @@ MULTILINGUAL = [
     ('MGSM_Evaluator', '', '18', 0.0),
 ]
 ROW = {'instruction_id_list': ['punctuation:no_comma'], 'kwargs': [{}], 'prompt': 'Say hello.'}
+
+
+def instructed(kind: str, **options: Any) -> dict[str, Any]:
+    return {'instruction_id_list': [kind], 'kwargs': [options]}
+
+
+FEW_WORDS = instructed('length_constraints:number_words', num_words=5, relation='at least')
+TWO_SENTENCES = instructed('length_constraints:number_sentences', num_sentences=2, relation='at least')
+SECOND_BEGINS = instructed(
+    'length_constraints:nth_paragraph_first_word', num_paragraphs=2, nth_paragraph=2, first_word='但是'
+)
 INSTRUCTED = [
     ('IFEvaluator', 'hello', ROW, 1.0),
     ('IFEvaluator', 'hello, you', ROW, 0.0),
+    ('IFEvaluator', '你好，世界', ROW, 1.0),
     ('PMMEvalMIFEvalEvaluator', 'hello', ROW, 1.0),
+    ('PMMEvalMIFEvalEvaluator', 'hola, mundo', ROW, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '你好，世界', ROW, 0.0),
+    ('PMMEvalMIFEvalEvaluator', 'こんにちは、世界', ROW, 0.0),
+    ('PMMEvalMIFEvalEvaluator', 'مرحبا، عالم', ROW, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '你好世界', FEW_WORDS, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '你好大世界', FEW_WORDS, 1.0),
+    ('PMMEvalMIFEvalEvaluator', 'hola mundo grande', FEW_WORDS, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '下雨了。我不出门！', TWO_SENTENCES, 1.0),
+    ('PMMEvalMIFEvalEvaluator', '下雨了我不出门！', TWO_SENTENCES, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '下雨了。\n\n但是我出门。', SECOND_BEGINS, 1.0),
+    ('PMMEvalMIFEvalEvaluator', '但是我出门。\n\n下雨了。', SECOND_BEGINS, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '但是我出门。', SECOND_BEGINS, 0.0),
+    ('PMMEvalMIFEvalEvaluator', '“你好”', instructed('startend:quotation'), 1.0),
+    ('PMMEvalMIFEvalEvaluator', '«hola»', instructed('startend:quotation'), 1.0),
+    ('PMMEvalMIFEvalEvaluator', '“你好»', instructed('startend:quotation'), 0.0),
+    ('PMMEvalMIFEvalEvaluator', '今天下雨了', instructed('keywords:forbidden_words', forbidden_words=['下雨']), 0.0),
+    ('PMMEvalMIFEvalEvaluator', 'esta noche', instructed('keywords:forbidden_words', forbidden_words=['No']), 1.0),
 ]
 SHORT_ANSWERS = [
     ('GPQAEvaluator', 'B', 'B', 1.0),

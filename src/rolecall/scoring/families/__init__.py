@@ -88,7 +88,10 @@ FAMILY_METRICS: Mapping[str, str] = {
             'MGSM_Evaluator': 'final_number',
         },
     ),
-    **_locate('ifeval', {'IFEvaluator': 'instruction_accuracy', 'PMMEvalMIFEvalEvaluator': 'instruction_accuracy'}),
+    **_locate(
+        'ifeval',
+        {'IFEvaluator': 'instruction_accuracy', 'PMMEvalMIFEvalEvaluator': 'multilingual_instruction_accuracy'},
+    ),
     **_locate(
         'short_answers',
         {

@@ -2,6 +2,8 @@
 
 Every kind of instruction is a function of the reply and the instruction's arguments. Loosely, a reply also counts
 without its first line, its last line, or its asterisks. Sentences end at `.`, `!` or `?`; `langdetect` finds languages.
+P-MMEval asks the same in ten languages: there commas, quotes and full stops of every script count, and the characters
+of Chinese, Japanese and Thai are words.
 """
 
 from __future__ import annotations
@@ -9,31 +11,47 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from rolecall.errors import import_extra
 from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, row_comparison
+from rolecall.scoring.texts import names_whole
 
-__all__ = ['INSTRUCTIONS', 'follow_instructions', 'instruction_accuracy']
+__all__ = ['INSTRUCTIONS', 'follow_instructions', 'instruction_accuracy', 'multilingual_instruction_accuracy']
 
 _ANSWERS = ('My answer is yes.', 'My answer is no.', 'My answer is maybe.')
 _ABBREVIATION = re.compile(r'\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Inc|Ltd|Jr|Sr|Co|e\.g|i\.e|vs|etc)\.(?=\s)')
 _FENCES = ('```json', '```Json', '```JSON', '```')
 _LEAST = 'at least'
+_UNSPACED = '\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff'
+_STOPS = str.maketrans({'。': '. ', '！': '! ', '？': '? ', '؟': '? '})
+_QUOTES = ('""', '“”', '«»', '「」', '『』')
+
+Check: TypeAlias = Callable[..., bool]
 
 
 @row_comparison('Prompt-level-strict-accuracy', needs_gold=False)
 def instruction_accuracy(answer: Answer) -> Mark:
     """The share of prompts whose instructions are all followed; also by instruction, and loosely."""
+    return _mark_instructions(answer, INSTRUCTIONS)
+
+
+@row_comparison('Prompt-level-strict-accuracy', needs_gold=False)
+def multilingual_instruction_accuracy(answer: Answer) -> Mark:
+    """The same in any language: commas, quotes and full stops of every script; unspaced characters are words."""
+    return _mark_instructions(answer, _MULTILINGUAL)
+
+
+def _mark_instructions(answer: Answer, checks: Mapping[str, Check]) -> Mark:
     facts = answer.gold if isinstance(answer.gold, Mapping) else answer.values
     kinds, options = facts.get('instruction_id_list'), facts.get('kwargs')
     if not isinstance(kinds, Sequence) or not isinstance(options, Sequence):
         raise ScoringError("needs the columns 'instruction_id_list' and 'kwargs', or a gold answer that has them.")
     reply, prompt = text_of(answer.prediction), text_of(facts.get('prompt', ''))
-    strict = follow_instructions(reply, kinds, options, prompt=prompt)
-    tries = [follow_instructions(one, kinds, options, prompt=prompt) for one in _loosen(reply)]
+    strict = follow_instructions(reply, kinds, options, prompt=prompt, checks=checks)
+    tries = [follow_instructions(one, kinds, options, prompt=prompt, checks=checks) for one in _loosen(reply)]
     loose = [any(followed) for followed in zip(*tries, strict=True)]
     if not strict:
         return Mark(1.0, correct=True)
@@ -46,7 +64,12 @@ def instruction_accuracy(answer: Answer) -> Mark:
 
 
 def follow_instructions(
-    reply: str, kinds: Sequence[str], options: Sequence[Mapping[str, Any]], *, prompt: str = ''
+    reply: str,
+    kinds: Sequence[str],
+    options: Sequence[Mapping[str, Any]],
+    *,
+    prompt: str = '',
+    checks: Mapping[str, Check] | None = None,
 ) -> list[bool]:
     """Whether the reply follows each instruction; an empty reply follows none.
 
@@ -55,7 +78,7 @@ def follow_instructions(
     """
     followed = []
     for kind, given in zip(kinds, options, strict=True):
-        check = INSTRUCTIONS.get(kind)
+        check = (checks or INSTRUCTIONS).get(kind)
         if check is None:
             raise ScoringError(f'unknown instruction {kind!r}.')
         known = {name: value for name, value in given.items() if value is not None}
@@ -206,7 +229,34 @@ def _lacks_commas(reply: str) -> bool:
     return ',' not in reply
 
 
-INSTRUCTIONS: Mapping[str, Callable[..., bool]] = {
+def _lacks_words_of_any_script(reply: str, forbidden_words: Sequence[str]) -> bool:
+    return not any(names_whole(reply.lower(), word.lower()) for word in forbidden_words)
+
+
+def _count_sentences_of_any_script(reply: str, num_sentences: int, relation: str = _LEAST) -> bool:
+    return _count_sentences(reply.translate(_STOPS), num_sentences, relation)
+
+
+def _count_words_of_any_script(reply: str, num_words: int, relation: str = _LEAST) -> bool:
+    return _reaches(len(re.findall(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+', reply)), num_words, relation)
+
+
+def _nth_paragraph_begins_in_any_script(reply: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
+    parts = [part.strip() for part in reply.split('\n\n') if part.strip()]
+    begins = len(parts) == num_paragraphs and 1 <= nth_paragraph <= num_paragraphs
+    return begins and parts[nth_paragraph - 1].lstrip('\'"').lower().startswith(first_word.lower())
+
+
+def _is_quoted_in_any_script(reply: str) -> bool:
+    text = reply.strip()
+    return len(text) > 1 and text[0] + text[-1] in _QUOTES
+
+
+def _lacks_commas_of_any_script(reply: str) -> bool:
+    return re.search('[,，،、]', reply) is None
+
+
+INSTRUCTIONS: Mapping[str, Check] = {
     'keywords:existence': _has_keywords,
     'keywords:frequency': _keyword_frequency,
     'keywords:forbidden_words': _lacks_words,
@@ -234,3 +284,13 @@ INSTRUCTIONS: Mapping[str, Callable[..., bool]] = {
     'punctuation:no_comma': _lacks_commas,
 }
 """The 25 kinds of instructions, by their names in the dataset."""
+
+_MULTILINGUAL: Mapping[str, Check] = {
+    **INSTRUCTIONS,
+    'keywords:forbidden_words': _lacks_words_of_any_script,
+    'length_constraints:number_sentences': _count_sentences_of_any_script,
+    'length_constraints:number_words': _count_words_of_any_script,
+    'length_constraints:nth_paragraph_first_word': _nth_paragraph_begins_in_any_script,
+    'startend:quotation': _is_quoted_in_any_script,
+    'punctuation:no_comma': _lacks_commas_of_any_script,
+}
