@@ -204,6 +204,39 @@ def test_a_server_that_no_node_can_call_ends_with_every_reason() -> None:
     assert asyncio.run(ask()) == [f'm: a worker is left out: node {n}: no module named acme' for n in (0, 1)]
 
 
+async def ask_pool(pool: SlowPool) -> tuple[list[Any], str]:
+    """The answers to 16 requests, and what was said at the end about where they were computed."""
+    model = build_model({'type': 'FunctionModel', 'function': lambda _: ''}, name='m')
+    client = PoolClient(model, RetryPolicy(), pool, tell=lambda _: None)
+    answers = await asyncio.gather(*(client.send(ModelCall('generate', f'row {n}', Sampling())) for n in range(16)))
+    where = client.activity.where
+    await client.close()
+    return answers, where
+
+
+class LatePool(SlowPool):
+    """Its second worker is ready when the first has work, and no work ends before the second has some, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready[0].set()
+        self.sizes: list[int] = []
+
+    async def answer(self, worker: int, kind: Any, requests: Any, sampling: Any) -> WorkerReply:
+        self.answered.append(worker)
+        self.sizes.append(len(requests))
+        self.ready[1].set()
+        while 1 not in self.answered:
+            await asyncio.sleep(0.01)
+        return WorkerReply([Reply('yes') for _ in requests], f'node {worker}', 0.0)
+
+
+def test_a_few_rows_are_shared_with_a_worker_that_still_loads_the_model() -> None:
+    pool = LatePool()
+    assert len(asyncio.run(asyncio.wait_for(ask_pool(pool), 60))[0]) == 16
+    assert (pool.answered, pool.sizes) == ([0, 1], [8, 8])
+
+
 class DyingPool(SlowPool):
     """Its first batch ends a worker. After that, no batch is answered before the other worker has one, too."""
 
@@ -224,16 +257,7 @@ class DyingPool(SlowPool):
 
 
 def test_what_a_lost_worker_computed_is_divided_among_all_workers() -> None:
-    async def ask() -> tuple[list[Any], str]:
-        model = build_model({'type': 'FunctionModel', 'function': lambda _: ''}, name='m')
-        client = PoolClient(model, RetryPolicy(), DyingPool(), tell=lambda _: None)
-        calls = [ModelCall('generate', f'row {n}', Sampling()) for n in range(16)]
-        answers = await asyncio.gather(*(client.send(call) for call in calls))
-        lost = client.activity.where
-        await client.close()
-        return answers, lost
-
-    answers, where = asyncio.run(ask())
+    answers, where = asyncio.run(ask_pool(DyingPool()))
     assert [answer.text for answer in answers] == ['yes'] * 16
     assert where == '2 workers, 1 worker lost'
 

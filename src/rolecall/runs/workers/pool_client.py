@@ -151,11 +151,15 @@ class PoolClient(GatheringClient):
         task.add_done_callback(self._tasks.discard)
 
     async def _take_place(self, *, alone: bool) -> int:
-        """A worker with a free place; with `alone`, one that computes nothing else, for as long as it is held."""
+        """A worker with a free place; with `alone`, one that computes nothing else, for as long as it is held.
+
+        A second batch is given out while there is enough for every worker, those that still load the model included.
+        """
         needed = _WINDOW if alone else 1
         while True:
             free = min(self._ready.workers, key=self._held.__getitem__, default=None)
-            if free is not None and self._held[free] + needed <= _WINDOW:
+            most = _WINDOW if alone or len(self._pending) >= self._batch * self._ready.expected else 1
+            if free is not None and self._held[free] + needed <= most:
                 self._held[free] += needed
                 return free
             if why := await self._ready.wait():
@@ -169,7 +173,7 @@ class PoolClient(GatheringClient):
         self._pending = [one for one in self._pending if not one.answer.done()]
         self._pending.sort(key=lambda one: (one.kind, one.text[:_PREFIX], len(one.text), one.text))
         same = [one for one in self._pending if one.kind == self._pending[0].kind]
-        batch = same[: _size_batch(len(same), len(self._ready.workers), self._batch)]
+        batch = same[: _size_batch(len(same), self._ready.expected, self._batch)]
         taken = set(map(id, batch))
         self._pending = [one for one in self._pending if id(one) not in taken]
         return batch

@@ -67,6 +67,11 @@ class ReadyWorkers:
         self._last_ready = time.monotonic()
         self.workers: set[int] = set()
 
+    @property
+    def expected(self) -> int:
+        """How many workers there are or will be, at least one: those that cannot load the model are left out."""
+        return max(1, self._pool.size - len(self._failures))
+
     async def start(self) -> None:
         """Start the workers, once."""
         if self._started is None:
