@@ -1,4 +1,4 @@
-"""A run of many rows on one machine: rows a second, peak memory, bytes a row, and how long resuming and reporting take.
+"""A run of many rows on one machine: rows a second, peak memory, bytes a row; resuming, reporting, exporting, comparing.
 
     python benchmarks/million.py [--rows 1000000] [--keep FOLDER]
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -118,6 +119,10 @@ def main() -> None:
         forget_rows(folder, arguments.rows)
         measure(f'run again, all but {LEFT:,} done', folder, *rolecall, 'run', 'config.py', '--out', 'out', '-q')
         measure('report as a page', folder, *rolecall, 'report', 'out', '--html', 'report.html')
+        for form in ('jsonl', 'csv'):
+            measure(f'export results, {form}', folder, *rolecall, 'export', 'results', 'out', '-o', f'rows.{form}')
+        shutil.copytree(folder / 'out', folder / 'copy', dirs_exist_ok=True)
+        measure('compare with a copy', folder, *rolecall, 'compare', 'out', 'copy')
         page = (folder / 'report.html').stat().st_size
         rows = arguments.rows
         print(f'{rows:,} rows: {rows / run.seconds:,.0f} rows/s, {run.seconds / bare.seconds:.1f} times the bare loop')
