@@ -17,6 +17,7 @@ from rolecall.runs.client.client_options import read_limits
 from rolecall.runs.client.concurrent_client import ConcurrentClient, Timeout
 from rolecall.runs.client.limiter import Limiter, Limits
 from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
+from rolecall.runs.client.rate import RateController, SentCall
 from rolecall.runs.client.retry import Retrier
 from virtual_time import run_in_virtual_time
 
@@ -205,7 +206,7 @@ class TokenServer:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._level, self._filled, self._draw = clock, 1000.0, 0.0, random.Random(1)
         self.answers: list[float] = []
-        self.refused = 0
+        self.taken = self.refused = 0
 
     async def generate(self, requests: list[str], sampling: Sampling) -> list[Reply]:
         now, cost = self._clock(), self._draw.randint(50, 150)
@@ -215,6 +216,7 @@ class TokenServer:
             await asyncio.sleep(0.003)
             raise ModelError('Rate limit reached: tokens per minute', transient=True, status=429)
         self._level -= cost
+        self.taken += cost
         await asyncio.sleep(0.1)
         self.answers.append(self._clock())
         return [Reply('42', usage=Usage(input_tokens=cost - 1, output_tokens=1))]
@@ -232,7 +234,7 @@ def test_a_limit_of_tokens_is_learnt_with_what_requests_cost(at_once: int) -> No
         return server
 
     server = run_in_virtual_time(run())
-    assert 100 * 1000 / server.answers[-1] > 0.95 * 100_000 / 60
+    assert server.taken / server.answers[-1] > 0.95 * 100_000 / 60
     assert server.refused < 0.05 * (1000 + server.refused)
 
 
@@ -247,6 +249,36 @@ def test_two_runs_share_a_limit(later: float) -> None:
     shared = first - 50 * later
     assert 0.35 < shared / (shared + second) < 0.65
     assert shared + second > 0.93 * 50 * (120 - later)
+
+
+@pytest.mark.parametrize('later', [0.0, 0.1, 0.2, 0.4])
+def test_two_runs_that_start_together_soon_share_a_limit(later: float) -> None:
+    async def run() -> list[tuple[Limiter, int]]:
+        server = Toy(latency=lambda active: 0.1, per_second=50)
+        return await asyncio.gather(
+            *(send_for(server, Limits(512, 512), 24, starts=starts) for starts in (0.001, later))
+        )
+
+    (_, first), (_, second) = run_in_virtual_time(run())
+    assert 0.36 < first / (first + second) < 0.64
+    assert first + second > 0.9 * 50 * 24
+
+
+def test_a_limit_is_measured_from_refusal_to_refusal() -> None:
+    controller, level, measured = RateController(), 5.0, []
+    for step in range(8000):  # 40 seconds at a bucket of 5 calls that gets 20 a second
+        now, level = step / 200, min(5.0, level + 20 / 200)
+        if controller.opens_at > now:
+            continue
+        call = SentCall(now, 1.0)
+        controller.send(call)
+        call.state = 'accepted' if level >= 1 else 'refused'
+        level -= call.state == 'accepted'
+        controller.settle(call, now + 0.001)
+        if call.state == 'refused' and now > 10:
+            measured.append(controller._ceiling)
+    assert len(measured) > 5
+    assert measured == [pytest.approx(20, rel=0.05)] * len(measured)
 
 
 @pytest.mark.parametrize(('limits', 'rows', 'seconds'), [(Limits(8, 128), 40, 30), (Limits(4, 4), 40, 30)])

@@ -15,7 +15,8 @@ _GAIN = 0.15
 """Share of a step in concurrency that must arrive as answers for the step to count as a gain."""
 _WORSE, _CHANGED = 0.97, 0.8
 _LONGEST_TRIAL = 2.0
-_SMALLEST_ROUND = 8
+_SMALLEST_ROUND, _FEW_ANSWERS = 8, 16
+"""Calls of a round at the least, and answers that are enough where a higher level brings less than the one before."""
 _MOST_AT_FIRST = 64
 """Calls in flight until the first answers are there; from there their number doubles each round while that helps."""
 _FIRST_REST, _LONGEST_REST = 8, 64
@@ -52,8 +53,10 @@ class ConcurrencyController:
         self._answers += answered
         self._calls += 1
         self._time += ended - began
-        if self._calls >= max(_SMALLEST_ROUND, self.limit):
-            self._judge(self.limit * self._answers / max(self._time, 1e-9))
+        rate = self.limit * self._answers / max(self._time, 1e-9)
+        hopeless = self.limit > self._home and self._answers >= _FEW_ANSWERS and rate < self._rates[self._home]
+        if hopeless or self._calls >= max(_SMALLEST_ROUND, self.limit):
+            self._judge(rate)
             self._start_round(ended)
 
     def _start_round(self, now: float) -> None:

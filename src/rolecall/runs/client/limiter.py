@@ -29,12 +29,8 @@ _SILENCE = {'refused': 2.0, 'trouble': 0.2}
 _PROBE_SECONDS = 1.0
 _UP_SECONDS = 30.0
 """Seconds for which a server that was seen to be up is sent calls as usual, though calls only fail."""
-_LATE = 0.1
-"""Seconds by which a timer may be late without calls being lost to the rate."""
-_FIRST_CALLS, _FIRST_GAP = 16, 0.002
+_FIRST_CALLS, _FIRST_GAP = 10, 0.004
 """Calls that go out at once before anything came back, and seconds between the next: refusals come back soon."""
-_FIRST_PAUSE = 0.1
-"""Seconds without further calls after a refusal that comes before any answer: those in flight will tell more."""
 _LONGEST_WAIT = 300.0
 _WORTH_WAITING = 2.0
 """`Retry-After` below this only holds back the call it was sent for."""
@@ -72,7 +68,6 @@ class Limiter:
         self._concurrency = ConcurrencyController(start=limits.start, most=limits.most)
         self._rates: dict[Unit, RateController]
         self._rates = {'requests': RateController(most=limits.per_second), 'tokens': RateController()}
-        self._next: dict[Unit, float] = {'requests': 0.0, 'tokens': 0.0}
         self._retries: deque[_Waiting] = deque()
         self._fresh: deque[_Waiting] = deque()
         self._recent: deque[CallOutcome] = deque(maxlen=_RECENT)
@@ -146,8 +141,6 @@ class Limiter:
         self.active -= 1
         self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
-        if outcome == 'refused' and not self._heard:
-            self._closed_at_first = now + _FIRST_PAUSE
         self._record(permit, outcome, now, tokens, refused)
         if outcome == 'refused' and retry_after is not None:
             self._hold_back(now, min(retry_after, _LONGEST_WAIT))
@@ -181,11 +174,7 @@ class Limiter:
                 sent.state = 'accepted'
             else:
                 sent.state = 'refused' if outcome == 'refused' and unit == refused else 'void'
-            if unit == 'tokens' and tokens is not None:
-                if sent.charged and (rate := self._rates[unit].rate):
-                    self._next[unit] += (tokens - sent.amount) / rate
-                sent.amount = tokens
-            self._rates[unit].settle(sent, now)
+            self._rates[unit].settle(sent, now, tokens if unit == 'tokens' else None)
         if permit.full and outcome != 'other':
             self._concurrency.record(began=permit.began, ended=now, answered=outcome == 'answered')
         if outcome != 'other':
@@ -215,9 +204,6 @@ class Limiter:
 
     def _admit(self, tokens: float) -> Permit | None:
         now = self._clock()
-        for controller in self._rates.values():
-            if controller.hold_until:
-                controller.update(now)
         if not self._unlimited and (self.active >= self.limit or self._opens_at() > now):
             return None
         if self._down_since is not None:
@@ -225,11 +211,8 @@ class Limiter:
         self.active += 1
         permit = Permit(now, self.active >= self.limit, {})
         for unit, controller in self._rates.items():
-            sent = permit.sent[unit] = SentCall(now, 1.0 if unit == 'requests' else tokens)
+            sent = permit.sent[unit] = SentCall(now, max(1.0, tokens) if unit == 'tokens' else 1.0)
             controller.send(sent)
-            if rate := controller.rate:
-                self._next[unit] = max(self._next[unit], now - _LATE) + sent.amount / rate
-                sent.charged = True
         if not self._heard and self.active >= _FIRST_CALLS:
             self._closed_at_first = now + _FIRST_GAP
         return permit
@@ -237,8 +220,8 @@ class Limiter:
     def _opens_at(self) -> float:
         """When the next call may begin, as far as time decides."""
         opens = self.closed_until if self._heard else max(self.closed_until, self._closed_at_first)
-        for unit, controller in self._rates.items():
-            opens = max(opens, self._next[unit] if controller.rate else 0.0, controller.hold_until)
+        for controller in self._rates.values():
+            opens = max(opens, controller.opens_at)
         down = self._down_since is not None and self._clock() >= self._up_until
         return max(opens, self._probe_at) if down else opens
 

@@ -1,8 +1,11 @@
 """The rate that a server accepts, learnt from what it refuses and from what it announces.
 
-Calls are judged in windows, in the order in which they were sent. Refusals come sooner than answers, so a call that was
-not refused after a while counts as accepted. A share of refusals above the tolerance cuts the rate to what was
-accepted. Refusals that stay as frequent after two cuts are random: the rate is lifted, and so is the tolerance.
+A server refuses a call when its reserve is used up. What it accepts between two such moments, over the time between
+them, is its rate, whatever was sent: each refusal is a measurement. After one, the controller sends less than was
+measured, so that the server has a reserve and other runs have their share, and then more and more until the next.
+
+Calls that are refused again and again although less is sent than was measured are refused at random. Such refusals are
+left alone; from then on, only a greater share of them counts.
 """
 
 from __future__ import annotations
@@ -16,27 +19,34 @@ from rolecall.models.http.rate_limits import RateLimit
 
 __all__ = ['RateController', 'SentCall']
 
-_TOLERANCE = 0.01
 _STORM, _STORM_CALLS = 0.3, 8
-"""A share of refusals that is acted upon after this many calls; twice as many after each cut that did not help."""
-_WINDOW, _LONGEST_WINDOW, _WINDOW_SECONDS = 50, 400, 2.0
-"""Calls, or seconds, after which the rate may grow, and calls after which a window ends without a verdict."""
-_GROWTH, _FASTEST = 0.1, 0.25
-"""Growth per second, times the square root of the rate; it doubles with every window without refusals."""
-_EXTRA_CUT, _DEEPEST_EXTRA_CUT = 0.01, 0.1
-"""Cut beyond what was refused, times the square root of the rate: large rates give way, so that runs share fairly."""
-_MARGIN, _REST = 0.98, 5
-"""Near the rate at which refusals began, rest at this part of it for some windows, so that the server has reserves."""
-_NEAR, _SLOW_START = 0.1, 1.5
-_SLOWEST, _SHORTEST_MEASURE, _LONGEST_BURST = 0.2, 0.01, 0.5
+"""Share of refusals among the last few calls that shows a limit: three in a row, where refusals are rare."""
+_USUAL, _USUAL_CALLS = 0.01, 100
+"""Share of refusals among the last calls that shows nothing yet."""
+_FIRST_RATE = 10.0
+"""Calls a second to begin with, where little or nothing was accepted since the first refusal."""
+_CUT, _FULL_CUT_CALLS = 0.2, 12
+"""Part of the measured rate that is given up at a refusal; less where the one before was only a few calls ago."""
+_GROWTH, _LEAST_GROWTH = 1.1, 0.12
+"""Growth per second: over the square root of the calls per second, so that slower runs catch up; at least so much."""
+_EPOCH = 40
+"""Calls from one refusal to the next at full growth; growth is slower, while there are fewer."""
+_EAGER, _EAGER_GROWTH, _LESS_EAGER = 10.0, 0.16, 0.3
+"""Growth until the limit is met, and what remains of it after each refusal."""
+_MEASURED_CALLS, _SURE_CALLS, _SHORTEST_MEASURE = 24, 8, 0.1
+"""Accepted calls that make a measurement, calls that are enough to trust one below, and seconds that it takes."""
+_MOSTLY, _RANDOM = 0.4, 0.5
+"""A refusal below the measured rate, while this part is accepted, is odd; refusals are random after so deep a fall."""
+_ODD_REFUSALS, _TEST_CALLS = 3, 80
+"""Odd refusals, at least, before it is tested whether they are random, and calls that such a test takes."""
+_SLOWEST, _SLOWEST_PROBE = 0.2, 2.5
+"""Calls a second at the least, and where nothing is accepted: then the rate may not be the reason."""
+_LATE = 0.1
+"""Seconds by which a timer may be late without calls being lost to the rate."""
 _LONGEST_WAIT = 300.0
 """Seconds between two calls at the most, whatever a server announces."""
 _TELLING = 4
 """Units that must be used up before a bucket shows how fast it refills."""
-_DEEP = 0.75
-"""Part of the rate that a deep cut leaves at most."""
-_SAME, _STAYED, _USELESS_CUTS = 0.5, 0.7, 2
-"""A cut was useless if this part of the refusals stayed; so many useless cuts suggest that refusals are random."""
 
 
 @dataclass(slots=True)
@@ -46,8 +56,23 @@ class SentCall:
     began: float
     amount: float
     state: Literal['sent', 'accepted', 'refused', 'void'] = 'sent'
-    charged: bool = False
-    """Whether calls after it wait for what it takes, because a rate was known."""
+    paced: bool = False
+    """Whether a rate was known, so that calls after it wait for what it takes."""
+    held_back: bool = False
+    """Whether it could have gone out sooner, had the rate been higher."""
+    counted: bool = False
+    """Whether it counts as accepted, or was refused."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """What the server accepted between two refusals: how much, in how many calls, of how many."""
+
+    began: float
+    amount: float = 0.0
+    accepted: int = 0
+    calls: int = 0
+    seconds: float = 0.0
 
 
 class RateController:
@@ -59,25 +84,32 @@ class RateController:
         self._announced: float | None = None
         self._last_bucket: tuple[float, float] | None = None
         self._learnt_while_answering: float | None = None
-        self._tolerance = _TOLERANCE
-        self._mean = 0.0
-        self._refusal_seconds: float | None = None
-        self._hold_until = 0.0
-        self._ceiling = self._clean_rate = 0.0
-        self._share_before = 0.0
-        self._useless_cuts = self._clean_windows = self._rest = 0
-        self._storm_calls = _STORM_CALLS
-        self._tested: float | None = None
-        self._rate_before_cut: tuple[()] | tuple[float | None] = ()
         self._open_since: float | None = None
         self._accepted_since_open = 0.0
+        self._next = 0.0
+        self._mean = 0.0
+        self._refusal_seconds: float | None = None
         self._sent: deque[SentCall] = deque()
-        self._window_began = self._last_began = 0.0
-        self._calls = self._refused = self._refused_in_flight = 0
-        self._accepted = self._accepted_at_first_refusal = 0.0
-        self._first_refusal: float | None = None
-        self._middle = (0.0, 0.0)
-        """When the first calls of the window were sent, and what was accepted until then: a start is slow."""
+        self._random_share = 0.0
+        """Share of refusals that no limit explains."""
+        self._doubt = _RANDOM
+        self._start_measuring(-math.inf)
+
+    def _start_measuring(self, now: float) -> None:
+        """Begin anew with what is learnt."""
+        self._reacted = now
+        """When the rate was last cut: calls sent before say nothing about the rate that is sent since."""
+        self._testing: float | None = None
+        """The rate to go back to, while it is tried whether refusals are random."""
+        self._calls = self._since = self._since_before = 0
+        self._storm = self._usual = 0.0
+        self._ceiling, self._eager, self._grew = self._learnt or 0.0, 1.0, now
+        self._refused_odd = self._calls_odd = 0
+        self._odd_since: float | None = None
+        """The rate at the first of the last refusals, if they all were odd."""
+        self._span: _Span | None = None
+        """What happened since the last refusal; None before the first, when the server may have had reserves."""
+        self._spans: deque[_Span] = deque()
 
     @property
     def rate(self) -> float | None:
@@ -87,55 +119,153 @@ class RateController:
         return min(rate for rate in (self._most, self._learnt, self._announced) if rate is not None)
 
     @property
-    def hold_until(self) -> float:
-        """While most calls are refused, nothing more is sent until their number is known."""
-        return self._hold_until
+    def opens_at(self) -> float:
+        """When the next call may be sent."""
+        return self._next if self.rate else 0.0
 
     def send(self, call: SentCall) -> None:
         """A call is sent."""
         self._mean += (0.05 if self._mean else 1.0) * (call.amount - self._mean)
         if self._open_since is None:
-            self._open_since = self._window_began = self._last_began = call.began
+            self._open_since = call.began
         self._sent.append(call)
+        if rate := self.rate:
+            call.paced, call.held_back = True, self._next > call.began - _LATE
+            self._next = max(self._next, call.began - _LATE) + call.amount / rate
 
-    def settle(self, call: SentCall, now: float) -> None:
-        """A call was accepted, refused, or says nothing about the limit (`void`)."""
+    def settle(self, call: SentCall, now: float, amount: float | None = None) -> None:
+        """A call was accepted, refused, or says nothing about the limit (`void`). `amount`: what it did take."""
+        if amount is not None:
+            more = amount - call.amount
+            if call.paced and (rate := self.rate):
+                self._next += more / rate
+            if call.counted and self._span is not None:
+                self._span.amount += more
+            call.amount = amount
         if call.state == 'refused':
             took = now - call.began
             known = took if self._refusal_seconds is None else self._refusal_seconds
             self._refusal_seconds = known + 0.1 * (took - known)
-            if call.began >= self._window_began:
-                self._refused_in_flight += 1
-                if self._refused_in_flight >= max(4, _STORM * (len(self._sent) + self._calls)):
-                    self._hold_until = max(self._hold_until, now + 2 * self._refusal_seconds)
         elif call.state == 'accepted':
             self._accepted_since_open += call.amount
             self._learnt_while_answering = self._learnt
-        self.update(now)
-
-    def update(self, now: float) -> None:
-        """Judge what is known by now."""
-        decided = now - 3 * (self._refusal_seconds or 0.0)
+        decided = now - 3 * (self._refusal_seconds or 0.0)  # refusals come sooner than answers
         while self._sent and (self._sent[0].state != 'sent' or self._sent[0].began < decided):
-            self._count(self._sent.popleft())
-        if self._calls and now >= self._hold_until:
-            self._judge(now)
+            if (oldest := self._sent.popleft()).state != 'void':
+                self._count(oldest, now)
+
+    def _count(self, call: SentCall, now: float) -> None:
+        """Take calls into account in the order in which they were sent."""
+        refused = call.state == 'refused'
+        call.counted = True
+        self._calls += 1
+        self._storm += (refused - self._storm) / _STORM_CALLS
+        self._usual += (refused - self._usual) / min(self._calls, _USUAL_CALLS)
+        if self._span is not None:
+            self._span.calls += 1
+            if not refused:
+                self._span.amount, self._span.accepted = self._span.amount + call.amount, self._span.accepted + 1
+        elif refused:
+            self._span = _Span(call.began)
+        if call.began < self._reacted:
+            return
+        self._since += 1
+        self._refused_odd += refused
+        self._calls_odd += 1
+        if refused:
+            if (self._learnt is not None and not self._random_share) or self._shows_limit():
+                self._meet_limit(call, now)
+        elif self._learnt is not None and call.held_back:
+            self._grow(now)
+
+    def _shows_limit(self) -> bool:
+        """Whether refusals are too frequent to be random."""
+        if self._testing is not None:
+            expected = self._random_share * self._since
+            return self._refused_odd > 1 + expected + 3 * math.sqrt(expected)
+        expected = max(_USUAL, self._random_share)
+        many = self._calls >= _USUAL_CALLS and self._usual > expected + 3 * math.sqrt(expected / _USUAL_CALLS)
+        return many or self._storm >= min(0.9, _STORM + 2 * self._random_share)
+
+    def _meet_limit(self, call: SentCall, now: float) -> None:
+        """A call was refused because of the limit: measure it, and send less."""
+        measured, accepted, sure = self._measure(call.began)
+        if self._testing is not None:  # more was refused when more was sent
+            self._learnt, self._testing, self._random_share = self._testing, None, 0.0
+            self._doubt *= _RANDOM
+        before, weight = self._learnt, min(1.0, self._since / _FULL_CUT_CALLS)
+        if before is None:
+            self._ceiling, self._eager = max(measured, _FIRST_RATE * self._mean), _EAGER
+        else:
+            self._note_odd_refusal(before, accepted)
+            if self._eager > 1:  # what was saved up before is part of the measurement
+                measured = math.sqrt(measured * before)
+            self._ceiling = min(max(measured, before * (1 - sure)), before)
+            self._eager = max(1.0, self._eager * _LESS_EAGER**weight)
+        slowest = _SLOWEST if measured else _SLOWEST_PROBE
+        self._learnt = max(slowest * self._mean, (1 - _CUT * weight) * self._ceiling)
+        self._ceiling = max(self._ceiling, self._learnt)
+        fell = self._odd_since is not None and self._learnt <= self._doubt * self._odd_since
+        if fell and self._refused_odd >= _ODD_REFUSALS:
+            self._test_randomness()
+        self._since, self._since_before = 0, self._since
+        self._storm, self._reacted, self._grew = 0.0, now, now
+        self._next = now + self._mean / self._learnt
+
+    def _note_odd_refusal(self, rate: float, accepted: float) -> None:
+        if rate >= self._ceiling or accepted < _MOSTLY or self._eager > 1:
+            self._odd_since = None
+        elif self._odd_since is None:
+            self._odd_since, self._refused_odd, self._calls_odd = rate, 0, 0
+
+    def _test_randomness(self) -> None:
+        """Sending less has not helped: send twice as much as before, and see whether more is refused."""
+        assert self._odd_since is not None
+        self._testing, self._learnt, self._odd_since = self._learnt, 2 * self._odd_since, None
+        share = self._refused_odd / self._calls_odd
+        self._random_share = share + 2 * math.sqrt(share / self._calls_odd)
+        self._refused_odd = self._calls = 0
+        self._usual = self._random_share
+
+    def _measure(self, now: float) -> tuple[float, float, float]:
+        """What the server accepted per second between the last refusals, which part, and how far to trust that."""
+        if self._span is not None:
+            self._span.seconds = now - self._span.began
+            self._spans.append(self._span)
+        self._span = _Span(now)
+        while sum(span.accepted for span in self._spans) - self._spans[0].accepted >= _MEASURED_CALLS:
+            self._spans.popleft()
+        calls = sum(span.calls for span in self._spans)
+        seconds = max(sum(span.seconds for span in self._spans), _SHORTEST_MEASURE)
+        accepted = sum(span.accepted for span in self._spans) / max(calls, 1)
+        return sum(span.amount for span in self._spans) / seconds, accepted, min(1.0, calls / _SURE_CALLS)
+
+    def _grow(self, now: float) -> None:
+        """Grow with every accepted call; the faster the longer a refusal is overdue."""
+        assert self._learnt is not None
+        if self._testing is not None:
+            if self._since >= _TEST_CALLS:
+                self._learnt = self._testing = None
+            return
+        seconds, self._grew = now - self._grew, now
+        overdue = (self._learnt / self._ceiling) ** 4
+        if self._eager > 1:
+            growth = _EAGER_GROWTH * max(self._eager, min(_EAGER, overdue))
+        else:
+            calm = min(1.0, max(self._since, self._since_before) / _EPOCH) ** 2
+            growth = max(_LEAST_GROWTH, _GROWTH * math.sqrt(self._mean / self._learnt))
+            growth *= min(_EAGER, overdue) if overdue > 1 else calm
+        self._learnt *= 1 + min(0.25, growth * seconds)
 
     def rescale(self, factor: float) -> None:
         """What calls take turned out to be this many times what was assumed."""
-        for name in (
-            '_mean',
-            '_accepted',
-            '_accepted_at_first_refusal',
-            '_accepted_since_open',
-            '_ceiling',
-            '_clean_rate',
-        ):
-            setattr(self, name, factor * getattr(self, name))
-        for name in ('_learnt', '_learnt_while_answering', '_tested'):
+        self._mean, self._ceiling = factor * self._mean, factor * self._ceiling
+        self._accepted_since_open *= factor
+        for name in ('_learnt', '_learnt_while_answering', '_testing', '_odd_since'):
             rate: float | None = getattr(self, name)
             setattr(self, name, None if rate is None else factor * rate)
-        self._middle = (self._middle[0], factor * self._middle[1])
+        for span in (*self._spans, *filter(None, [self._span])):
+            span.amount *= factor
         for call in self._sent:
             if call.state != 'accepted':
                 call.amount *= factor
@@ -146,12 +276,12 @@ class RateController:
             learnt = self._accepted_since_open / (until - self._open_since)
             self._learnt = learnt if self._learnt is None else min(max(learnt, self._learnt / 2), 2 * self._learnt)
         self._open_since, self._accepted_since_open = until, 0.0
-        self._start_window(until)
+        self._start_measuring(until)
 
     def forget_outage(self, now: float) -> None:
         """The server is down: its refusals say nothing about its limits."""
-        self._learnt, self._useless_cuts = self._learnt_while_answering, 0
-        self._start_window(now)
+        self._learnt = self._learnt_while_answering
+        self._start_measuring(now)
 
     def announce(self, said: RateLimit) -> None:
         """Take what the server announces: the rate of a bucket that refills steadily; otherwise spread what is left."""
@@ -164,133 +294,3 @@ class RateController:
             self._last_bucket = (steady or refill, said.remaining)
         spread = max(said.remaining, 1.0) / min(said.reset, _LONGEST_WAIT) if said.reset >= 1 else None
         self._announced = steady if steady is not None else spread
-
-    def _count(self, call: SentCall) -> None:
-        """Take a call into the window. Calls that were sent before the window say nothing about its rate."""
-        if call.began < self._window_began or call.state == 'void':
-            return
-        self._calls += 1
-        self._last_began = call.began
-        if self._calls == _WINDOW:
-            self._middle = (call.began, self._accepted)
-        if call.state != 'refused':
-            self._accepted += call.amount
-            return
-        self._refused += 1
-        if self._first_refusal is None:
-            self._first_refusal, self._accepted_at_first_refusal = call.began, self._accepted
-
-    def _judge(self, now: float) -> None:
-        before, expected = self._learnt, self._tolerance * self._calls
-        share = self._refused / self._calls
-        storm = self._calls >= self._storm_calls and share >= max(_STORM, 2.5 * self._tolerance)
-        enough = _WINDOW if self._learnt is not None else 2 * _WINDOW
-        many = self._calls >= enough and self._refused > max(2, expected + self._sigmas * math.sqrt(expected))
-        refuted = self._tested is not None and self._calls >= _WINDOW and self._refused > expected
-        if storm or many or refuted:
-            if self._tested is not None:
-                self._learnt, self._tolerance, self._tested = self._tested, _TOLERANCE, None
-            self._cut(share, now)
-        elif self._may_grow(now) and self._refused <= expected:
-            if not self._undo_useless_cut(share):
-                self._grow()
-        elif self._calls < _LONGEST_WINDOW:
-            return
-        self._start_window(now if self._learnt != before else self._last_began)
-
-    def _may_grow(self, now: float) -> bool:
-        """Whether the window is long enough for growth; short ones are, until the limit was met once."""
-        seconds = now - self._window_began
-        if self._tested is not None and self._calls < 2 * _STORM_CALLS:
-            return False
-        if self._learnt is not None and not self._ceiling:
-            return self._calls >= 2 * _STORM_CALLS or seconds > _WINDOW_SECONDS / 4
-        return self._calls >= _WINDOW or seconds > _WINDOW_SECONDS
-
-    @property
-    def _sigmas(self) -> float:
-        """How far refusals must exceed the tolerance; further, once random refusals were seen."""
-        return 2.0 if self._tolerance == _TOLERANCE else 3.0
-
-    def _undo_useless_cut(self, share: float) -> bool:
-        """Go back to the rate before the last cut, if refusals have stayed as they were."""
-        before, self._rate_before_cut = self._rate_before_cut, ()
-        if not before or self._refused < 2 or share < _STAYED * self._share_before:
-            return False
-        self._learnt, self._tolerance = before[0], max(self._tolerance, 2 * share)
-        return True
-
-    def _cut(self, share: float, now: float) -> None:
-        """Send no more than what was accepted, unless cuts have not helped so far."""
-        stayed = share >= _SAME * self._share_before
-        if share >= _STORM:
-            self._storm_calls = min(2 * self._storm_calls, 2 * _WINDOW) if stayed else 2 * _STORM_CALLS
-        if self._is_telling(now):
-            self._useless_cuts = self._useless_cuts + 1 if stayed and self._share_before else 1
-        self._share_before, self._clean_windows, self._rest = share, 0, _REST
-        if self._useless_cuts > _USELESS_CUTS and self._learnt is not None:
-            self._tested, self._learnt, self._rate_before_cut = self._learnt, 2 * self._learnt, ()
-            self._tolerance, self._useless_cuts = min(2 * share, 0.25 + 0.75 * share), 0
-            return
-        self._rate_before_cut = (self._learnt,)
-        accepted = self._accepted_rate(now)
-        if self._learnt is not None and share < _STORM:
-            accepted = self._learnt * (1 - share)
-            self._ceiling = accepted
-            accepted *= 1 - min(_DEEPEST_EXTRA_CUT, _EXTRA_CUT * math.sqrt(accepted / (self._mean or 1.0)))
-        elif self._learnt is not None and self._clean_rate:
-            self._ceiling = accepted = min(self._learnt, max(accepted, self._clean_rate))
-        else:
-            self._ceiling, self._rest = 0.0, 0
-        self._clean_rate = 0.0
-        self._learnt = max(_SLOWEST * self._mean, min(accepted, self._learnt or math.inf))
-
-    def _is_telling(self, now: float) -> bool:
-        """Whether the window shows what the last cut did: it is long, or the cut was deep and has had time to help."""
-        if self._calls >= _WINDOW:
-            return True
-        before = self._rate_before_cut[0] if self._rate_before_cut else None
-        deep = self._learnt is not None and before is not None and self._learnt <= _DEEP * before
-        return deep and self._calls >= 2 * _STORM_CALLS and now - self._window_began >= _WINDOW_SECONDS / 2
-
-    def _accepted_rate(self, now: float) -> float:
-        """What was accepted per second; since the first refusal, for before it the server may have let a burst pass."""
-        if self._first_refusal is None or self._refused < _STORM * self._calls:
-            began, before = self._middle
-            return (self._accepted - before) / max(self._last_began - began, _SHORTEST_MEASURE)
-        accepted = self._accepted - self._accepted_at_first_refusal
-        since = (accepted + self._mean) / max(now - self._first_refusal, _SHORTEST_MEASURE)
-        if self._learnt is not None:
-            return since
-        return max(since, self._accepted / max(now - self._window_began, _LONGEST_BURST))
-
-    def _grow(self) -> None:
-        """Grow faster the longer nothing is refused, and rest near the rate at which refusals last began."""
-        if self._calls >= _STORM_CALLS:
-            self._useless_cuts, self._storm_calls = 0, _STORM_CALLS
-        if self._tested is not None:  # twice the rate, and no more refusals: they are random
-            self._tested = self._learnt = None
-        if self._learnt is None:
-            return
-        self._clean_rate = self._learnt
-        if not self._ceiling:  # nothing is known but that an early burst was refused
-            self._learnt *= _SLOW_START
-            return
-        seconds = min(self._last_began - self._window_began, _WINDOW_SECONDS)
-        growth = _GROWTH * math.sqrt(self._learnt * self._mean) * seconds
-        if abs(self._learnt - self._ceiling) > _NEAR * self._ceiling:
-            growth *= 2**self._clean_windows
-        grown = self._learnt + min(growth, _FASTEST * self._learnt)
-        if self._rest and grown >= _MARGIN * self._ceiling:
-            self._learnt = max(self._learnt, _MARGIN * self._ceiling)
-            self._rest, self._clean_windows = self._rest - 1, 0
-        else:
-            self._learnt = grown
-            self._clean_windows += 1
-
-    def _start_window(self, now: float) -> None:
-        self._window_began = self._last_began = now
-        self._middle = (now, 0.0)
-        self._calls = self._refused = self._refused_in_flight = 0
-        self._accepted = self._accepted_at_first_refusal = 0.0
-        self._first_refusal = None
