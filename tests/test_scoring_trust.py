@@ -329,6 +329,12 @@ def test_a_group_is_the_mean_of_its_members(config: dict[str, Any], values: dict
     assert {one.dataset: one.value for one in made} == values
 
 
+def test_a_group_that_is_called_like_a_dataset_does_not_hide_its_score() -> None:
+    cards = [Scorecard(name, 'm', 'accuracy', value, scored=10) for name, value in (('a', 10.0), ('b', 30.0))]
+    [group] = summarise_groups(read_groups({'groups': {'a': ['b']}}), cards)
+    assert (group.dataset, group.value) == ('a (group)', 30.0)
+
+
 def test_a_group_adds_up_its_members_rows_and_names_them() -> None:
     [one] = summarise_groups(read_groups({'groups': {'stem': ['physics', 'chemistry']}}), CARDS)
     assert (one.metric, one.scored, one.total, one.outcomes) == ('accuracy', 400, 402, {'ok': 400, 'failed': 2})
@@ -403,6 +409,7 @@ def test_cut_replies_of_members_are_added_up() -> None:
     [
         ({'groups': 'all'}, 'expected a dict of names'),
         ({'groups': {'all': []}}, 'the group has no members'),
+        ({'groups': [{'name': 'all', 'members': ['a']}]}, "a group has no key 'members'"),
         ({'summary_groups': ['x']}, "expected a dict with 'name'"),
         ({'groups': {'all': {'datasets': ['a'], 'wieghts': {}}}}, "Did you mean 'weights'"),
         ({'groups': {'all': {'datasets': ['a'], 'weights': {'a': -1}}}}, "expected a dict of numbers or 'rows'"),

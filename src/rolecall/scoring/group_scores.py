@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, harmonic_mean, pstdev
 from typing import Any
 
@@ -34,7 +34,7 @@ class _Summary:
 def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> list[Scorecard]:
     """The groups' scores for every model, and for every extractor that all members have.
 
-    A group that lacks a member has no value, and says which.
+    A group that lacks a member has no value, and says which. One that is called like a dataset is told apart from it.
 
     >>> from rolecall.scoring.groups import read_groups
     >>> cards = [Scorecard('a', 'm', 'accuracy', 40.0, scored=10), Scorecard('b', 'm', 'accuracy', 60.0, scored=30)]
@@ -45,6 +45,7 @@ def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> lis
     for card in cards:
         by_model.setdefault(card.model, {}).setdefault(card.dataset, []).append(card)
     known = {group.name: group for group in groups}
+    taken = {name for datasets in by_model.values() for name in datasets}
     made = []
     for model, datasets in by_model.items():
         done: dict[str, dict[str, _Summary]] = {}
@@ -52,7 +53,8 @@ def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> lis
             members = [datasets[name] for name in sorted(_leaves(group, known) & set(datasets))]
             for extractor in _find_extractors(members) if members else ():
                 read = {name: _keep_extractor(cards, extractor) for name, cards in datasets.items()}
-                made.append(_summarise_group(group, model, read, known, done.setdefault(extractor, {})).card)
+                card = _summarise_group(group, model, read, known, done.setdefault(extractor, {})).card
+                made.append(replace(card, dataset=f'{card.dataset} (group)') if card.dataset in taken else card)
     return made
 
 

@@ -99,16 +99,16 @@ def _read_group(entry: Any, where: str, problems: list[Problem]) -> Group | None
     if not isinstance(entry, Mapping) or not entry.get('name'):
         problems.append(Problem(where, f"expected a dict with 'name' and 'subsets', got {entry!r:.60}."))
         return None
-    given = entry.get('datasets') or entry.get('subsets')
-    if not isinstance(given, (list, tuple)) or not given:
-        problems.append(Problem(where, 'the group has no members.', "Write subsets=['…', …]."))
-        return None
     if where.startswith('groups'):
         problems += [
             Problem(f'{where}.{key}', f'a group has no key {key!r}.', did_you_mean(key, _KEYS))
             for key in entry
             if key not in _KEYS
         ]
+    given = entry.get('datasets') or entry.get('subsets')
+    if not isinstance(given, (list, tuple)) or not given:
+        problems.append(Problem(where, 'the group has no members.', "Write datasets=['…', …]."))
+        return None
     members = [Member(*map(str, one[:2])) if isinstance(one, (list, tuple)) else Member(str(one)) for one in given]
     weights = entry.get('weights') or {}
     if wrong := _find_wrong_weights(weights, members, f'{where}.weights'):
