@@ -235,6 +235,7 @@ def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
         start = 1 if one_dataset else 0
         texts = 3 if heads is PAIRWISE_HEADS else 2
         table = _new_table(title, heads[texts:], heads[start:texts])
+        table.collapse_padding = True
         for column in table.columns[texts - start :]:
             column.no_wrap = True
         for line in lines:
