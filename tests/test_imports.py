@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from rolecall import run_config
 from rolecall.cli.main import main
 from rolecall.report import alignment
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.writer import Store
 
 LOGS = Path(__file__).parent / 'data' / 'logs'
 
@@ -262,6 +264,28 @@ def test_compare_aligns_rows_by_content_and_says_what_differs(
     assert "read as '2' (left), 'It is 2' (right)" in shown
 
 
+def write_eval(path: Path, **samples: Any) -> None:
+    """A log of Inspect whose evaluation has not ended."""
+    with zipfile.ZipFile(path, 'w') as members:
+        members.writestr('_journal/start.json', json.dumps({'eval': {'task': 'sums', 'model': 'mock'}, 'plan': {}}))
+        for name, sample in samples.items():
+            members.writestr(f'samples/{name}_epoch_1.json', json.dumps(sample))
+
+
+def write_predictions(folder: Path, text: str) -> None:
+    (folder / 'predictions' / 'm').mkdir(parents=True)
+    (folder / 'predictions' / 'm' / 'sums.json').write_text(text)
+
+
+def test_a_log_of_inspect_that_has_not_ended_keeps_its_samples(tmp_path: Path) -> None:
+    right = {'value': 'C', 'answer': '2'}
+    write_eval(tmp_path / 'log.eval', one={'id': 1, 'input': '1+1=?', 'target': '2', 'scores': {'match': right}})
+    with open_log('inspect', tmp_path / 'log.eval', tmp_path / 'run') as run:
+        assert run.scorecards() == []
+        [row] = run.results()
+        assert (row.correct, row.extracted) == (True, '2')
+
+
 def write_samples(folder: Path, lines: bytes) -> None:
     (folder / 'results_x.json').write_text('{"results": {"t": {"acc,none": 0.5}}}')
     (folder / 'samples_t_x.jsonl').write_bytes(lines)
@@ -295,6 +319,9 @@ def write_samples(folder: Path, lines: bytes) -> None:
         ('lm-eval', lambda folder: write_samples(folder, b'{}\n"\xff"\n'), ':2: not the JSON of a log'),
         ('opencompass', lambda folder: None, 'no folder `predictions` found'),
         ('aisbench', lambda folder: (folder / 'predictions').mkdir(), 'no model has predictions'),
+        ('aisbench', lambda folder: write_predictions(folder, '{}'), 'no predictions in it'),
+        ('opencompass', lambda folder: write_predictions(folder, '{"0": {}, "1": null}'), 'a prediction for row 1'),
+        ('inspect', lambda folder: write_eval(folder / 'log.eval'), 'the evaluation has not begun'),
     ],
 )
 def test_what_is_wrong_with_a_log_is_said(
@@ -313,6 +340,16 @@ def test_an_import_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixtur
     for out in (tmp_path / 'run', tmp_path / 'file'):
         assert main(['import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(out)]) == 2
         assert 'not an empty directory' in capsys.readouterr().err
+
+
+def test_a_log_is_written_in_a_few_transactions_not_in_one_for_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables: list[str] = []
+    written = Store._import
+    monkeypatch.setattr(Store, '_import', lambda store, put, rows: tables.append(put) or written(store, put, rows))
+    open_log('lm-eval', LOGS / 'lm-eval', tmp_path / 'run').close()
+    assert len(tables) == len(set(tables)) == 3
 
 
 def test_only_a_line_feed_ends_a_line_of_a_log(tmp_path: Path) -> None:

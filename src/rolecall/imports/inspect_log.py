@@ -12,6 +12,8 @@ from rolecall.imports.log import NOT_RECORDED, ImportedLog, ImportedRow, Importe
 
 __all__ = ['read_inspect']
 
+_FINISHED, _UNFINISHED = 'header.json', '_journal/start.json'
+"""What a .eval file says about itself; that of an evaluation that has not ended has no results."""
 _ZSTANDARD = 93
 _MOST = 1 << 30
 _VALUES: Mapping[Any, float] = {'C': 1.0, 'I': 0.0, 'P': 0.5, 'N': 0.0, True: 1.0, False: 0.0}
@@ -35,8 +37,8 @@ def _read_file(path: Path) -> ImportedLog:
         header, samples = told, told.get('samples') or [] if isinstance(told, Mapping) else []
     else:
         members = _Members(path)
-        header = members.read('header.json')
         samples = [members.read(name) for name in members.names if name.startswith('samples/')]
+        header = members.read(_UNFINISHED if samples and _FINISHED not in members.names else _FINISHED)
     if not isinstance(header, Mapping) or not isinstance(header.get('eval'), Mapping):
         raise RunError(f'{path}: not a log of Inspect: there is no `eval`.')
     about = header['eval']
@@ -77,7 +79,7 @@ class _Members:
 
     def read(self, name: str) -> Any:
         if name not in self.names:
-            raise RunError(f'{self._path}: {name} is missing: the evaluation has not ended.')
+            raise RunError(f'{self._path}: {name} is missing, and there are no samples: the evaluation has not begun.')
         info = self._zip.getinfo(name)
         if info.file_size > _MOST:
             raise RunError(f'{self._path}: {name} has {info.file_size:,} bytes; at most {_MOST:,} are read.')

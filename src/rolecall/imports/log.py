@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -130,23 +131,23 @@ def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
 
 
 def _write_log(store: Store, log: ImportedLog) -> None:
+    """Write each table in one transaction: with one for each row, a large log would wait for the disk."""
+    marks = [_fingerprints(log, row) for row in log.rows]
+    marked = list(zip(log.rows, marks, strict=True))
+    store.import_entries(entry for row, found in marked for entry in _request_entries(row, found))
+    store.import_fields(_fields_entry(row) for row in log.rows if row.fields)
     results: dict[str, list[Result]] = {}
-    for row in log.rows:
-        marks = []
-        entries = []
-        for number, request in enumerate(row.requests):
-            mark = _fingerprint(log, row, number, request)
-            reply = row.replies[number] if number < len(row.replies) else ''
-            marks.append(mark)
-            entries.append((mark, 'generate', 'ok', pack_request(request), write_reply(Reply(reply)), None))
-        store.import_entries(entries)
-        store.import_fields([_fields_entry(row)] if row.fields else [])
-        results.setdefault(row.dataset, []).append(_result(log.model, row, marks))
-    for listed in results.values():
-        store.import_results(listed)
+    for row, found in marked:
+        results.setdefault(row.dataset, []).append(_result(log.model, row, found))
+    store.import_results(one for listed in results.values() for one in listed)
     cards = [_scorecard(log, score, results.get(score.dataset, ())) for score in log.scores]
     if cards:
         store.record_scores(cards)
+
+
+def _request_entries(row: ImportedRow, marks: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for mark, request, reply in zip_longest(marks, row.requests, row.replies[: len(marks)], fillvalue=''):
+        yield mark, 'generate', 'ok', pack_request(request), write_reply(Reply(reply)), None
 
 
 def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
@@ -156,9 +157,11 @@ def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
     return (*entry, checksum(*entry))
 
 
-def _fingerprint(log: ImportedLog, row: ImportedRow, number: int, request: Request) -> str:
-    said = json.dumps([log.harness, log.model, row.dataset, row.row, number, request], default=repr, sort_keys=True)
-    return hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+def _fingerprints(log: ImportedLog, row: ImportedRow) -> list[str]:
+    """A fingerprint for each request of a row."""
+    place = [log.harness, log.model, row.dataset, row.row]
+    said = [json.dumps([*place, *one], default=repr, sort_keys=True) for one in enumerate(row.requests)]
+    return [hashlib.sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()[:32] for one in said]
 
 
 def _result(model: str, row: ImportedRow, marks: Sequence[str]) -> Result:

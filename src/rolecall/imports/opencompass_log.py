@@ -169,10 +169,12 @@ def _read_entries(path: Path) -> list[Mapping[str, Any]]:
     else:
         told = read_json(path)
         told = list(told.values()) if isinstance(told, Mapping) else told
-    entries = [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
-    if not entries:
+    if not isinstance(told, list) or not told:
         raise RunError(f'{path}: no predictions in it.')
-    return entries
+    for number, entry in enumerate(told):
+        if not isinstance(entry, Mapping):
+            raise RunError(f'{path}: expected a prediction for row {number}, found {type(entry).__name__}.')
+    return told
 
 
 def _detail(details: Any, number: int) -> Mapping[str, Any]:
