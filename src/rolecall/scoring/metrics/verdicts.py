@@ -52,7 +52,7 @@ _NEGATION = re.compile(
 )
 _PARTLY = re.compile(
     r'\b(?:partial(?:ly)?|partly|almost|nearly|mostly|somewhat|half|if|whether|or'
-    r'|(?:may|might|could|would)\s+(?:be|have\s+been)|whether(?:\s+[\w-]+){1,5})\s+$',
+    r'|(?:may|might|could|would)\s+(?:be|have\s+been)|whether(?:\s+[\w-]+){1,5})\s+$|\b(?:although|though|while)\b[^,;]*$',
     re.IGNORECASE,
 )
 _BUT = re.compile(r'\s+(?:except|apart\s+from|save\s+for)\b', re.IGNORECASE)

@@ -44,7 +44,9 @@ _SCALED = (
     re.compile(_DIGITS.replace('(?<!', '(?<=[$€£¥])(?<!', 1) + r'\s?(?P<scale>[MB]n?|[mb]n|(?<!\s)[mb])(?!\w)'),
     re.compile(_DIGITS + r'\s?(?P<scale>bn)(?!\w)'),
 )
-_CHINESE_SCALED = re.compile(r'(?<![\d.])(?:\d{1,20}(?:\.\d{1,20})?(?:[百千]?[百千万亿]|\s[万亿])){1,4}')
+_CHINESE_SCALED = re.compile(
+    r'(?<![\d.])(?:\d{1,20}(?:\.\d{1,20})?(?:[百千]?[百千万亿]|\s[万亿])(?<!千(?=[米克瓦卡]))){1,4}'
+)
 _POWER = re.compile(
     r'(?<![\w.^×*·])(?<![×x*·] )(?<!times)(?<!times )(?<!cdot)(?<!cdot )'
     r'(?P<base>\d{1,3})(?:\^\{?(?P<plain>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'

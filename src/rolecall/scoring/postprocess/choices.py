@@ -40,7 +40,11 @@ def choice_postprocess(text: str, choices: Sequence[str]) -> str:
     corrected = deque(_TAKEN_BACK.finditer(decided), maxlen=1)
     last = decided[corrected[0].end() :] if corrected else ''
     folded = last if re.search(one, last) else decided
-    for pattern in (rf'\A\W*(?P<x>{one})', rf'\b(?:answer|label|choice|class|category)(?:\s+is|\s*:)\W*(?P<x>{one})'):
+    for pattern in (
+        rf'\A\W*(?P<x>{one})',
+        rf'\b(?:answer|label|choice|class|category)(?:\s+is|\s*:)\W*(?P<x>{one})',
+        rf'\bi(?: would|[\'’]d) (?:say|choose|pick)\W+(?P<x>{one})',
+    ):
         if found := re.search(pattern, folded):
             return spellings[found['x']]
     named = re.findall(one, folded)

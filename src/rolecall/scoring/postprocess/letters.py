@@ -120,7 +120,8 @@ class _Ways:
 
 
 _SAID_OF_A_LETTER = (
-    'is|are|was|and|or|because|since|as|but|would|seems|with|due|for|given|if|which|in|the|to|here|then|instead'
+    'is|are|was|and|or|because|since|as|but|would|seems|appears|states|says|describes|matches|fits'
+    '|with|due|for|given|if|which|in|the|to|here|then|instead'
 )
 """Words that may follow the option A; before any other lower-case word it is the article."""
 _NAMED_BY_A_LETTER = ('vitamin', 'hepatitis', 'theorem', 'lemma', 'figure', 'appendix')
@@ -152,10 +153,13 @@ def _ways(options: str) -> _Ways:
             rf'\b(?:correct|right|best|final|my)\s+(?:option|choice|one|letter|response|statement){_BE}{_GAP}{x}',
             rf'\b(?:which|this|that|it)\s{{1,4}}(?:is|matches|corresponds\sto|means)\s{{1,4}}(?:option|choice)\s{{1,4}}{_OPEN}{x}',
             rf'^[\s*>-]{{0,6}}(?:\[x\]|☑)\s{{0,3}}{_OPEN}{x}',
+            rf'^[ \t*#>+•-]{{0,8}}{_OPEN}{x}{_CLOSE}[:.)][^\n]{{0,80}}[✅✓✔☑]\s{{0,3}}$',
+            rf'\bis:?\s+\*\*{_OPEN}{x}[.):]',
+            rf'\bleav(?:es|ing)\s(?:us\swith\s)?(?:only\s)?(?:(?:option|choice)\s)?{_OPEN}{x}',
             rf'\bi(?:\s+(?:would|will|am|have\s+to)|[\'’](?:d|ll|m))?\s+(?:choose|chose|pick|select|go(?:ing)?\s+with|opt\s+for|say'
             rf'|lean(?:ing)?\s+towards?)\b{_GAP}{x}',
-            rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems|fits|suits)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
-            r'(?:correct|right|best|better|answer)\b)',
+            rf'{x}(?={_CLOSE}(?:(?!{bare})[^.,;\n]){{0,60}}?\b(?:is|seems|appears\s+to\s+be|fits|suits)\s+(?:clearly\s+)?(?:the\s+)?(?:most\s+)?'
+            r'(?:correct|right|best|better|answer|accurate|appropriate)\b)',
             rf'(?:答案|正确选项|正确的选项|正确的是|最佳选项|选(?!项))[^A-Za-z。\n]{{0,12}}?{x}',
             rf'{x}(?=\s*(?:选项)?\s*(?:是|为)?(?:正确|对的|符合|最佳))',
         ),
@@ -174,7 +178,7 @@ def _ways(options: str) -> _Ways:
         plain=_patterns(x),
         ruled_out=_patterns(
             rf'{several}{_CLOSE}(?:选?项|均|都|is|are|was|were|does|do|can|could|must)?\s*(?:all\s+|both\s+|clearly\s+|also\s+)?'
-            r'(?:not\b|n[\'’]t\b|wrong\b|incorrect\b|false\b|contradicts?\b|不对|不正确|错|不符合|不是)',
+            r'(?:not\b|n[\'’]t\b|wrong\b|incorrect\b|false\b|contradicts?\b|unsupported\b|unlikely\b|不对|不正确|错|不符合|不是)',
             rf'{several}{_CLOSE}(?:would|could|might)\s+(?:be|have\s+been)\b(?=[^.\n]{{0,60}}\b(?:if|had|were)\b)',
             rf'(?:如果|假如|假设|若)[^A-Za-z。,\n]{{0,8}}[^。,\n]{{0,20}}?选{_OPEN}{several}',
             r'\b(?:(?:first|initially|originally)\b[^.;\n]{0,20}\b(?:thought|chose|picked|guessed|assumed|said)'
@@ -205,7 +209,7 @@ def _ways(options: str) -> _Ways:
             rf'{all_of}{_CLOSE}\s*(?:are|were)\s+(?:all\s+|both\s+)?(?:correct|true|right|valid|plausible|possible)\b',
             rf'\A\W*{all_of}\W*\Z',
             rf'(?P<x>(?-i:(?<!\w){one}\s?(?:implies|entails|[=<>≤≥∩∪∧∨⇒⊂⊆])\s?{one}(?!\w)))',
-            rf'{several}{_CLOSE}\s*(?:seems?|looks?|appears?|sounds?|(?:might|may|could)\s+be)\b(?=[^.\n]{{0,60}}\b(?:but|however)\b)',
+            rf'{several}{_CLOSE}\s*(?:seems?|looks?|appears?|sounds?|(?:might|may|could)\s+be)\b(?=[^\n]{{0,60}}\b(?:but|however)\b)',
         ),
         checked=_patterns(
             rf'(?:^|(?<=[.,;]\s)|(?<=[；。✅✓✔☑❌✗✘✖]))[ \t*#>+•|-]{{0,8}}(?:\d{{1,2}}[.)]\s)?(?=[\w(\[{{<【*`“])'

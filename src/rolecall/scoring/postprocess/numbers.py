@@ -76,7 +76,8 @@ _RESTATED = re.compile(
 _CIRCUMSTANCE = re.compile(
     r'(?<=\d)(?P<unit>[^\d=\n,:]{0,60}?)'
     r'(?:,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach|be\b)[a-z]{2}'
-    r'| (?:in|for|over|within|during|every|from|after|before|than)(?: [a-z]{1,12}){0,3} [$€£]?\d)'
+    r'|,? with(?=.* (?:left|remaining|over)\b)'
+    r'| (?:in|for|per|over|within|during|every|from|after|before|than)(?: [a-z]{1,12}){0,3} [$€£]?\d)'
     r'(?:[^=\n,]|,\d)*\Z',
     re.IGNORECASE,
 )
@@ -107,7 +108,8 @@ _RATIO = re.compile(
 )
 _TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}')
 _NOTE = re.compile(
-    r'(?:(?<=[\n.])[\s*_#(]{0,12}|\()(?:note|confidence|disclaimer|explanation|check|verification|verify)\b',
+    r'(?:(?<=[\n.])[\s*_#(]{0,12}|\()(?:note|confidence|disclaimer|explanation'
+    r'|(?:double[- ])?check(?:ing)?|verification|verify)\b',
     re.IGNORECASE,
 )
 _TAIL = 40
