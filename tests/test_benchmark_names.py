@@ -95,6 +95,7 @@ def test_a_folder_of_data_does_not_hide_the_name() -> None:
         (['view', 'gsm8k', '--data', 'no-such-folder'], 'expected train=FILE or test=FILE'),
         (['view', 'opencompass:zzz_gen'], 'opencompass'),
         (['view', 'reasoning-gym:no such'], 'expected the name of a task'),
+        (['run', 'reasoning-gym:'], 'Write, for instance, reasoning-gym:leg_counting.'),
     ],
 )
 def test_a_wrong_name_or_option_says_what_would_be_right(

@@ -89,7 +89,8 @@ def is_asked_as_task(names: str, style: str | None) -> bool:
 def load_benchmarks(names: str, options: BenchmarkOptions) -> dict[str, Any]:
     """The config of one benchmark, or of several with commas between them."""
     if names.startswith(GENERATED):
-        return {'datasets': [make_generated_entry(task) for task in _split(names.removeprefix(GENERATED))]}
+        tasks = _split(names.removeprefix(GENERATED)) or ['']
+        return {'datasets': [make_generated_entry(task) for task in tasks]}
     problems: list[Problem] = []
     loaded: list[dict[str, Any]] = []
     for name in _split(names):
