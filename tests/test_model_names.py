@@ -103,6 +103,7 @@ def test_an_entry_by_name_is_understood_as_a_config_s_entry_is(name: Any, folder
             'empty has no config.json: it is not the folder of a Hugging Face model.\n'
             '  Write hf:FOLDER, or hf:ORG/NAME for one on the hub.',
         ),
+        ('./nowhere', "unknown model './nowhere'.\n  There is no such file or folder."),
         ('empty', "unknown model 'empty'.\n  The folder has no config.json: it is not a Hugging Face model."),
         ('mine.py', "unknown model 'mine.py'.\n  Name a function in it: 'mine.py:FUNCTION'."),
         ('mien.py:shout', "no such file: mien.py.\n  Did you mean 'mine.py'?"),

@@ -314,6 +314,8 @@ def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: 
         ({'source': 'openai', 'retries': -1}, 'retries must be a whole number'),
         ({'source': 'openai', 'temprature': 0}, "Did you mean 'temperature'"),
         ({'source': 'openai', 'timeout': 'long'}, 'expected a number'),
+        ({'source': 'openai', 'headers': {'X-Team': 'a\nb'}}, "'X-Team' cannot be sent"),
+        ({'source': 'anthropic', 'headers': {'X Team': 'a'}}, "'X Team' cannot be sent"),
         ({'source': 'openai', 'max_tokens': 1, 'max_out_len': 2}, 'given twice'),
         ({'base_url': 'nowhere'}, 'not a server address'),
         ({'base_url': ''}, "base_url must be the URL of a server, or None for the default, got ''"),

@@ -239,6 +239,8 @@ def _suggest(name: str) -> str:
         return f"Name a function in it: '{name}:FUNCTION'."
     if os.path.isdir(name):
         return 'The folder has no config.json: it is not a Hugging Face model.'
+    if name.startswith(('./', '../', '/', '~')):
+        return 'There is no such file or folder.'
     if slash and _HUB_NAME.fullmatch(name):
         return f"For a model on the Hugging Face hub write 'hf:{name}'. Services: {', '.join(SOURCES)}."
     if family := next((service for begin, service in _FAMILIES.items() if name.lower().startswith(begin)), None):

@@ -47,7 +47,7 @@ def text_of(value: object) -> str:
         return text_of(value.tolist())
     raise RenderError(
         f'a value of type {type(value).__name__} has no text form: {value!r:.80}. '
-        'Convert it to a string, number, list or dict in the dataset.'
+        'Convert it to a string, number, list or dict first.'
     )
 
 
