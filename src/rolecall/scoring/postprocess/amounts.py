@@ -1,4 +1,4 @@
-"""Amounts with words or powers in them, written as digits: `5 million`, `1.5k`, `two dozen`, `3.5万`, `2^10`.
+"""Amounts with words or powers in them, written as digits: `5 million`, `1.5k`, `two dozen`, `3.5万`, `10^6`.
 
 Amounts that begin with digits are rewritten wherever they stand; numbers in words only in texts without a digit, where
 nothing else can be the answer. `one` counts before a noun or alone: `no one` and `one of them` are not numbers.
@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from rolecall.scoring.texts import narrow_digits
 
-__all__ = ['write_amounts']
+__all__ = ['write_amounts', 'write_powers']
 
 _ENGLISH_SCALES = {
     'hundred': 100,
@@ -84,7 +84,16 @@ def write_amounts(text: str) -> str:
     plain = plain if plain.isascii() else _CHINESE_SCALED.sub(_write_chinese_scaled, plain)
     if ' and a' in plain:
         plain = _AND_A_PART.sub(_write_mixed, plain)
-    return _POWER.sub(_write_power, plain) if '^' in plain or not plain.isascii() else plain
+    return _POWER.sub(_write_power_of_ten, plain) if '^' in plain or not plain.isascii() else plain
+
+
+def write_powers(text: str) -> str:
+    """The text with powers written out, except those that are too large.
+
+    >>> write_powers('2^10, 3⁴ and 7^{99}')
+    '1024, 81 and 7^{99}'
+    """
+    return _POWER.sub(_write_power, text) if '^' in text or not text.isascii() else text
 
 
 def _write_scaled(found: re.Match[str]) -> str:
@@ -102,12 +111,17 @@ def _write_chinese_scaled(found: re.Match[str]) -> str:
     return _format(total)
 
 
+def _write_power_of_ten(found: re.Match[str]) -> str:
+    return f'1e{_exponent_of(found)}' if found['base'] == '10' else found[0]
+
+
 def _write_power(found: re.Match[str]) -> str:
-    """`10^6` is 1e6, `2^10` 1024; what is too large or small to be written out stays."""
-    base, power = int(found['base']), int(found['plain'] or found['raised'].translate(_RAISED))
-    if base == 10:
-        return f'1e{power}'
+    base, power = int(found['base']), _exponent_of(found)
     return str(base**power) if 0 <= power < 20 and base**power < 10**15 else found[0]
+
+
+def _exponent_of(found: re.Match[str]) -> int:
+    return int(found['plain'] or found['raised'].translate(_RAISED))
 
 
 def _write_mixed(found: re.Match[str]) -> str:

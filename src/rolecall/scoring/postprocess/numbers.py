@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from unicodedata import normalize
 
-from rolecall.scoring.postprocess.amounts import write_amounts
+from rolecall.scoring.postprocess.amounts import write_amounts, write_powers
 from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
 __all__ = [
@@ -87,7 +87,7 @@ _ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(（\[](?!\s?[^()（）\[\]=\n]*\w\s?=)[
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _CORRECTED = re.compile(
     r'(?:\b(?:wait|actually|sorry|oops|correction|scratch that|i mean|make that|on second thought)\b|\bno[,:;—])'
-    r'[\s,:;—-]{1,8}[$€£]?(?=\d)',
+    r"(?:[\s,:;—-]|\b(?:no|sorry|i mean|(?:that|it)(?:['’]?s| is| should be)|should be|make that)\b){1,8}[$€£]?(?=\d)",
     re.IGNORECASE,
 )
 """What takes an answer back, directly before the right one: `14. Wait, no: 12`."""
@@ -152,7 +152,7 @@ def stated_number_postprocess(text: str) -> str:
         return gsm8k_postprocess(own)
     if boxed := last_boxed(own):
         return last_amount(' '.join(_TEXT.sub(r'\1', boxed).split())) or last_number(own)
-    plain = _EXPONENT.sub('', write_amounts(own))
+    plain = _write_plainly(own)
     statements = deque(_STATED.finditer(plain), maxlen=_MOST_STATEMENTS)
     if corrected := _read_correction(plain, statements[-1].end() if statements else 0):
         return corrected
@@ -170,7 +170,16 @@ def last_amount(text: str) -> str:
     >>> [last_amount(text) for text in ('150 minutes (2.5 hours)', '12 of the 20', '7 is the answer.', '5 million')]
     ['150', '12', '7', '5000000']
     """
-    return _read_end(_cut_remarks(_EXPONENT.sub('', write_amounts(text))))
+    return _read_end(_cut_remarks(_write_plainly(text)))
+
+
+def _write_plainly(text: str) -> str:
+    """Amounts and powers as digits, and units without exponents.
+
+    >>> _write_plainly('2^10 m^2')
+    '1024 m'
+    """
+    return _EXPONENT.sub('', write_powers(write_amounts(text)))
 
 
 def _read_end(text: str) -> str:
