@@ -369,6 +369,14 @@ def test_view_shows_a_task_with_its_options(files: tuple[str, str], capsys: pyte
     assert shown['spans'][1]['source'].endswith('task.yaml:6')
 
 
+def test_a_task_without_examples_is_not_warned_about_examples_that_are_not_shown(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, rows = files
+    assert main(['lint', path, '--data', f'test={rows}', '--shots', '0']) == 0
+    assert 'shots-lost' not in capsys.readouterr().out
+
+
 def test_view_lint_and_export_take_models_of_a_family_an_api_or_a_config(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

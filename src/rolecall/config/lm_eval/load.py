@@ -77,7 +77,7 @@ def make_task_entry(task: LmTask) -> dict[str, Any]:
         'type': rows,
         'infer_cfg': {
             'prompt_template': template,
-            'ice_template': template,
+            **({'ice_template': template} if task.num_fewshot else {}),
             'retriever': ShotSampler(task),
             'inferencer': _inferencer(task),
         },
