@@ -378,7 +378,7 @@ def choose_sandbox(name: str | None = None, *, where: str = 'evaluator') -> Sand
 @cache
 def _try_to_escape(name: str) -> str:
     """Why this sandbox cannot be trusted here; nothing if a probe runs and does not get out."""
-    limits = SandboxLimits(seconds=10)
+    limits = SandboxLimits(seconds=60)
     with tempfile.NamedTemporaryFile(prefix='rolecall-secret-') as outside:
         outside.write(b'secret')
         outside.flush()
