@@ -124,8 +124,9 @@ def read_box(text: str) -> list[float]:
 
 
 def _bare_answer(text: Any) -> str:
-    """An answer as VQA compares it; one that is only an article is kept, so that no reply is not equal to it."""
-    return ' '.join(bare_words(text)) or strip_text(text).lower()
+    """An answer as VQA compares it; one that is only an article or a sign is kept, so that no empty reply equals it."""
+    plain = strip_text(text).lower()
+    return ' '.join(bare_words(text)) or ' '.join(re.findall(r'[^\W_]+', plain)) or plain
 
 
 def edit_distance(left: str, right: str) -> int:
