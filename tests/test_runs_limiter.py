@@ -264,6 +264,21 @@ def test_two_runs_that_start_together_soon_share_a_limit(later: float) -> None:
     assert first + second > 0.9 * 50 * 24
 
 
+@pytest.mark.parametrize('left', [0.5, 0.3, 0.2, 0.1])
+def test_a_limit_that_falls_is_not_taken_for_random_refusals(left: float) -> None:
+    server, ends = Toy(latency=lambda active: 0.1, per_second=50), Counter[str]()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_at(20, setattr, server, 'per_second', left * 50)
+        loop.call_at(30, setattr, server, 'ends', ends)
+        await send_for(server, Limits(64, 64), 90)
+
+    run_in_virtual_time(run())
+    assert ends['answered'] > 0.9 * left * 50 * 60
+    assert ends['refused'] < 0.12 * ends.total()
+
+
 def test_a_limit_is_measured_from_refusal_to_refusal() -> None:
     controller, level, measured = RateController(), 5.0, []
     for step in range(8000):  # 40 seconds at a bucket of 5 calls that gets 20 a second

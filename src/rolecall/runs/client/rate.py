@@ -35,8 +35,8 @@ _EAGER, _EAGER_GROWTH, _LESS_EAGER = 10.0, 0.16, 0.3
 """Growth until the limit is met, and what remains of it after each refusal."""
 _MEASURED_CALLS, _SURE_CALLS, _SHORTEST_MEASURE = 24, 8, 0.1
 """Accepted calls that make a measurement, calls that are enough to trust one below, and seconds that it takes."""
-_MOSTLY, _RANDOM = 0.4, 0.5
-"""A refusal below the measured rate, while this part is accepted, is odd; refusals are random after so deep a fall."""
+_ACCEPTED, _RANDOM = 0.3, 0.5
+"""Refusals below the measured rate are odd. They may be random if this part is accepted, after so deep a fall."""
 _ODD_REFUSALS, _TEST_CALLS = 3, 80
 """Odd refusals, at least, before it is tested whether they are random, and calls that such a test takes."""
 _SLOWEST, _SLOWEST_PROBE = 0.2, 2.5
@@ -182,14 +182,14 @@ class RateController:
         """Whether refusals are too frequent to be random."""
         if self._testing is not None:
             expected = self._random_share * self._since
-            return self._refused_odd > 1 + expected + 3 * math.sqrt(expected)
+            return self._refused_odd > 1 + expected + 2 * math.sqrt(expected * (1 - self._random_share))
         expected = max(_USUAL, self._random_share)
         many = self._calls >= _USUAL_CALLS and self._usual > expected + 3 * math.sqrt(expected / _USUAL_CALLS)
         return many or self._storm >= min(0.9, _STORM + 2 * self._random_share)
 
     def _meet_limit(self, call: SentCall, now: float) -> None:
         """A call was refused because of the limit: measure it, and send less."""
-        measured, accepted, sure = self._measure(call.began)
+        measured, sure = self._measure(call.began)
         if self._testing is not None:  # more was refused when more was sent
             self._learnt, self._testing, self._random_share = self._testing, None, 0.0
             self._doubt *= _RANDOM
@@ -197,7 +197,7 @@ class RateController:
         if before is None:
             self._ceiling, self._eager = max(measured, _FIRST_RATE * self._mean), _EAGER
         else:
-            self._note_odd_refusal(before, accepted)
+            self._note_odd_refusal(before)
             if self._eager > 1:  # what was saved up before is part of the measurement
                 measured = math.sqrt(measured * before)
             self._ceiling = min(max(measured, before * (1 - sure)), before)
@@ -206,14 +206,14 @@ class RateController:
         self._learnt = max(slowest * self._mean, (1 - _CUT * weight) * self._ceiling)
         self._ceiling = max(self._ceiling, self._learnt)
         fell = self._odd_since is not None and self._learnt <= self._doubt * self._odd_since
-        if fell and self._refused_odd >= _ODD_REFUSALS:
+        if fell and _ODD_REFUSALS <= self._refused_odd <= (1 - _ACCEPTED) * self._calls_odd:
             self._test_randomness()
         self._since, self._since_before = 0, self._since
         self._storm, self._reacted, self._grew = 0.0, now, now
         self._next = now + self._mean / self._learnt
 
-    def _note_odd_refusal(self, rate: float, accepted: float) -> None:
-        if rate >= self._ceiling or accepted < _MOSTLY or self._eager > 1:
+    def _note_odd_refusal(self, rate: float) -> None:
+        if rate >= self._ceiling or self._eager > 1:
             self._odd_since = None
         elif self._odd_since is None:
             self._odd_since, self._refused_odd, self._calls_odd = rate, 0, 0
@@ -223,12 +223,12 @@ class RateController:
         assert self._odd_since is not None
         self._testing, self._learnt, self._odd_since = self._learnt, 2 * self._odd_since, None
         share = self._refused_odd / self._calls_odd
-        self._random_share = share + 2 * math.sqrt(share / self._calls_odd)
+        self._random_share = min(0.9, share + 2 * math.sqrt(share * (1 - share) / self._calls_odd))
         self._refused_odd = self._calls = 0
         self._usual = self._random_share
 
-    def _measure(self, now: float) -> tuple[float, float, float]:
-        """What the server accepted per second between the last refusals, which part, and how far to trust that."""
+    def _measure(self, now: float) -> tuple[float, float]:
+        """What the server accepted per second between the last refusals, and how far to trust that."""
         if self._span is not None:
             self._span.seconds = now - self._span.began
             self._spans.append(self._span)
@@ -237,8 +237,7 @@ class RateController:
             self._spans.popleft()
         calls = sum(span.calls for span in self._spans)
         seconds = max(sum(span.seconds for span in self._spans), _SHORTEST_MEASURE)
-        accepted = sum(span.accepted for span in self._spans) / max(calls, 1)
-        return sum(span.amount for span in self._spans) / seconds, accepted, min(1.0, calls / _SURE_CALLS)
+        return sum(span.amount for span in self._spans) / seconds, min(1.0, calls / _SURE_CALLS)
 
     def _grow(self, now: float) -> None:
         """Grow with every accepted call; the faster the longer a refusal is overdue."""
