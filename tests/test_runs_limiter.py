@@ -32,6 +32,7 @@ class Toy:
     per_second: float | None = None
     burst: float = 10
     refused: float = 0.0
+    refusal_seconds: float = 0.005
     failed: float = 0.0
     outage: tuple[float, float] = (0.0, 0.0)
     announces: bool = False
@@ -70,11 +71,11 @@ class Toy:
         if self.outage[0] <= now < self.outage[1]:
             return 'trouble', 0.001
         if self.per_second is not None and self._level < cost:
-            return 'refused', 0.005
+            return 'refused', self.refusal_seconds
         self._level -= cost
         chance = self._draw.random()
         if chance < self.refused:
-            return 'refused', 0.005
+            return 'refused', self.refusal_seconds
         return 'trouble' if chance < self.refused + self.failed else 'answered', self.latency(self.active)
 
 
@@ -262,6 +263,20 @@ def test_two_runs_that_start_together_soon_share_a_limit(later: float) -> None:
     (_, first), (_, second) = run_in_virtual_time(run())
     assert 0.36 < first / (first + second) < 0.64
     assert first + second > 0.9 * 50 * 24
+
+
+@pytest.mark.parametrize(('per_second', 'refused'), [(5, 0.12), (50, 0.09)])
+def test_refusals_that_take_long_do_not_come_in_floods(per_second: float, refused: float) -> None:
+    server = Toy(latency=lambda active: 1.0, per_second=per_second, refusal_seconds=0.2)
+    ends: Counter[str] = Counter()
+
+    async def run() -> None:
+        asyncio.get_running_loop().call_at(10, setattr, server, 'ends', ends)
+        await send_for(server, Limits(128, 128), 70)
+
+    run_in_virtual_time(run())
+    assert ends['answered'] > 0.9 * per_second * 60
+    assert ends['refused'] < refused * ends.total()
 
 
 @pytest.mark.parametrize('left', [0.5, 0.3, 0.2, 0.1])

@@ -29,6 +29,8 @@ _CUT, _FULL_CUT_CALLS = 0.2, 12
 """Part of the measured rate that is given up at a refusal; less where the one before was only a few calls ago."""
 _GROWTH, _LEAST_GROWTH = 1.1, 0.12
 """Growth per second: over the square root of the calls per second, so that slower runs catch up; at least so much."""
+_BLIND_GROWTH = 0.05
+"""Growth, at most, in the time that a refusal takes: until it is back, calls beyond the limit go out."""
 _EPOCH = 40
 """Calls from one refusal to the next at full growth; growth is slower, while there are fewer."""
 _EAGER, _EAGER_GROWTH, _LESS_EAGER = 10.0, 0.16, 0.3
@@ -254,6 +256,8 @@ class RateController:
             calm = min(1.0, max(self._since, self._since_before) / _EPOCH) ** 2
             growth = max(_LEAST_GROWTH, _GROWTH * math.sqrt(self._mean / self._learnt))
             growth *= min(_EAGER, overdue) if overdue > 1 else calm
+            if self._refusal_seconds:
+                growth = min(growth, _BLIND_GROWTH / self._refusal_seconds)
         self._learnt *= 1 + min(0.25, growth * seconds)
 
     def rescale(self, factor: float) -> None:
