@@ -34,7 +34,7 @@ PASSED = {'pass@1': 100.0}
 @cache
 def put_stand_ins() -> None:
     """Put all stand-ins in their places in this process. Where a package is not loaded, nothing happens."""
-    if 'opencompass' not in sys.modules:
+    if 'opencompass.datasets' not in sys.modules:
         return
     os.environ.update({name: value for name, value in KEYS.items() if name not in os.environ})
     for put in (put_vocabularies, put_metrics, put_encoders, put_services, put_judges, put_data):
@@ -199,7 +199,7 @@ DATA = 'made-up-data'
 
 def write_data(folder: Path) -> None:
     """The data files that evaluators open, in a folder of the trial."""
-    if 'opencompass' not in sys.modules or (folder / DATA).exists():
+    if 'opencompass.datasets' not in sys.modules or (folder / DATA).exists():
         return
     for name, content in data_files():
         file = folder / DATA / name
