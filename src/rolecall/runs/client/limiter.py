@@ -29,7 +29,7 @@ _SILENCE = {'refused': 2.0, 'trouble': 0.2}
 _PROBE_SECONDS = 1.0
 _UP_SECONDS = 30.0
 """Seconds for which a server that was seen to be up is sent calls as usual, though calls only fail."""
-_FIRST_CALLS, _FIRST_GAP = 10, 0.004
+_FIRST_CALLS, _FIRST_GAP = 10, 0.006
 """Calls that go out at once before anything came back, and seconds between the next: refusals come back soon."""
 _LONGEST_WAIT = 300.0
 _WORTH_WAITING = 2.0
