@@ -7,20 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rolecall.cli.options import EXIT_CODES
+
 __all__ = ['CHINESE']
 
-_EXIT_CODES = """exit codes:
-  0    success (lint: no findings that count; view --diff: no differences)
-  1    lint: findings that count; view --diff: the requests differ;
-       run: a row failed, a model was unreachable, or a judge returned no
-       verdict; merge: runs contradict each other
-  2    the config, its data or the command line is invalid, or the linter
-       finds errors before a run; the reason is on stderr
-  3    compare --gate: too few rows to tell, or not measured (0: not worse,
-       1: worse); collect: batches have not ended, or the next ones have to
-       be submitted
-  130  interrupted
-  141  broken pipe: the reader closed the output"""
 _EXIT_CODES_ZH = """退出码:
   0    成功（lint：没有需要处理的问题；view --diff：没有差异）
   1    lint：发现需要处理的问题；view --diff：请求不同；run：有数据行失败、
@@ -35,7 +25,7 @@ _COMMANDS = {
     'Write the exact prompt every model receives, inspect it, lint it, run it, and score it.': (
         '写出每个模型收到的确切提示词，查看、检查、运行并评分。'
     ),
-    _EXIT_CODES: _EXIT_CODES_ZH,
+    EXIT_CODES: _EXIT_CODES_ZH,
     'examples:': '示例:',
     'positional arguments': '位置参数',
     'options': '选项',

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from rolecall._version import __version__
 from rolecall.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
-from rolecall.cli.options import HelpFormatter, fail
+from rolecall.cli.options import EXIT_CODES, HelpFormatter, fail
 from rolecall.cli.streams import discard_stdout, prepare_streams
 from rolecall.errors import RolecallError
 
@@ -23,18 +23,6 @@ _COMMANDS = (
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_EXIT_CODES = """exit codes:
-  0    success (lint: no findings that count; view --diff: no differences)
-  1    lint: findings that count; view --diff: the requests differ;
-       run: a row failed, a model was unreachable, or a judge returned no
-       verdict; merge: runs contradict each other
-  2    the config, its data or the command line is invalid, or the linter
-       finds errors before a run; the reason is on stderr
-  3    compare --gate: too few rows to tell, or not measured (0: not worse,
-       1: worse); collect: batches have not ended, or the next ones have to
-       be submitted
-  130  interrupted
-  141  broken pipe: the reader closed the output"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,7 +73,7 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog='rolecall',
         description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
-        epilog=_EXIT_CODES,
+        epilog=EXIT_CODES,
         formatter_class=HelpFormatter,
     )
     parser.add_argument('--version', action='version', version=f'rolecall {__version__}')

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rolecall.cli.inputs import OpenedConfig
 
 __all__ = [
+    'EXIT_CODES',
     'HelpFormatter',
     'add_encoding_option',
     'add_pattern_options',
@@ -26,6 +27,19 @@ __all__ = [
     'print_note',
     'whole_number',
 ]
+
+EXIT_CODES = """exit codes:
+  0    success (lint: no findings that count; view --diff: no differences)
+  1    lint: findings that count; view --diff: the requests differ;
+       run: a row failed, a model was unreachable, or a judge returned no
+       verdict; merge: runs contradict each other
+  2    the config, its data or the command line is invalid, or the linter
+       finds errors before a run; the reason is on stderr
+  3    compare --gate: too few rows to tell, or not measured (0: not worse,
+       1: worse); collect: batches have not ended, or the next ones have to
+       be submitted
+  130  interrupted
+  141  broken pipe: the reader closed the output"""
 
 
 def fail(reason: str) -> int:
