@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -338,6 +339,32 @@ def test_a_key_and_an_endpoint_are_tried(no_keys: None, monkeypatch: pytest.Monk
     assert not gone.works
     assert gone.told.startswith('not reachable')
     assert 'sk-wrong' not in str(gone)
+
+
+@pytest.mark.parametrize('name', ['deepseek', 'anthropic'])
+def test_a_key_is_not_sent_on_to_where_an_endpoint_redirects(
+    name: str, no_keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aiohttp import web
+
+    paths: list[str] = []
+
+    async def receive(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        return web.json_response({'data': []})
+
+    with running(receive) as other:
+
+        async def redirect(request: web.Request) -> web.Response:
+            return web.Response(status=302, headers={'Location': f'{other}/models'})
+
+        with running(redirect) as url:
+            monkeypatch.setenv('SOME_KEY', 'sk-right')
+            service = ChatSource(name, f'{url}/v1', keys=('SOME_KEY',), anthropic=name == 'anthropic')
+            check = check_service(service)
+        assert (check.works, paths) == (False, [])
+        assert check.told == 'redirects (302), which is not followed with a key: set the final address'
+        assert check_service(dataclasses.replace(service, base_url=f'{other}/v1')).works
 
 
 def test_completion_knows_commands_options_and_choices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

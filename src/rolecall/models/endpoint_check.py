@@ -31,7 +31,7 @@ class EndpointCheck:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A key is sent to the address it is for, and to no other."""
+    """Raises a redirect as an HTTP error: urllib would send the key on to the other host."""
 
     def redirect_request(self, *arguments: Any, **options: Any) -> None:
         return None
@@ -56,16 +56,21 @@ def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck
         headers['Authorization'] = f'Bearer {key}'
     try:
         asked = urllib.request.Request(url, headers=headers)
-        with urllib.request.urlopen(asked, timeout=timeout) as answer:
+        with urllib.request.build_opener(_NoRedirects).open(asked, timeout=timeout) as answer:
             return EndpointCheck(service.name, url, True, _count_models(answer.read(_MOST_BYTES)))
     except urllib.error.HTTPError as error:
-        told = 'the key was refused' if error.code in (401, 403) else f'answered {error.code}'
-        return EndpointCheck(
-            service.name, url, error.code == 404, f'{told} ({error.code})' if error.code != 404 else 'reachable'
-        )
+        return EndpointCheck(service.name, url, error.code == 404, _describe_status(error))
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, 'reason', None) or error
         return EndpointCheck(service.name, url, False, f'not reachable: {reason}')
+
+
+def _describe_status(error: urllib.error.HTTPError) -> str:
+    if error.code == 404:
+        return 'reachable'
+    if 300 <= error.code < 400:
+        return f'redirects ({error.code}), which is not followed with a key: set the final address'
+    return f'the key was refused ({error.code})' if error.code in (401, 403) else f'answered {error.code}'
 
 
 def _count_models(body: bytes) -> str:
