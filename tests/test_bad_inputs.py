@@ -711,14 +711,14 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         'unknown-option',
         {},
         ['run', 'good.py', '--resume'],
-        ('rolecall: unknown option: --resume\n  `rolecall run --help` lists the options.'),
+        ("rolecall: unknown option: --resume\n  Did you mean '--rerun'?\n  `rolecall run --help` lists the options."),
     ),
     (
         'limit-in-words',
         {},
         ['run', 'good.py', '--limit', 'two'],
         (
-            "rolecall: --limit\n  expected a non-negative integer, got 'two'.\n  `rolecall run --help` lists the options."
+            "rolecall: --limit\n  expected a whole number of at least 1, got 'two'.\n  `rolecall run --help` lists the options."
         ),
     ),
     (

@@ -126,7 +126,7 @@ def test_a_run_its_report_and_a_comparison_are_in_chinese(
     ('arguments', 'message'),
     [
         (['run'], '缺少参数：CONFIG。\n  `rolecall run --help` 会列出所有选项。'),
-        (['run', 'x.py', '--limit', 'two'], "--limit\n  需要非负整数，得到 'two'。"),
+        (['run', 'x.py', '--limit', 'two'], "--limit\n  需要不小于 1 的整数，得到 'two'。"),
         (['run', 'x.py', '--limit'], '--limit\n  需要一个值。'),
         (['completion', 'csh'], "shell\n  无效的取值 'csh'（可选："),
         (['runs', '--unknown'], '未知选项：--unknown'),

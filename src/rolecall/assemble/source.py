@@ -120,12 +120,13 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
         # Examples come from the rows themselves: drawn for each row, so that all rows serve.
         overrides = replace(overrides, retriever='random')
     config = overrides.apply({'models': models, 'datasets': [dataset]})
-    given = {name.removeprefix('--'): value for name, value in _given_rows_options(options.rows).items()}
-    return Assembled(config, None, None, data or None, {**given, **options.overrides.as_dict()}, tuple(notes))
+    overrides_given = {**_given_rows_options(options.rows), **options.overrides.as_dict()}
+    return Assembled(config, None, None, data or None, overrides_given, tuple(notes))
 
 
 def _given_rows_options(options: RowsOptions) -> dict[str, Any]:
-    values = {name: getattr(options, name.removeprefix('--')) for name in options.given}
+    names = [option.removeprefix('--').replace('-', '_') for option in options.given]
+    values = {name: getattr(options, name) for name in names}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

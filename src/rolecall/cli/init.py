@@ -10,6 +10,8 @@ from rolecall.cli.languages import translate_message
 from rolecall.cli.options import add_encoding_option, declare_command, fail, print_note
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rolecall.assemble.first_config import Guess
 
 __all__ = ['add_init']
@@ -44,9 +46,13 @@ def _init(arguments: argparse.Namespace) -> int:
     rows = Path(arguments.rows)
     if not rows.is_file():
         return fail(f'{rows}: no such file.')
-    target = Path(arguments.output or f'{rows.name.split(".")[0]}.py')
+    stem = rows.name.split('.')[0]
+    default = f'{stem}_eval.py' if _hides_module(Path(f'{stem}.py')) else f'{stem}.py'
+    target = Path(arguments.output or default)
     if target.suffix != '.py':
         return fail(f'{target}: the config is written as Python; give a name that ends in .py.')
+    if _hides_module(target):
+        return fail(f'{target} would hide the Python module {target.stem!r}. Choose another: -o {target.stem}_eval.py')
     if target.exists() and not arguments.force:
         return fail(f'{target} exists. Give another name with -o, or replace it with --force.')
     resolve_model(arguments.model, where='--model')
@@ -68,6 +74,16 @@ def _init(arguments: argparse.Namespace) -> int:
         print_note(note)
     print(printable(translate_message(f'Next: rolecall view {target}, then rolecall run {target}')))
     return 0
+
+
+def _hides_module(target: Path) -> bool:
+    """Whether Python started in the folder of `target` would import it in place of an installed module."""
+    from importlib.util import find_spec
+
+    if target.stem in sys.stdlib_module_names:
+        return True
+    spec = find_spec(target.stem) if target.stem.isidentifier() else None
+    return spec is not None and spec.origin != str(target.absolute())
 
 
 def _ask(guess: Guess) -> Guess:

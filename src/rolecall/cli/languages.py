@@ -154,7 +154,8 @@ def help_texts(parser: argparse.ArgumentParser) -> Iterator[str]:
         pieces = [piece for piece in _pieces(parser.epilog) if _has_words(piece)]
         yield from pieces if parser.epilog.startswith('examples:') else [parser.epilog]
     for action in parser._actions:
-        yield from filter(None, (action.help, *(choice.help for choice in _commands(action))))
+        texts = (action.help, *(choice.help for choice in _commands(action)))
+        yield from (text for text in texts if text and text != argparse.SUPPRESS)
         for command in _parsers(action):
             yield from help_texts(command)
 

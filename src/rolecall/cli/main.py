@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rolecall._version import __version__
 from rolecall.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
 from rolecall.cli.options import EXIT_CODES, HelpFormatter, fail
 from rolecall.cli.streams import discard_stdout, prepare_streams
-from rolecall.errors import RolecallError
+from rolecall.errors import RolecallError, close_match
 
 __all__ = ['build_parser', 'main']
 
@@ -23,6 +24,7 @@ _COMMANDS = (
 )  # fmt: skip
 """In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,8 +34,23 @@ class _Parser(argparse.ArgumentParser):
         where, _, what = message.partition(': ')
         if not where.startswith('argument '):
             where, what = '', message
-        lines = [where.removeprefix('argument '), f'{what.rstrip(".")}.', f'`{self.prog} --help` lists the options.']
-        sys.exit(fail('\n  '.join(filter(None, lines))))
+        invalid = _INVALID_CHOICE.match(what)
+        close = close_match(invalid[1], re.findall(r"[^', ]+", invalid[2])) if invalid else None
+        self._refuse(
+            where.removeprefix('argument '), f'{what.rstrip(".")}.', f"Did you mean '{close}'?" if close else ''
+        )
+
+    def _refuse(self, *lines: str) -> NoReturn:
+        sys.exit(fail('\n  '.join(filter(None, (*lines, f'`{self.prog} --help` lists the options.')))))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; an unknown option is refused by the command it was given to, with the name it resembles."""
+        arguments, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
+            meant = filter(None, (close_match(option, self._option_string_actions) for option in options))
+            self._refuse(f'unknown option: {" ".join(unknown)}', *(f"Did you mean '{close}'?" for close in meant))
+        return arguments, unknown
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,10 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser(typed[:1])
     if language == 'zh':
         translate_parser(parser)
-    arguments, unknown = parser.parse_known_args(given)
-    if unknown:
-        command = ' '.join(['rolecall', *typed[:1]])
-        return fail(f'unknown option: {" ".join(unknown)}\n  `{command} --help` lists the options.')
+    arguments = parser.parse_args(given)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

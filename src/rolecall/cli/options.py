@@ -112,14 +112,15 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_source_options(parser: argparse.ArgumentParser) -> None:
+def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = False) -> None:
     """The options for files of rows, overrides of a config, and task files."""
-    _add_rows_options(parser)
+    rows = _add_rows_options(parser)
+    _add_shown_models(rows, asks_models=asks_models)
     _add_override_options(parser)
     _add_task_options(parser)
 
 
-def _add_rows_options(parser: argparse.ArgumentParser) -> None:
+def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     rows = parser.add_argument_group('a file of rows instead of a config')
     rows.add_argument(
         '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
@@ -141,6 +142,25 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> None:
     )
     add_encoding_option(rows)
     rows.add_argument('--on-error', choices=('stop', 'skip'), help='what a malformed row does (default: stop)')
+    return rows
+
+
+class _ShowsOnly(argparse.Action):
+    """An option that names a model to show prompts for; a command that sends them refuses it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        option = self.option_strings[0]
+        raise argparse.ArgumentError(
+            self, f'shows prompts and has no model to ask. Use {option} with view, lint or export; --model asks a model'
+        )
+
+
+def _add_shown_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
+    """Model families to show prompts for. They are refused where models are asked."""
+    if asks_models:
+        rows.add_argument('--meta-template', metavar='NAME', action=_ShowsOnly, help=argparse.SUPPRESS)
+        rows.add_argument('--api', nargs=0, action=_ShowsOnly, default=False, help=argparse.SUPPRESS)
+        return
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
 

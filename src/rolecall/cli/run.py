@@ -63,7 +63,7 @@ def add_run(commands: Any) -> None:
     )
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
     add_selection_options(parser)
-    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
     parser.add_argument(
         '--rerun',
         metavar='OUTCOME',
@@ -101,7 +101,7 @@ def add_run(commands: Any) -> None:
         help="submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave",
     )
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
-    add_source_options(parser)
+    add_source_options(parser, asks_models=True)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.cli.options import declare_command, whole_number
+from rolecall.cli.options import declare_command, positive_number
 
 __all__ = ['add_tune']
 
@@ -33,7 +33,7 @@ def add_tune(commands: Any) -> None:
     parser.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
     parser.add_argument('-o', '--output', metavar='FOLDER', required=True, help='where the tuned model goes')
     parser.add_argument('--overwrite', action='store_true', help='replace an earlier tuning in that folder')
-    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows')
     parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
     parser.add_argument(
         '--train-on',

@@ -68,6 +68,8 @@ def run(
     >>> done.scores.value()
     50.0
     """
+    if limit is not None and limit < 1:
+        raise ConfigError(Problem('limit', f'limit must be at least 1, got {limit}.'))
     given = _read_source(source)
     options = SourceOptions(
         models=_list_models(model),

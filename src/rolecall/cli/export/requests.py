@@ -11,8 +11,8 @@ from rolecall.cli.options import (
     add_source_options,
     declare_command,
     open_given,
+    positive_number,
     print_note,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_requests(exports: Any) -> None:
         'config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows with --template'
     )
     add_selection_options(parser)
-    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
     parser.add_argument(
         '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
     )

@@ -14,8 +14,8 @@ from rolecall.cli.options import (
     declare_command,
     fail,
     open_given,
+    positive_number,
     print_note,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_sft(exports: Any) -> None:
     )
     add_selection_options(parser)
     parser.add_argument('--split', choices=('test', 'train'), help='which rows of a config to use (default: test)')
-    parser.add_argument('--limit', metavar='N', type=whole_number, help='only the first N rows of each dataset')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
     parser.add_argument(
         '--form',
         choices=('messages', 'prompt-completion', 'text', 'tokens', 'sharegpt', 'alpaca'),

@@ -1,0 +1,115 @@
+"""The first day with own data: what is typed wrong, missing or unusual is named before anything is sent, with a remedy that works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolecall
+from rolecall import ConfigError, RunReader
+from rolecall.cli.main import main
+
+ROWS = [{'question': f'What is {i} + {i}?', 'answer': str(2 * i)} for i in range(4)]
+MODEL = "def two(request):\n    return '2'\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rows('rows.jsonl', ROWS)
+    Path('mine.py').write_text(MODEL)
+    return tmp_path
+
+
+def write_rows(name: str, rows: list[Any]) -> None:
+    Path(name).write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
+
+
+def message(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    """What a command that cannot be carried out prints."""
+    capsys.readouterr()
+    try:
+        code = main(list(command))
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    return capsys.readouterr().err
+
+
+def test_malformed_rows_are_skipped_in_every_command_where_the_error_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('broken.jsonl').write_text(f'{json.dumps(ROWS[0])}\n{{"question": \n{json.dumps(ROWS[1])}\n')
+    ask = ['broken.jsonl', '--answer', 'answer', '--model', 'mine:two']
+    assert '--on-error skip' in message(capsys, 'run', *ask)
+    for command in (['view'], ['lint'], ['run', '--out', 'out'], ['export', 'requests', '-o', 'requests.jsonl']):
+        assert main([*command, *ask, '--on-error', 'skip']) == 0, capsys.readouterr()
+    with RunReader('out') as run:
+        assert (len(list(run.results())), run.manifest()['overrides']['on_error']) == (2, 'skip')
+    options: dict[str, Any] = {'answer': 'answer', 'model': 'mine:two', 'quiet': True}
+    done = rolecall.run('broken.jsonl', on_error='skip', out='python', **options)
+    assert done.scores.value() == 50.0
+
+
+@pytest.mark.parametrize('command', [['run'], ['export', 'requests', '-o', 'x'], ['export', 'sft', '-o', 'x']])
+def test_no_rows_at_all_is_not_a_limit(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert '--limit\n  expected a whole number of at least 1, got ' in message(
+        capsys, *command, 'rows.jsonl', '--limit', '0'
+    )
+    with pytest.raises(ConfigError, match=r'^limit\n  limit must be at least 1, got 0\.$'):
+        rolecall.run('rows.jsonl', model='mine:two', limit=0)
+
+
+@pytest.mark.parametrize(
+    ('command', 'printed'),
+    [
+        (
+            ['run', 'rows.jsonl', '--anwser', 'answer'],
+            "unknown option: --anwser answer\n  Did you mean '--answer'?\n  `rolecall run --help` lists the options.",
+        ),
+        (['lint', 'rows.jsonl', '--dataste=x'], "unknown option: --dataste=x\n  Did you mean '--dataset'?"),
+        (['export', 'requests', 'rows.jsonl', '--fromat', 'x'], '`rolecall export requests --help` lists the options.'),
+        (['rnu', 'rows.jsonl'], "Did you mean 'run'?\n  `rolecall --help` lists the options."),
+        (['run', 'rows.jsonl', '--rerun', 'faild'], "Did you mean 'failed'?"),
+    ],
+)
+def test_a_misspelt_option_or_command_is_suggested(
+    command: list[str], printed: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed in message(capsys, *command)
+
+
+def test_models_that_are_only_shown_are_refused_by_run_and_served_by_the_commands_it_names(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in (['--api'], ['--meta-template', 'chatml']):
+        rows = ['rows.jsonl', '--answer', 'answer', *option]
+        assert message(capsys, 'run', *rows) == (
+            f'rolecall: {option[0]}\n  shows prompts and has no model to ask. Use {option[0]} with view, lint or export; '
+            '--model asks a model.\n  `rolecall run --help` lists the options.\n'
+        )
+        assert main(['view', *rows]) == 0
+        assert main(['lint', *rows]) == 0
+        assert main(['export', 'requests', '-o', 'x.jsonl', *rows]) == 0
+    assert not Path('runs').exists()
+
+
+@pytest.mark.parametrize(
+    ('name', 'config'), [('math', 'math_eval.py'), ('yaml', 'yaml_eval.py'), ('mine-2', 'mine-2.py')]
+)
+def test_init_never_hides_a_module_of_python(
+    name: str, config: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(f'{name}.jsonl', ROWS)
+    assert main(['init', '--yes', f'{name}.jsonl', '--model', 'mine:two']) == 0
+    assert [path.name for path in folder.glob('*.py') if path.name != 'mine.py'] == [config]
+    subprocess.run([sys.executable, '-c', 'import math, yaml, random'], check=True)
+    assert main(['run', config, '--out', 'out', '-q']) == 0
+    if name != 'mine-2':
+        refusal = message(capsys, 'init', '--yes', 'rows.jsonl', '-o', f'{name}.py')
+        assert refusal == f"rolecall: {name}.py would hide the Python module '{name}'. Choose another: -o {config}\n"
