@@ -99,9 +99,13 @@ async def send_for(
         while True:
             permit = await limiter.acquire(amount if tokens else 0.0)
             end = await server.call(amount)
-            if server.announces:
-                limiter.announce('requests', server.announcement)
-            limiter.release(permit, end, refused='tokens' if tokens else 'requests', tokens=amount if tokens else None)
+            limiter.release(
+                permit,
+                end,
+                refused='tokens' if tokens else 'requests',
+                tokens=amount if tokens else None,
+                announced={'requests': server.announcement} if server.announces else None,
+            )
             if end == 'answered':
                 answered += 1
                 places.release()
@@ -596,8 +600,7 @@ def test_an_announced_reset_in_the_far_future_does_not_stop_a_run() -> None:
         headers = {'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1e30'}
         for _ in range(3):
             permit = await limiter.acquire()
-            limiter.announce('requests', read_rate_limits(headers)['requests'])
-            limiter.release(permit, 'answered')
+            limiter.release(permit, 'answered', announced=read_rate_limits(headers))
         return loop.time()
 
     assert run_in_virtual_time(run()) <= 900

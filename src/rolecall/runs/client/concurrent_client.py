@@ -61,6 +61,7 @@ class ConcurrentClient(RetryingClient):
         self._retrier.on_reachable = self._limiter.note_reachable
         self._cost = _TokenCost()
         self._last_failure = ''
+        self._announced: Mapping[Unit, RateLimit] = {}
 
     @property
     def activity(self) -> Activity:
@@ -145,14 +146,13 @@ class ConcurrentClient(RetryingClient):
             refused = 'tokens' if 'token' in self._last_failure.lower() else 'requests'
             raise
         finally:
-            for unit, said in _read_announced_limits(self.model).items():
-                limiter.announce(unit, said)
+            announced: Mapping[Unit, RateLimit] = getattr(self.model, 'rate_limits', {})
+            if announced is self._announced:  # nothing new came back
+                announced = {}
+            else:
+                self._announced = announced
             limiter.release(
-                permit,
-                outcome,
-                tokens=tokens,
-                retry_after=retry_after,
-                refused=refused,
+                permit, outcome, tokens=tokens, retry_after=retry_after, refused=refused, announced=announced
             )
 
     def _is_calm(self) -> bool:
@@ -250,9 +250,3 @@ def _outcome_of(error: ModelError) -> CallOutcome:
     if not error.transient:
         return 'other'
     return 'refused' if is_overload(error) and error.status in _REFUSALS else 'trouble'
-
-
-def _read_announced_limits(model: Model) -> Mapping[Unit, RateLimit]:
-    """The rate limits that a server announced with its last answer."""
-    said: Mapping[Unit, RateLimit] = getattr(model, 'rate_limits', {})
-    return said

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -136,11 +136,20 @@ class Limiter:
         tokens: float | None = None,
         retry_after: float | None = None,
         refused: Unit = 'requests',
+        announced: Mapping[Unit, RateLimit] | None = None,
     ) -> None:
-        """A call has ended. `tokens`: what it did cost; `refused`: what there was too much of, where it was refused."""
+        """A call has ended. `tokens`: what it did cost; `refused`: what there was too much of, where it was refused.
+
+        `announced`: the limits that came with the answer, or with the refusal.
+        """
         self.active -= 1
         self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
+        for unit, limit in announced.items() if announced else ():
+            call = permit.sent[unit]
+            amount = tokens if unit == 'tokens' and tokens is not None else call.amount
+            heard = self._rates[unit].announced
+            heard.hear(limit, began=call.began, amount=amount, mark=call.mark, now=now)
         self._record(permit, outcome, now, tokens, refused)
         if outcome == 'refused' and retry_after is not None:
             self._hold_back(now, min(retry_after, _LONGEST_WAIT))
@@ -164,16 +173,15 @@ class Limiter:
             queue.clear()
             queue.extend(waiting)
 
-    def announce(self, unit: Unit, said: RateLimit) -> None:
-        """Take what the server says about one of its limits."""
-        self._rates[unit].announce(said)
-
     def _record(self, permit: Permit, outcome: CallOutcome, now: float, tokens: float | None, refused: Unit) -> None:
         for unit, sent in permit.sent.items():
             if outcome == 'answered':
                 sent.state = 'accepted'
-            else:
-                sent.state = 'refused' if outcome == 'refused' and unit == refused else 'void'
+            elif outcome != 'refused' or unit != refused:
+                sent.state = 'void'
+            else:  # the end of a window explains a refusal: it says nothing about a rate
+                announced = self._rates[unit].announced
+                sent.state = 'void' if announced.is_window and announced.opens_at > now else 'refused'
             self._rates[unit].settle(sent, now, tokens if unit == 'tokens' else None)
         if permit.full and outcome != 'other':
             self._concurrency.record(began=permit.began, ended=now, answered=outcome == 'answered')
@@ -196,6 +204,8 @@ class Limiter:
         """Close for everyone only where most calls are refused: a refusal among answers concerns its own call."""
         until = now + seconds
         many = self._recent.count('refused') * 2 >= max(4, len(self._recent))
+        if self.closed_until > now:  # what the server stated last is what counts
+            self.closed_until = until
         if seconds < _WORTH_WAITING or until <= self.closed_until or not many:
             return
         self.closed_until = until

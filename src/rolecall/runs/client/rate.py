@@ -1,4 +1,4 @@
-"""The rate that a server accepts, learnt from what it refuses and from what it announces.
+"""The rate that a server accepts, learnt from what it refuses; what it announces has its own module.
 
 A server refuses a call when its reserve is used up. What it accepts between two such moments, over the time between
 them, is its rate, whatever was sent: each refusal is a measurement. After one, the controller sends less than was
@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.models.http.rate_limits import RateLimit
+from rolecall.runs.client.announced import AnnouncedLimit
 
 __all__ = ['RateController', 'SentCall']
 
@@ -45,10 +45,8 @@ _SLOWEST, _SLOWEST_PROBE = 0.2, 2.5
 """Calls a second at the least, and where nothing is accepted: then the rate may not be the reason."""
 _LATE = 0.1
 """Seconds by which a timer may be late without calls being lost to the rate."""
-_LONGEST_WAIT = 300.0
-"""Seconds between two calls at the most, whatever a server announces."""
-_TELLING = 4
-"""Units that must be used up before a bucket shows how fast it refills."""
+_LONGEST_GAP = 60.0
+"""Seconds between two calls at the most, whatever the first of them took: limits are those of a minute."""
 
 
 @dataclass(slots=True)
@@ -64,6 +62,10 @@ class SentCall:
     """Whether it could have gone out sooner, had the rate been higher."""
     counted: bool = False
     """Whether it counts as accepted, or was refused."""
+    exhausted: bool = False
+    """Whether the server had announced that nothing was left."""
+    mark: float = 0.0
+    """How much was sent up to it."""
 
 
 @dataclass(slots=True)
@@ -83,8 +85,7 @@ class RateController:
     def __init__(self, *, most: float | None = None) -> None:
         self._most = most
         self._learnt: float | None = None
-        self._announced: float | None = None
-        self._last_bucket: tuple[float, float] | None = None
+        self.announced = AnnouncedLimit()
         self._learnt_while_answering: float | None = None
         self._open_since: float | None = None
         self._accepted_since_open = 0.0
@@ -116,14 +117,14 @@ class RateController:
     @property
     def rate(self) -> float | None:
         """Units per second that may be sent; None while no limit is known."""
-        if self._learnt is None and self._announced is None:  # asked for several times with every call
-            return self._most
-        return min(rate for rate in (self._most, self._learnt, self._announced) if rate is not None)
+        if self._learnt is None or self._most is None:  # asked for several times with every call
+            return self._learnt if self._most is None else self._most
+        return min(self._most, self._learnt)
 
     @property
     def opens_at(self) -> float:
         """When the next call may be sent."""
-        return self._next if self.rate else 0.0
+        return max(self._next, self.announced.opens_at) if self.rate else self.announced.opens_at
 
     def send(self, call: SentCall) -> None:
         """A call is sent."""
@@ -131,19 +132,26 @@ class RateController:
         if self._open_since is None:
             self._open_since = call.began
         self._sent.append(call)
+        call.exhausted = self.announced.is_exhausted
+        call.mark = self.announced.send(call.began, call.amount)
         if rate := self.rate:
             call.paced, call.held_back = True, self._next > call.began - _LATE
-            self._next = max(self._next, call.began - _LATE) + call.amount / rate
+            self._pace_next(max(self._next, call.began - _LATE) + call.amount / rate, call.began)
+
+    def _pace_next(self, opens: float, now: float) -> None:
+        self._next = min(opens, now + _LONGEST_GAP)
 
     def settle(self, call: SentCall, now: float, amount: float | None = None) -> None:
         """A call was accepted, refused, or says nothing about the limit (`void`). `amount`: what it did take."""
         if amount is not None:
             more = amount - call.amount
             if call.paced and (rate := self.rate):
-                self._next += more / rate
+                self._pace_next(self._next + more / rate, now)
             if call.counted and self._span is not None:
                 self._span.amount += more
             call.amount = amount
+        if call.exhausted and call.state != 'void':
+            self.announced.settle(refused=call.state == 'refused')
         if call.state == 'refused':
             took = now - call.began
             known = took if self._refusal_seconds is None else self._refusal_seconds
@@ -262,6 +270,7 @@ class RateController:
 
     def rescale(self, factor: float) -> None:
         """What calls take turned out to be this many times what was assumed."""
+        self.announced.rescale(factor)
         self._mean, self._ceiling = factor * self._mean, factor * self._ceiling
         self._accepted_since_open *= factor
         for name in ('_learnt', '_learnt_while_answering', '_testing', '_odd_since'):
@@ -272,12 +281,14 @@ class RateController:
         for call in self._sent:
             if call.state != 'accepted':
                 call.amount *= factor
+            call.mark *= factor
 
     def close_until(self, until: float) -> None:
         """The server refuses everything until then. What it accepted since it last opened is its rate."""
         if self._open_since is not None and until - self._open_since > 1 and self._accepted_since_open > 0:
             learnt = self._accepted_since_open / (until - self._open_since)
             self._learnt = learnt if self._learnt is None else min(max(learnt, self._learnt / 2), 2 * self._learnt)
+            self._learnt = max(self._learnt, _SLOWEST * self._mean)
         self._open_since, self._accepted_since_open = until, 0.0
         self._start_measuring(until)
 
@@ -285,15 +296,3 @@ class RateController:
         """The server is down: its refusals say nothing about its limits."""
         self._learnt = self._learnt_while_answering
         self._start_measuring(now)
-
-    def announce(self, said: RateLimit) -> None:
-        """Take what the server announces: the rate of a bucket that refills steadily; otherwise spread what is left."""
-        steady = None
-        if said.limit is not None and said.reset > 0 and said.limit - said.remaining >= _TELLING:
-            refill = (said.limit - said.remaining) / said.reset
-            if self._last_bucket is not None and abs(refill - self._last_bucket[0]) <= 0.1 * refill:
-                before, remaining = self._last_bucket
-                steady = min(1.002 * before, refill) if said.remaining != remaining else before
-            self._last_bucket = (steady or refill, said.remaining)
-        spread = max(said.remaining, 1.0) / min(said.reset, _LONGEST_WAIT) if said.reset >= 1 else None
-        self._announced = steady if steady is not None else spread
