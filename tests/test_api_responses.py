@@ -21,6 +21,7 @@ from rolecall.models.openai.responses import write_parameters
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling
 from rolecall.runs import collect_run, run_config
 from servers import running
+from servers import serve as serve_chat
 
 PARAMETERS = {
     *('model', 'input', 'instructions', 'max_output_tokens', 'temperature', 'top_p', 'tools', 'tool_choice', 'text'),
@@ -339,6 +340,31 @@ def test_parameters_without_an_equivalent_are_refused_not_ignored(name: str, val
 def test_stop_sequences_are_refused_not_ignored() -> None:
     with serve([message('Four')]) as server, pytest.raises(ModelError, match='has no stop sequences'):
         ask(model(server), USER, stop=('\n',))
+
+
+def test_stop_words_are_refused_before_a_run_and_sent_where_the_error_says(tmp_path: Path) -> None:
+    rows = [{'q': '1+1', 'a': '2'}]
+    infer: dict[str, Any] = {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}}
+    dataset = {'abbr': 'd', 'test': rows, 'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'}}
+    stops = {**infer, 'inferencer': {'type': 'GenInferencer', 'stopping_criteria': ['Q:']}}
+    with serve_chat('2') as server:
+        entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': 'k'}
+        for options, inferring, written in (
+            ({}, stops, "stop=['Q:']"),
+            ({'presence_penalty': 0.5}, infer, 'presence_penalty=0.5'),
+        ):
+            config = {'models': [entry | options], 'datasets': [{**dataset, 'infer_cfg': inferring}]}
+            config['models'][0]['endpoint'] = 'responses'
+            with pytest.raises(ConfigError) as refused:
+                run_config(config, out=tmp_path / 'run')
+            parameter = 'stopping_criteria' if 'stop' in written else 'presence_penalty'
+            assert str(refused.value) == (
+                f'datasets[0] × models[0]\n  {written} is set, and the Responses API of model m does not have it.\n'
+                f"  Leave {parameter} out, or set endpoint='chat' in the model entry."
+            )
+            config['models'][0]['endpoint'] = 'chat'
+            assert run_config(config, out=tmp_path / parameter).outcomes == {'ok': 1}
+    assert not (tmp_path / 'run').exists()
 
 
 def test_a_whole_run_through_the_endpoint_and_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,3 +183,26 @@ def test_a_path_in_the_home_of_nobody_is_an_error_or_a_name(model: dict[str, str
     path = tmp_path / 'config.py'
     path.write_text(''.join(f'{name} = {value!r}\n' for name, value in written.items()))
     assert main(['view', str(path)]) in (0, 1)
+
+
+@pytest.mark.parametrize('api', [True, False], ids=['api', 'text'])
+@pytest.mark.parametrize('meta', [LM, None], ids=['meta', 'no meta'])
+def test_a_speech_without_a_prompt_is_refused_and_both_remedies_work(meta: Any, api: bool) -> None:
+    if meta is None and api:
+        meta = API
+    speechless = {'role': 'HUMAN'}
+    rows = [{'question': 'q', 'answer': 'a'}]
+    with pytest.raises(ConfigError) as refused:
+        list(preview(config(rows, template({'round': [speechless, bot('{answer}')]}), meta=meta, api=api)))
+    assert str(refused.value) == (
+        'datasets[0] × models[0].prompt_template\n'
+        '  the HUMAN speech has no prompt, and the model has no default prompt for it.\n'
+        "  Add prompt=… to the speech, or to the role in the meta template; prompt='' sends the markers alone."
+    )
+    for speech in ({**speechless, 'prompt': 'Go.'}, {**speechless, 'prompt': ''}):
+        assert list(preview(config(rows, template({'round': [speech, bot('{answer}')]}), meta=meta, api=api)))
+    if meta is not None:
+        first, *others = meta['round']
+        defaults = {**meta, 'round': [{**first, 'prompt': 'Go.'}, *others]}
+        [shown] = preview(config(rows, template({'round': [speechless, bot('{answer}')]}), meta=defaults, api=api))
+        assert 'Go.' in str(shown.request)

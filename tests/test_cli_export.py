@@ -130,7 +130,7 @@ def test_what_is_exported_is_what_is_shown(export, tmp_path):
 def test_labels_have_names_of_their_own_and_are_weighed(export):
     entries, said = export(LABELS, '--model', 'text')
     assert [entry['custom_id'] for entry in entries] == ['demo|text|0|1', "demo|text|0|'1'", 'demo|text|0|a%7Cb']
-    assert {'echo': True, 'logprobs': 1, 'max_tokens': 0}.items() <= entries[0]['body'].items()
+    assert {'echo': True, 'logprobs': 1, 'max_tokens': 1, 'temperature': 0}.items() <= entries[0]['body'].items()
     assert said == '3 requests\n'
 
 

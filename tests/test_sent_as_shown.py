@@ -165,6 +165,7 @@ def test_what_a_server_receives_is_what_is_shown(
     server.calls.clear()
     summary = run_config(str(file), out=folder / 'run')
     received = [body.get('messages', body.get('prompt')) for body in server.bodies]
+    sent = canonical(server.bodies)
 
     expected = canonical(one.request for one in shown if one.sent)
     assert canonical(received) == expected
@@ -172,6 +173,7 @@ def test_what_a_server_receives_is_what_is_shown(
     waits = config['datasets'][0]['infer_cfg']['inferencer'].get('infer_mode') == 'every'
     first = canonical(one.request for one in shown if one.sent and not (waits and one.turn))
     assert canonical(body.get('messages', body.get('prompt')) for body in exported) == first
+    assert canonical(exported) == sent if not waits else canonical(exported) <= sent
     with RunReader(folder / 'run') as run:
         rows = list(run.results())
     notes = [{note.kind for one in shown if one.row == row.row for note in one.notes} for row in rows]

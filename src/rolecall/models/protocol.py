@@ -61,6 +61,8 @@ class Capabilities:
     """Takes the sampling parameter `json_schema`, and answers with JSON that fits it."""
     reply_logprobs: bool = False
     """Takes the sampling parameter `logprobs`, and may give the log-probabilities of the reply's tokens."""
+    refuses: tuple[str, ...] = ()
+    """Sampling parameters that its API does not have."""
 
 
 @dataclass(frozen=True, slots=True)

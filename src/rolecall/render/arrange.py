@@ -19,7 +19,7 @@ from rolecall.prompts.script import BareText, Content, Expand, Item, Section, Tu
 from rolecall.prompts.wording import Mode
 from rolecall.render.meta import MetaTemplate, Role
 
-__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'note_late_speeches', 'resolve_role']
+__all__ = ['Arrangement', 'Note', 'Utterance', 'arrange', 'missing_prompt', 'note_late_speeches', 'resolve_role']
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _assign_role(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance
     content: Content = item.content
     if item.silent and role.default is not None:
         content = _of_shot(role.default, item.shot)
-    return Utterance(
+    utterance = Utterance(
         label_speaker(content, item.role, fallback),
         role,
         begin=_of_shot(role.begin if item.begin is None else item.begin, item.shot),
@@ -147,6 +147,16 @@ def _assign_role(item: Item, meta: MetaTemplate, notes: list[Note]) -> Utterance
         section=item.section,
         turn=item,
     )
+    if item.silent and role.default is None and not item.extra and not _is_answer(utterance):
+        raise missing_prompt(item)
+    return utterance
+
+
+def missing_prompt(turn: Turn) -> TemplateError:
+    """The error for a speech without a prompt, where the model has no default either."""
+    what = f'the {turn.role} speech has no prompt, and the model has no default prompt for it.'
+    remedy = "Add prompt=… to the speech, or to the role in the meta template; prompt='' sends the markers alone."
+    return TemplateError(Problem('prompt_template', what, remedy))
 
 
 def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:

@@ -11,7 +11,7 @@ from rolecall.prompts.multimodal import JoinedParts, RawParts, SpokenParts
 from rolecall.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, relabel
 from rolecall.prompts.script import BareText, Content, Expand, Item, Script, Turn, content_pieces
 from rolecall.prompts.wording import Mode
-from rolecall.render.arrange import Arrangement, Note, Utterance, arrange
+from rolecall.render.arrange import Arrangement, Note, Utterance, arrange, missing_prompt
 from rolecall.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
 from rolecall.render.meta import MetaTemplate, Role
 
@@ -109,6 +109,9 @@ class TextRenderer:
         items = _named_roles(script)
         if self.meta is None or self.meta.round is None:
             begin, end = (self.meta.begin, self.meta.end) if self.meta else ((), ())
+            for item in items[:-1]:
+                if isinstance(item, Turn) and item.silent and not (item.begin or item.end or item.extra):
+                    raise missing_prompt(item)
             if self.meta and self.meta.messages:
                 items = (*_added_turns(self.meta), *items)
             return Rendered(lines_layout([_line_of(item) for item in items], begin, end, self.encode), notes)

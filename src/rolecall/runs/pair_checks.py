@@ -13,6 +13,7 @@ from rolecall.models.protocol import Capabilities
 from rolecall.pairs.judge_pair import JudgePair
 from rolecall.pairs.judges import JudgeEntry
 from rolecall.pairs.pair import Pair
+from rolecall.pairs.sampling import find_option, sampling_of
 from rolecall.render.renderers import ApiRenderer
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
@@ -112,6 +113,8 @@ def find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: s
     request = _first_request(pair)
     if pair.task.inferencer.options.get('output_schema') is not None and not can.json_schema:
         yield f'output_schema: model {model} cannot be held to a JSON Schema.', 'Leave output_schema out.'
+    if 'generate' in inferencer.needs:
+        yield from _find_refused_parameters(pair, can, model)
     if pair.task.inferencer.prefill and not can.prefill:
         yield f'prefill=True starts the answer, but model {model} cannot continue it.', 'Leave prefill out.'
     if getattr(pair.task.wording.prompt, 'needs_media', False) and not (can.media and isinstance(request, list)):
@@ -131,6 +134,18 @@ def find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: s
         yield f'{model} has no system role.', "Add fallback_role='HUMAN' to the SYSTEM speech."
     if not can.media and any(_has_media(message) for message in messages):
         yield f'{model} does not accept images, audio or video.', 'Use a model that does.'
+
+
+def _find_refused_parameters(pair: Pair, can: Capabilities, model: str) -> Iterator[tuple[str, str]]:
+    """Sampling parameters that the model's API would refuse in every row."""
+    entry = pair.model_entry.entry if pair.model_entry is not None else {}
+    sampling = sampling_of(pair.task.inferencer.options, entry).as_dict()
+    for parameter in can.refuses:
+        value = sampling.get(parameter, find_option(parameter, entry))
+        if value and (parameter, value) != ('n', 1):
+            written = 'stopping_criteria' if parameter == 'stop' else parameter
+            what = f'{parameter}={value!r} is set, and the Responses API of model {model} does not have it.'
+            yield what, f"Leave {written} out, or set endpoint='chat' in the model entry."
 
 
 def _has_media(message: Mapping[str, Any]) -> bool:

@@ -15,7 +15,6 @@ from rolecall.models.openai.wire import write_messages
 from rolecall.pairs.model_entries import ModelEntry
 from rolecall.pairs.pair import Pair
 from rolecall.pairs.sampling import find_option, sampling_of
-from rolecall.pairs.tasks import Task
 from rolecall.redaction import Redactor, find_secrets
 from rolecall.render.spans import Request
 from rolecall.retrievers import Picked
@@ -40,12 +39,12 @@ def batch_entries(
     `fits` counts the rows that had to be fitted, by the kind of note.
     """
     fits = Counter() if fits is None else fits
-    body, settings = _body_of(pair.task, model_entry)
+    body, settings = _body_of(pair, model_entry)
     for number, row, picked in pair.rows(limit):
         try:
             for part, request in _requests(pair, row, picked, fits):
                 name = make_custom_id(pair.task.abbr, model_entry.abbr, number, part)
-                entry = _entry(name, request, body, scores=pair.weighs, finished=model_entry.kind == 'chat')
+                entry = _entry(name, request, body, finished=settings is None and model_entry.kind == 'chat')
                 yield entry if settings is None else {**entry, 'body': _encode_messages(entry['body'], settings, media)}
         except RenderError as error:
             raise RenderError(f'{pair.task.abbr}, row {number}: {error}') from error
@@ -95,21 +94,24 @@ def make_custom_id(dataset: str, model: str, row: int, part: str = '') -> str:
     return '|'.join(word.replace('%', '%25').replace('|', '%7C') for word in words)
 
 
-def _body_of(task: Task, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenAISettings | None]:
+def _body_of(pair: Pair, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenAISettings | None]:
     """What is sent with every request: the model's name, the answer's length, and the sampling parameters.
 
     For a model with an OpenAI-compatible API this is what a run sends, returned with the entry's settings; for other
     models it is the same in OpenAI's terms.
     """
-    entry, sampling = model_entry.entry, sampling_of(task.inferencer.options, model_entry.entry)
+    entry, sampling = model_entry.entry, sampling_of(pair.task.inferencer.options, model_entry.entry)
     if MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.openai.model:build':
         reader = OptionReader(entry, model_entry.abbr)
         settings, _ = read_openai_entry(entry, reader)
         reader.raise_problems()
-        body = Redactor(find_secrets(entry)).redact_value(settings.body(sampling))
+        body = settings.scoring_body() if pair.weighs else settings.body(sampling)
+        body = Redactor(find_secrets(entry)).redact_value(body)
         return body | {'model': body['model'] or model_entry.abbr}, settings
     named = [entry.get(key) for key in ('model', 'path')]
     model = next((str(name) for name in named if isinstance(name, str) and name not in ('', 'none')), model_entry.abbr)
+    if pair.weighs:
+        return {'model': model, 'max_tokens': 1, 'temperature': 0, 'echo': True, 'logprobs': 1}, None
     options = sampling.as_dict()
     lengths = {new: options.pop(old) for old, new in _LENGTHS.items() if old in options}
     passed_on = {name: value for name in _PASSED_ON if (value := find_option(name, entry)) is not None}
@@ -148,7 +150,7 @@ def _name_label(label: Hashable, number: int, labels: Sequence[Hashable]) -> str
     return repr(label) if [repr(one) for one in labels].count(repr(label)) < 2 else f'{label}#{number}'
 
 
-def _entry(name: str, request: Request, body: Mapping[str, Any], *, scores: bool, finished: bool) -> dict[str, Any]:
+def _entry(name: str, request: Request, body: Mapping[str, Any], *, finished: bool) -> dict[str, Any]:
     messages = isinstance(request, list) and all(isinstance(one, Mapping) for one in request)
     if isinstance(request, list) and not messages and any(isinstance(one, str) for one in request):
         raise RenderError(
@@ -158,10 +160,5 @@ def _entry(name: str, request: Request, body: Mapping[str, Any], *, scores: bool
     sent = {**body, 'messages' if messages else 'prompt': request}
     if finished and not messages:
         sent['add_special_tokens'] = False
-    if scores:
-        sent |= {'echo': True, 'logprobs': True, 'max_tokens': 1} if messages else _SCORING
     url = '/v1/chat/completions' if messages else '/v1/completions'
     return {'custom_id': name, 'method': 'POST', 'url': url, 'body': sent}
-
-
-_SCORING = {'echo': True, 'logprobs': 1, 'max_tokens': 0}

@@ -16,7 +16,7 @@ from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
-from rolecall.models.openai.responses import write_input, write_parameters
+from rolecall.models.openai.responses import REFUSED, write_input, write_parameters
 from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.registry import part_name
@@ -86,7 +86,7 @@ class OpenAISettings:
     def scoring_body(self) -> dict[str, Any]:
         """The body of a scoring request without the prompt. One token is the fewest that can be generated."""
         body: dict[str, Any] = {'model': self.model, 'max_tokens': 1, 'temperature': 0}
-        if self.score == 'echo':
+        if self.score == 'echo' or (self.score is None and not self.chat):
             return body | {'echo': True, 'logprobs': 1} | self.extra_body
         whole = {'add_generation_prompt': False} if self.chat else {}
         return body | {'prompt_logprobs': 0, **whole} | self.extra_body
@@ -156,6 +156,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             system=reader.flag('system') is not False,
             json_schema=chat,
             reply_logprobs=chat,
+            refuses=REFUSED if responses else (),
         ),
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,

@@ -13,6 +13,7 @@ from rolecall.models.openai.wire import parse_arguments, read_count, read_logpro
 from rolecall.models.protocol import Message, ModelError, Outcome, Reply, Usage
 
 __all__ = [
+    'REFUSED',
     'StreamedResponse',
     'read_reasoning_delta',
     'read_response',
@@ -32,6 +33,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     'presence_penalty': ('presence_penalty', (0,)),
 }
 """Parameters that the API does not have: what they are, and the values that say nothing."""
+REFUSED = tuple(_REFUSED)
 _ANSWERED = ('completed', 'incomplete', None)
 """Statuses of a response that is an answer; one that failed without saying why, or waits, is none."""
 _ENDED = {'max_output_tokens': 'length', 'content_filter': 'content_filter'}
