@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
-from rolecall.chat import BadAnswerError, ChatReply, Event, ModuleError, ToolCallsError
+from rolecall.chat import BadAnswerError, Event, ModuleError, ToolCallsError
 from rolecall.chat.adapters import ModuleCall
 from rolecall.chat.background import result_of
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Conversation, answer_in_time
+from rolecall.chat.conversation import Answerer, Conversation
 from rolecall.models.llama.json_grammar import json_grammar
 from rolecall.models.protocol import ModelError
 from rolecall.runs.run import run_config
@@ -83,16 +83,11 @@ def test_headers_and_fields_of_one_call_are_sent_with_it_alone(server: Server) -
 
 
 def test_a_timeout_names_the_last_failure() -> None:
-    failures: list[ModelError] = []
-    with serve(faults=in_order('error')) as server:
-        conversation = Conversation(module_of(server)._connection(), CallOptions(), failures=failures)
-        assert result_of(conversation.hold(ChatPrompter('Go.'), ModuleCall('Hi'))).text
-
-    async def hang() -> ChatReply:
-        return await asyncio.get_running_loop().create_future()
-
-    with pytest.raises(ModelError, match=r'no answer within 0\.01 s .* The last attempt: .*failed \(500\)') as caught:
-        result_of(answer_in_time(hang(), 0.01, failures))
+    with serve(faults=in_order('error', 'hang')) as server:
+        line = module_of(server)._connection()
+        conversation = Conversation([Answerer('toy', line, CallOptions(timeout=2.0))])
+        with pytest.raises(ModelError, match=r'no answer within 2 s .* The last attempt: .*failed \(500\)') as caught:
+            result_of(conversation.answer_in_time(ChatPrompter('Go.'), ModuleCall('Hi')))
     assert caught.value.status == 500
 
 

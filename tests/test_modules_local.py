@@ -18,7 +18,7 @@ from rolecall.chat import ChatReply, ModuleError, NotStartedError
 from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.chat.background import result_of
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Connection, Conversation
+from rolecall.chat.conversation import Answerer, Connection, Conversation
 from rolecall.chat.tools import Toolbox
 from rolecall.models.function import build
 from rolecall.models.protocol import Model, Reply
@@ -243,7 +243,7 @@ def connection_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[
 
 
 async def converse(connection: Connection, prompter: Prompter, asked: ModuleCall, **options: Any) -> ChatReply:
-    return await Conversation(connection, CallOptions(), **options).hold(prompter, asked)
+    return await Conversation([Answerer('toy', connection, CallOptions())], **options).hold(prompter, asked)
 
 
 def add(x: int, y: int) -> int:

@@ -18,7 +18,7 @@ from rolecall import ChatPrompter, OnlineChatModule
 from rolecall.chat import ModuleError
 from rolecall.chat.adapters import ModuleCall, TextAdapter
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Connection, Conversation
+from rolecall.chat.conversation import Answerer, Connection, Conversation
 from rolecall.chat.streaming import StreamPiece
 from rolecall.chat.tools import Toolbox
 from rolecall.models.function import build
@@ -269,7 +269,9 @@ def test_a_chat_template_gets_the_reasoning_of_the_tool_loop() -> None:
     connection = Connection(build({'type': answer}, name='f'), adapter, RetryPolicy(seconds=None, retries=0))
     toolbox = Toolbox([weather], max_rounds=2)
     asked = ModuleCall('Coat?', None, toolbox.schemas)
-    reply = asyncio.run(Conversation(connection, CallOptions(), toolbox=toolbox).hold(ChatPrompter(), asked))
+    reply = asyncio.run(
+        Conversation([Answerer('toy', connection, CallOptions())], toolbox=toolbox).hold(ChatPrompter(), asked)
+    )
     assert (reply.text, reply.reasoning) == ('No coat.', 'Mild.')
     assert '<assistant>(I look.)' in seen[1]
     assert reply.usage.reasoning_tokens == WordTokenizer().count('I look.') + WordTokenizer().count('Mild.')

@@ -25,7 +25,7 @@ from rolecall.chat import ModuleError, background, tool_schema
 from rolecall.chat.hints import BadValueError, schema_of, value_of
 from rolecall.chat.streaming import AnswerFilter
 from rolecall.chat.tool_calls import calls_in
-from rolecall.chat.tools import Tool, Toolbox
+from rolecall.chat.tools import Tool, Toolbox, ToolResult
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
 from rolecall.models.protocol import Reply
 from rolecall.models.reasoning import split_reasoning
@@ -501,8 +501,8 @@ def test_whatever_a_tool_does_the_model_is_told(function: Any, arguments: Any, t
     toolbox = Toolbox([function], max_rounds=1)
     [name] = [schema['function']['name'] for schema in toolbox.schemas]
     call = {'id': '1', 'function': {'name': name, 'arguments': arguments}}
-    [(result, _)] = asyncio.run(asyncio.wait_for(toolbox.results([call], home=None), 60))
-    assert result['content'] == told
+    [result] = asyncio.run(asyncio.wait_for(run_calls(toolbox, [call]), 60))
+    assert result.text == told
 
 
 def unparsable(x: 'list[int') -> None: ...  # type: ignore[syntax]  # noqa: F722
@@ -580,6 +580,10 @@ def test_work_beside_the_loop_may_wait_for_any_number_of_others() -> None:
 # -- tools that misbehave ------------------------------------------------------------------------------------------------
 
 
+async def run_calls(toolbox: Toolbox, calls: Sequence[Mapping[str, Any]]) -> list[ToolResult]:
+    return list(await asyncio.gather(*toolbox.start(calls, home=None)))
+
+
 def wait(seconds: float = 5) -> str:
     time.sleep(seconds)
     return 'done'
@@ -594,8 +598,8 @@ async def await_forever() -> str:
 def test_a_tool_that_never_returns_is_given_up_and_both_sides_are_told(function: Any) -> None:
     toolbox = Toolbox([function], max_rounds=1, timeout=0.05)
     call = {'id': '1', 'function': {'name': function.__name__, 'arguments': {}}}
-    [(message, error)] = asyncio.run(asyncio.wait_for(toolbox.results([call], home=None), 60))
-    assert message['content'] == f'Error: the tool {function.__name__} did not return within 0.05 s.'
+    [(text, error)] = asyncio.run(asyncio.wait_for(run_calls(toolbox, [call]), 60))
+    assert text == f'Error: the tool {function.__name__} did not return within 0.05 s.'
     assert isinstance(error, TimeoutError)
     assert 'did not return within 0.05 s' in str(error)
 
@@ -621,8 +625,8 @@ def test_deep_arguments_are_refused_before_the_tool_runs(arguments: Any) -> None
         raise AssertionError('it ran')
 
     call = {'id': '1', 'function': {'name': 'take', 'arguments': arguments}}
-    [(message, _)] = asyncio.run(Toolbox([take], max_rounds=1).results([call], home=None))
-    assert message['content'] == 'Error: the arguments are nested too deeply.'
+    [(text, _)] = asyncio.run(run_calls(Toolbox([take], max_rounds=1), [call]))
+    assert text == 'Error: the arguments are nested too deeply.'
 
 
 def test_deep_arguments_in_a_text_reach_the_tool_as_text_that_it_refuses() -> None:
@@ -640,10 +644,10 @@ def test_a_reply_with_countless_calls_runs_a_bounded_number_of_them() -> None:
         return 'ok'
 
     calls = [{'id': str(i), 'function': {'name': 'note', 'arguments': {'x': i}}} for i in range(300)]
-    told = [message for message, _ in asyncio.run(Toolbox([note], max_rounds=1).results(calls, home=None))]
-    assert len(told) == 300
+    results = asyncio.run(run_calls(Toolbox([note], max_rounds=1), calls))
+    assert len(results) == 300
     assert len(ran) == 128
-    assert 'too many calls' in told[-1]['content']
+    assert 'too many calls' in results[-1].text
 
 
 # Values of tools
@@ -677,8 +681,8 @@ def run_tool(function: Any, arguments: Any) -> tuple[str, BaseException | None]:
     toolbox = Toolbox([function], max_rounds=1)
     [name] = [schema['function']['name'] for schema in toolbox.schemas]
     call = {'id': '1', 'function': {'name': name, 'arguments': arguments}}
-    [(message, error)] = asyncio.run(toolbox.results([call], home=None))
-    return message['content'], error
+    [result] = asyncio.run(run_calls(toolbox, [call]))
+    return result
 
 
 def test_pydantic_and_dataclass_parameters_and_results() -> None:

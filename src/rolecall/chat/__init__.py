@@ -1,6 +1,6 @@
 """Chat modules: a prompter and a model behind one call, the same for services, servers and models on this machine."""
 
-from rolecall.chat.chat_reply import ChatReply
+from rolecall.chat.chat_reply import Attempt, ChatReply
 from rolecall.chat.events import Event, Retry, Spent, ToolFailure
 from rolecall.chat.local import TrainableModule
 from rolecall.chat.mcp_tools import McpTools
@@ -12,6 +12,7 @@ from rolecall.chat.module_errors import (
     NotStartedError,
     ToolCallsError,
     ToolRoundsError,
+    UnfinishedCallError,
 )
 from rolecall.chat.online import OnlineChatModule
 from rolecall.chat.streaming import AsyncStream, Stream, StreamPiece
@@ -21,6 +22,7 @@ from rolecall.models.services import SOURCES, ChatSource
 __all__ = [
     'SOURCES',
     'AsyncStream',
+    'Attempt',
     'BadAnswerError',
     'ChatModule',
     'ChatReply',
@@ -40,5 +42,6 @@ __all__ = [
     'ToolFailure',
     'ToolRoundsError',
     'TrainableModule',
+    'UnfinishedCallError',
     'tool_schema',
 ]

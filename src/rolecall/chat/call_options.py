@@ -16,8 +16,6 @@ from rolecall.errors import did_you_mean
 from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
 
-__all__ = ['CallOptions', 'read_call_options', 'read_sampling']
-
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
 _PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
@@ -29,6 +27,12 @@ _PASSED_ON = (
     *('num_beams', 'typical_p', 'guided_json', 'guided_regex', 'guided_choice', 'generation_config', 'mirostat'),
 )
 """Parameters of the usual servers and engines, sent by these names."""
+SERVED_ONLY = (
+    *('logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls', 'response_format'),
+    *('reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier', 'user', 'metadata'),
+    *('store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
+)
+"""Parameters of servers that no local engine has."""
 _ELSEWHERE = {
     'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
     'base_url': 'Give it to OnlineChatModule(…, base_url=…).',

@@ -14,14 +14,24 @@ from rolecall.prompters.frame import fields_of
 from rolecall.prompts.frozen import copy_data
 from rolecall.render.spans import Request
 
-__all__ = ['ChatReply', 'Message', 'find_cost', 'read_user_messages', 'sum_usage']
-
 Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One model's part in a call."""
+
+    model: str
+    usage: Usage
+    cost: float | None
+    """US dollars; None if the model's price is not known."""
+    failure: str = ''
+    """Why the next model was asked; empty for the one that answered."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatReply(Reply):
-    """A reply. `usage` is the sum over all tool rounds."""
+    """A reply. `usage` and `cost` are sums over all tool rounds and all models asked."""
 
     prompt: Request = ''
     """The first request: messages, or text for a local model."""
@@ -35,6 +45,13 @@ class ChatReply(Reply):
     """US dollars, by the model's price; None if that is not known."""
     dropped: tuple[Any, ...] = ()
     """The messages of the history that were not sent because of a token budget. `history` still has them."""
+    attempts: tuple[Attempt, ...] = ()
+    """The models asked, in order. The last one answered."""
+
+    @property
+    def model(self) -> str:
+        """The model that answered."""
+        return self.attempts[-1].model if self.attempts else ''
 
     @property
     def history(self) -> list[Any]:
@@ -57,18 +74,20 @@ class ChatReply(Reply):
         cost: float | None = None,
         dropped: Sequence[Any] = (),
         value: Any = None,
+        attempts: Sequence[Attempt] = (),
     ) -> ChatReply:
         """A model's reply with its prompt and messages; `answer` is the last of them."""
-        given = {one.name: getattr(reply, one.name) for one in fields(Reply)}
+        of_model = {field.name: getattr(reply, field.name) for field in fields(Reply)}
         messages = (*said, answer)
         return cls(
-            **{**given, 'usage': usage},
+            **{**of_model, 'usage': usage},
             prompt=prompt,
             said=messages,
             before=tuple(before),
             value=value,
             cost=cost,
             dropped=tuple(dropped),
+            attempts=tuple(attempts),
         )
 
 
@@ -100,6 +119,12 @@ def find_cost(usage: Usage, price: Price | None) -> float | None:
     )
 
 
+def sum_cost(attempts: Sequence[Attempt]) -> float | None:
+    """What several attempts cost together; None if the cost of one is not known."""
+    costs = [attempt.cost for attempt in attempts if attempt.cost is not None]
+    return sum(costs) if len(costs) == len(attempts) else None
+
+
 def sum_usage(usages: Sequence[Usage]) -> Usage:
     """The total usage of several calls.
 
@@ -108,7 +133,7 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
     (24, 5, None)
     """
     sums = {}
-    for one in fields(Usage):
-        known = [amount for usage in usages if (amount := getattr(usage, one.name)) is not None]
-        sums[one.name] = sum(known) if known else None
+    for field in fields(Usage):
+        amounts = [amount for usage in usages if (amount := getattr(usage, field.name)) is not None]
+        sums[field.name] = sum(amounts) if amounts else None
     return Usage(**sums)

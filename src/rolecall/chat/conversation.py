@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from rolecall.chat.adapters import Adapter, ModuleCall
 from rolecall.chat.background import run_in_thread
 from rolecall.chat.call_options import CallOptions
-from rolecall.chat.chat_reply import ChatReply, Message, find_cost, read_user_messages, sum_usage
+from rolecall.chat.chat_reply import Attempt, ChatReply, Message, find_cost, read_user_messages, sum_cost, sum_usage
 from rolecall.chat.events import OnEvent, Retry, Spent, ToolFailure, report
+from rolecall.chat.failover import FailoverPolicy
 from rolecall.chat.hints import BadValueError
-from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError
+from rolecall.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, UnfinishedCallError
 from rolecall.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.chat.structured import AnswerType
-from rolecall.chat.tools import Toolbox
+from rolecall.chat.tools import INTERRUPTED, Toolbox
 from rolecall.chat.trimming import TokenBudget, drop_turns_to_fit
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
@@ -31,8 +32,7 @@ from rolecall.runs.client.concurrent_client import ConcurrentClient
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
 
-__all__ = ['Connection', 'Conversation', 'answer_in_time', 'apply_hooks']
-
+T = TypeVar('T')
 _ONE = Limits(start=1, most=1)
 _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
@@ -61,7 +61,12 @@ class Connection:
         """Whether pictures and sound can be sent."""
         return self.model.capabilities.media and not self.adapter.writes_calls
 
-    async def hold(self, conversation: Awaitable[ChatReply]) -> ChatReply:
+    @property
+    def server(self) -> Any:
+        """The address of the model's server; None for a model in this process."""
+        return self.model.identity.get('server')
+
+    async def hold(self, conversation: Awaitable[T]) -> T:
         """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
         task = asyncio.current_task()
         if task is None:
@@ -88,25 +93,25 @@ class Connection:
         await self.model.close()
 
 
-async def answer_in_time(
-    answering: Awaitable[ChatReply], timeout: float | None, failures: Sequence[ModelError]
-) -> ChatReply:
-    """The reply, if it comes within so many seconds. `failures` are those of the attempts so far."""
-    try:
-        return await asyncio.wait_for(answering, timeout)
-    except asyncio.TimeoutError:
-        last = f' The last attempt: {failures[-1]}' if failures else ''
-        status = failures[-1].status if failures else None
-        what = f'no answer within {timeout or 0:g} s (timeout), retries included.{last}'
-        raise ModelError(what, transient=True, status=status) from None
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """A model that may answer a call, and the options that it is called with."""
+
+    name: str
+    line: Connection
+    options: CallOptions
 
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """One call on its way: the messages after the prompt, and what they cost."""
+    """One call on its way: the messages after the prompt, the models asked so far, and what they cost.
 
-    line: Connection
-    options: CallOptions
+    A model that fails is followed by the next, which goes on with the same messages: tools that have run are not run
+    again.
+    """
+
+    answerers: Sequence[Answerer]
+    failover: FailoverPolicy = field(default_factory=FailoverPolicy)
     answer: AnswerType | None = None
     toolbox: Toolbox | None = None
     on_piece: OnPiece | None = None
@@ -116,22 +121,90 @@ class Conversation:
     failures: list[ModelError] = field(default_factory=list)
     """Why requests were sent again."""
     said: list[Message] = field(default_factory=list)
+    before: tuple[Any, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
+    """Of the current model."""
     dropped: list[Any] = field(default_factory=list)
     first: Request | None = None
     reads: Request = ''
+    place: int = 0
+    rounds: int = 0
+    streamed: bool = False
+    """Whether text of the current request was passed on, which cannot be taken back."""
+
+    @property
+    def line(self) -> Connection:
+        return self.answerers[self.place].line
+
+    @property
+    def options(self) -> CallOptions:
+        return self.answerers[self.place].options
+
+    @property
+    def _is_last(self) -> bool:
+        return self.place == len(self.answerers) - 1
+
+    async def answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+        """The reply to a call, within its timeout."""
+        timeout = self.answerers[0].options.timeout
+        try:
+            return await asyncio.wait_for(self.hold(prompter, asked), timeout)
+        except asyncio.TimeoutError:
+            last = f' The last attempt: {self.failures[-1]}' if self.failures else ''
+            status = self.failures[-1].status if self.failures else None
+            what = f'no answer within {timeout or 0:g} s (timeout), retries included.{last}'
+            error = ModelError(what, transient=True, status=status)
+        except ModelError as failure:
+            error = failure
+        if self.rounds and not isinstance(error, UnfinishedCallError):
+            self._end_attempt(str(error))
+            raise UnfinishedCallError(error, [*self.before, *self.said], self.attempts) from error
+        raise error
 
     async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
-        """The reply to a call. With a toolbox, run the tools the model calls until it answers."""
+        """The reply of the first model that answers."""
         earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
         prompter, asked = await apply_hooks(prompter, asked)
-        rounds = self.toolbox.max_rounds if self.toolbox is not None else 0
         if self.toolbox is not None:
-            self.line.adapter.check_tool_support(prompter)
+            for answerer in self.answerers:
+                answerer.line.adapter.check_tool_support(prompter)
         media = find_media(asked)
         if media and not self.line.takes_media:
             raise ModuleError(f'{media[0]}: this model takes text only.')
-        used, tries = 0, 0
+        while True:
+            try:
+                reply, value = await self.line.hold(self._converse(prompter, asked, earlier, media))
+            except (ModelError, BadAnswerError) as error:
+                if self._is_last or self.streamed or not self.failover.applies_to(error):
+                    raise
+                why = str(error)
+            else:
+                if self._is_last or self.streamed or not self.failover.applies_to(reply):
+                    return self._finish(reply, value)
+                why = f'{reply.outcome}: {reply.reason}'
+            self._turn_to_next(why)
+
+    def _turn_to_next(self, why: str) -> None:
+        name = self.answerers[self.place].name
+        self._end_attempt(why)
+        self.place += 1
+        self.first, self.usages, self.dropped = None, [], []
+        self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
+
+    def _end_attempt(self, failure: str = '') -> None:
+        usage = sum_usage(self.usages)
+        cost = find_cost(usage, self.line.price) if self.usages else 0.0
+        self.attempts.append(Attempt(self.answerers[self.place].name, usage, cost, failure))
+
+    async def _converse(
+        self, prompter: Prompter, asked: ModuleCall, earlier: Sequence[Any], media: Sequence[str]
+    ) -> tuple[Reply, Any]:
+        """The reply of the current model and its value. With a toolbox, run the tools it calls until it answers."""
+        if media and not self.line.takes_media:
+            raise ModelError(f'{media[0]}: this model takes text only.')
+        most = self.toolbox.max_rounds if self.toolbox is not None else 0
+        tries, settled = 0, len(self.said)
         while True:
             if self.budget is not None:
                 asked = await self._trim(self.budget, prompter, asked)
@@ -141,35 +214,42 @@ class Conversation:
                 if media and error.status in _UNSUPPORTED:
                     error.args = (f'{error} ({media[0]}: does the model take more than text?)',)
                 raise
+            self.before = self.before or (*earlier, *read_user_messages(prompter, asked.input))
             if self.toolbox is not None and reply.tool_calls:
                 self.said.append(self.line.adapter.thinking.write_message(reply))
-                if used == rounds:
-                    raise ToolRoundsError(rounds, self.said)
-                used += 1
+                if self.rounds == most:
+                    raise ToolRoundsError(most, self.said)
+                self.rounds += 1
                 await self._use_tools(self.toolbox, reply)
+                settled = len(self.said)
                 continue
-            value, complaint = self._read_value(reply, tries)
+            try:
+                value, complaint = self._read_value(reply, tries)
+            except BadAnswerError:
+                del self.said[settled:]  # another model need not read the answers that did not fit
+                raise
             if complaint is None:
-                before = (*earlier, *read_user_messages(prompter, asked.input))
-                return self._finish(reply, before, value)
+                return reply, value
             tries += 1
-            said = self.line.adapter.thinking.write_message(reply)
-            self.said += [said, {'role': 'user', 'content': complaint}]
+            answer = self.line.adapter.thinking.write_message(reply)
+            self.said += [answer, {'role': 'user', 'content': complaint}]
 
-    def _finish(self, reply: Reply, before: Sequence[Any], value: Any) -> ChatReply:
-        usage = sum_usage(self.usages)
-        spent = Spent(usage, find_cost(usage, self.line.price))
+    def _finish(self, reply: Reply, value: Any) -> ChatReply:
+        self._end_attempt()
+        usage = sum_usage([attempt.usage for attempt in self.attempts])
+        spent = Spent(usage, sum_cost(self.attempts))
         self._report('usage', spent)
         return ChatReply.of(
             reply,
             prompt=self.first if self.first is not None else '',
             said=self.said,
             answer=self.line.adapter.thinking.write_message(reply),
-            before=before,
+            before=self.before,
             usage=usage,
             cost=spent.cost,
             dropped=self.dropped,
             value=value,
+            attempts=self.attempts,
         )
 
     async def _trim(self, budget: TokenBudget, prompter: Prompter, asked: ModuleCall) -> ModuleCall:
@@ -190,34 +270,47 @@ class Conversation:
     async def _ask(self, prompter: Prompter, asked: ModuleCall, earlier: int) -> Reply:
         adapter, sampling = self.line.adapter, self.options.sampling
         request, extra, reads = adapter.word(prompter, asked, self.said)
-        self.first = reads if self.first is None else self.first
+        if self.first is None:
+            self.first = adapter.word(prompter, asked, ()).reads if self.said else reads
         if self.answer is not None and self.line.model.capabilities.json_schema:
             extra = {**extra, 'json_schema': self.answer.schema}
         # If tool calls are part of the text, the answer is only known once the text is complete.
         offers = bool(asked.tools or prompter.tools)
-        live = self.on_piece if not (adapter.writes_calls and offers) else None
-        self.reads = reads
+        live = self._pass_on if self.on_piece is not None and not (adapter.writes_calls and offers) else None
+        self.reads, self.streamed = reads, False
         self._report('request', reads)
-        drawn = replace(sampling, extra={**sampling.extra, **extra})
+        own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
+        drawn = replace(sampling, extra={**own, **extra})
         reply = adapter.read_reply(await self._send(request, drawn, live), prompter, asked)
         self._report('reply', reply)
         if self.on_piece is not None and live is None:
             for piece in (StreamPiece('thinking', reply.reasoning), StreamPiece('text', reply.text)):
                 if piece.text:
-                    self.on_piece(piece)
+                    self._pass_on(piece)
         self.usages.append(reply.usage)
         return _number_calls(reply, earlier + len(self.said))
 
+    def _pass_on(self, piece: StreamPiece) -> None:
+        self.streamed = self.streamed or piece.kind == 'text'
+        if self.on_piece is not None:
+            self.on_piece(piece)
+
     async def _use_tools(self, toolbox: Toolbox, reply: Reply) -> None:
+        """Run the calls of a reply. Each gets its result, even if the call is interrupted while tools run."""
         for call in reply.tool_calls:
             self._report('tool_call', call)
-        for call, (message, error) in zip(
-            reply.tool_calls, await toolbox.results(reply.tool_calls, home=self.home), strict=True
-        ):
-            if error is not None:
-                self._report('tool_failure', ToolFailure(str(call['function'].get('name')), call, error))
-            self._report('tool_result', message)
-            self.said.append(message)
+        running = toolbox.start(reply.tool_calls, home=self.home)
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for call, task in zip(reply.tool_calls, running, strict=True):
+                text, error = task.result() if task.done() and not task.cancelled() else INTERRUPTED
+                name = call['function']['name']
+                message = {'role': 'tool', 'tool_call_id': call['id'], 'name': name, 'content': text}
+                if error is not None:
+                    self._report('tool_failure', ToolFailure(str(name), call, error))
+                self._report('tool_result', message)
+                self.said.append(message)
 
     def _read_value(self, reply: Reply, tries: int) -> tuple[Any, str | None]:
         """The value of an answer, or what the model is told because there is none."""
@@ -269,6 +362,12 @@ class Conversation:
                 raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
             raise cause if cause is not None else error from None
         return cast(Reply, reply)
+
+
+def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters without a `tool_choice` that forces a call: forced in every round, no model could answer."""
+    forced = extra.get('tool_choice') not in (None, 'auto', 'none', {'type': 'auto'}, {'type': 'none'})
+    return {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
 
 
 def _number_calls(reply: Reply, start: int) -> Reply:

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.chat.adapters import TextAdapter
 from rolecall.chat.background import finish, result_of
+from rolecall.chat.call_options import SERVED_ONLY, CallOptions
 from rolecall.chat.conversation import Connection
-from rolecall.chat.module import ChatModule, M
+from rolecall.chat.module import ChatModule
 from rolecall.chat.module_errors import ModuleError, NotStartedError
 from rolecall.chat.thinking import ThinkingPolicy, name_author
 from rolecall.checking import OptionReader
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
+from rolecall.models.llama.model import SAMPLING_PARAMETERS
+from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
 from rolecall.render.chat_template import ChatTemplate
@@ -27,8 +30,6 @@ from rolecall.tokenizers.tokenizer import find_tokenizer
 
 if TYPE_CHECKING:
     from rolecall.tuning.tune import TuneListener
-
-__all__ = ['Engine', 'TrainableModule']
 
 Engine = Literal['llama', 'vllm', 'transformers']
 
@@ -44,6 +45,7 @@ _ENTRY_OPTIONS = (
 )
 _SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len')
 _NAME = 'TrainableModule'
+_FREE = Price(0.0, 0.0)
 _NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
 _HELLO = 'Hello'
 _ORPHANS: list[Connection] = []
@@ -72,10 +74,10 @@ class TrainableModule(ChatModule):
         reader = OptionReader(options, _NAME)
         reader.refuse_misspelt((*_ENTRY_OPTIONS, *_SAMPLING))
         reader.raise_problems()
-        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         self.model = str(model).removeprefix('hf:')
         self._local = _LocalModel(self.model, engine or _engine_for(self.model), entry)
+        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
 
     @property
     def engine(self) -> Engine:
@@ -87,14 +89,11 @@ class TrainableModule(ChatModule):
         """Whether the model is loaded in this process."""
         return self._local.connection is not None
 
-    def start(self: M) -> M:
-        """Load the model and wait until it answers. Does nothing if it is already started."""
-        self._local.start()  # type: ignore[attr-defined]  # M is bound to the base, which has no model of its own
-        return self
+    def _start(self) -> None:
+        self._local.start()
 
-    def stop(self) -> None:
-        """Cancel calls in progress and free the memory. The module can be started again."""
-        self._local.stop()
+    def _stop(self) -> None:
+        self._local.stop()  # the module can be started again
 
     def tune(
         self,
@@ -135,6 +134,19 @@ class TrainableModule(ChatModule):
 
     def __repr__(self) -> str:
         return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
+
+    def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
+        call = super()._read_options(options)
+        llama = self.engine == 'llama'
+        hint = f' Known: {", ".join(SAMPLING_PARAMETERS)}.' if llama else ''
+        for name in call.sampling.extra:
+            if name not in SAMPLING_PARAMETERS if llama else name in SERVED_ONLY:
+                raise ModuleError(f'{self.model} has no sampling parameter {name!r}.{hint}')
+        return call
+
+    @property
+    def _name(self) -> str:
+        return self.model
 
     def _connection(self) -> Connection:
         line = self._local.connection
@@ -194,7 +206,7 @@ class _LocalModel:
             model = self._begin(template, guess=True)
             found = template or _template_in_folder(self._folder())  # a hub model is only downloaded now
             if found is not None:
-                self.line = Connection(model, _adapter(model, found), _NO_RETRIES)
+                self.line = Connection(model, _adapter(model, found), _NO_RETRIES, _FREE)
             elif template is None:
                 self.stop()
                 self._begin(None)
@@ -226,7 +238,7 @@ class _LocalModel:
         except BaseException:
             result_of(model.close())
             raise
-        self.line = Connection(model, _adapter(model, template), _NO_RETRIES)
+        self.line = Connection(model, _adapter(model, template), _NO_RETRIES, _FREE)
         self._on_exit = weakref.finalize(self, _close, model)
         return model
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -17,19 +17,17 @@ from rolecall.chat.background import result_of, submit
 from rolecall.chat.batching import answer_all
 from rolecall.chat.call_options import CallOptions, read_call_options
 from rolecall.chat.chat_reply import ChatReply
-from rolecall.chat.conversation import Connection, Conversation, answer_in_time, apply_hooks
+from rolecall.chat.conversation import Answerer, Connection, Conversation, apply_hooks
 from rolecall.chat.dropped import warn_if_dropped
-from rolecall.chat.events import OnEvent, report
+from rolecall.chat.events import OnEvent
+from rolecall.chat.failover import ON_ERROR, FailoverCondition, FailoverPolicy
 from rolecall.chat.module_errors import ModuleError, NoAnswerError, ToolCallsError
-from rolecall.chat.streaming import AsyncStream, OnPiece, Stream, StreamPiece
+from rolecall.chat.streaming import AsyncStream, OnPiece, Stream
 from rolecall.chat.structured import AnswerType
 from rolecall.chat.tools import TOOL_SECONDS, Tool, Toolbox, tool_schema
 from rolecall.chat.trimming import TokenBudget, count_exactly
-from rolecall.models.protocol import ModelError
 from rolecall.prompters.base_prompter import Prompter
 from rolecall.prompters.builtin import ChatPrompter, EmptyPrompter
-
-__all__ = ['ChatModule']
 
 M = TypeVar('M', bound='ChatModule')
 T = TypeVar('T')
@@ -48,8 +46,6 @@ class _Asked:
     returns: Any = None
     on_piece: OnPiece | None = None
     home: asyncio.AbstractEventLoop | None = None
-    failures: list[ModelError] = field(default_factory=list)
-    """Why requests were sent again."""
 
 
 class ChatModule:
@@ -62,6 +58,7 @@ class ChatModule:
         self._defaults = dict(defaults)
         self._read_options({})  # fail now rather than at the first call
         self._fallbacks: tuple[ChatModule, ...] = ()
+        self._failover = FailoverPolicy()
         self._on_event: OnEvent | None = None
         self._budget: TokenBudget | None = None
         self._prompter: Prompter = EmptyPrompter()
@@ -71,12 +68,31 @@ class ChatModule:
         """The connection to the model."""
         raise NotImplementedError
 
-    def start(self: M) -> M:
+    @property
+    def _name(self) -> str:
+        """The model's name in replies and events."""
+        raise NotImplementedError
+
+    def _start(self) -> None:
         """Load the model and wait until it answers."""
+
+    def _stop(self) -> None:
+        """Close connections and free memory."""
+
+    def start(self: M) -> M:
+        """Load local models, those of fallbacks included, and wait until they answer. Loaded ones stay as they are."""
+        for module in self._all_modules:
+            module._start()
         return self
 
     def stop(self) -> None:
-        """Close connections and free memory."""
+        """Cancel calls in progress, close connections and free memory, those of fallbacks included."""
+        for module in self._all_modules:
+            module._stop()
+
+    @property
+    def _all_modules(self) -> list[ChatModule]:
+        return [self, *self._fallbacks]
 
     @property
     def prompter(self) -> Prompter:
@@ -109,16 +125,27 @@ class ChatModule:
         warn_if_dropped('with_tools')
         return self._with(_toolbox=toolbox)
 
-    def with_fallbacks(self: M, *modules: ChatModule) -> M:
-        """A copy that asks these modules, in turn, if its own model cannot be reached, refuses or keeps failing.
+    def with_fallbacks(
+        self: M,
+        *modules: ChatModule,
+        when: Collection[FailoverCondition] = ON_ERROR,
+        retries: int | None = 1,
+    ) -> M:
+        """A copy that asks these modules, in turn, if its own model fails. They get this module's prompter and tools.
 
-        They are asked with this module's prompter and tools.
+        The next model goes on with the conversation; tools that have run are not run again. `when` says what counts
+        as a failure: 'error' (unreachable, refuses the request, keeps failing), 'refusal' (a content filter, or the
+        model declines), 'too_long' (the context or the answer's length is exhausted), 'bad_value' (the answer does not
+        fit `returns`). `retries`: how often a request is sent again before the next model is asked; None keeps each
+        module's own number. The last model always keeps its own.
         """
-        wrong = [one for one in modules if not isinstance(one, ChatModule)]
+        wrong = [module for module in modules if not isinstance(module, ChatModule)]
         if wrong:
             raise ModuleError(f'a fallback must be a module, got {wrong[0]!r:.60}.')
+        policy = FailoverPolicy.of(when, retries)
         warn_if_dropped('with_fallbacks')
-        return self._with(_fallbacks=(*self._fallbacks, *modules))
+        flat = [each for module in modules for each in (module, *module._fallbacks)]
+        return self._with(_fallbacks=(*self._fallbacks, *flat), _failover=policy)
 
     def with_token_budget(self: M, tokens: int | None = None, *, count: Callable[[str], int] | None = None) -> M:
         """A copy that drops the oldest turns of a history until the whole prompt has at most this many tokens.
@@ -305,50 +332,38 @@ class ChatModule:
         return read_call_options({**self._defaults, **options}, served=self._served)
 
     async def _ask_in_time(self, asked: _Asked) -> ChatReply:
-        timeout = self._read_options(asked.options).timeout
-        return await answer_in_time(self._ask_in_turn(asked), timeout, asked.failures)
-
-    async def _ask_in_turn(self, asked: _Asked) -> ChatReply:
-        """The reply of this module, or of the first fallback that can be asked. Streamed text is never begun twice."""
-        streamed: list[StreamPiece] = []
-        on_piece = asked.on_piece
-
-        def pass_on(piece: StreamPiece) -> None:
-            if piece.kind == 'text':
-                streamed[:] = [piece]
-            if on_piece is not None:
-                on_piece(piece)
-
-        watched = asked if on_piece is None else replace(asked, on_piece=pass_on)
-        last = [self, *self._fallbacks][-1]
-        own = {name: getattr(self, name) for name in ('_prompter', '_toolbox', '_on_event', '_budget')}
-        for module in (self, *self._fallbacks):
-            try:
-                return await module._with(**own)._converse(watched)
-            except ModelError as error:
-                if module is last or streamed:
-                    raise
-                report(self._on_event, 'fallback', f'{module!r} failed ({error}); the next model is asked.')
-        raise AssertionError('a module has at least itself')
-
-    async def _converse(self, asked: _Asked) -> ChatReply:
+        """The reply of this module, or of its fallbacks. All options are read before the first request."""
         if asked.returns is not None and asked.options.get('response_format') is not None:
             raise ModuleError('returns and response_format both say what the answer is: give one of them.')
-        line, offered = self._connection(), self._describe_tools(asked.tools)
         conversation = Conversation(
-            line,
-            self._read_options(asked.options),
+            self._find_answerers(asked.options),
+            self._failover,
             answer=None if asked.returns is None else AnswerType.of(asked.returns),
             toolbox=self._toolbox,
             on_piece=asked.on_piece,
             home=asked.home,
             on_event=self._on_event,
             budget=self._budget,
-            failures=asked.failures,
         )
-        return await line.hold(
-            conversation.hold(self._prompter, ModuleCall(asked.given, asked.history, offered or None))
-        )
+        call = ModuleCall(asked.given, asked.history, self._describe_tools(asked.tools) or None)
+        return await conversation.answer_in_time(self._prompter, call)
+
+    def _find_answerers(self, options: Mapping[str, Any]) -> list[Answerer]:
+        """This module's model and those of its fallbacks, each with the options that concern it."""
+        answerers = [Answerer(self._name, self._connection(), self._read_options(options))]
+        for module in self._fallbacks:
+            try:
+                line = module._connection()
+                shared = options if line.server == answerers[0].line.server else _leave_out_addressed(options)
+                answerers.append(Answerer(module._name, line, module._read_options(shared)))
+            except ModuleError as error:
+                raise type(error)(f'the fallback {module!r}: {error}') from None
+        return [
+            answerer
+            if answerer is answerers[-1] or answerer.options.retries is not None
+            else replace(answerer, options=replace(answerer.options, retries=self._failover.retries))
+            for answerer in answerers
+        ]
 
     def _describe_tools(self, tools: Tools) -> list[Mapping[str, Any]]:
         """The tools of a call. Functions are converted to schemas, mappings are used unchanged."""
@@ -370,6 +385,11 @@ class ChatModule:
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
+
+
+def _leave_out_addressed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call without those meant for one server: they may carry its keys."""
+    return {name: value for name, value in options.items() if name not in ('headers', 'extra_body')}
 
 
 def _answer(reply: ChatReply, returns: Any) -> Any:

@@ -6,6 +6,9 @@ ModuleError
 │   └── ToolCallsError it wants tools to be called
 ├── ToolRoundsError    the model kept calling tools; carries the messages
 └── BadAnswerError     the answer is not of the type asked for; carries the reply
+
+ModelError
+└── UnfinishedCallError  models failed after tools had run; carries the conversation
 """
 
 from __future__ import annotations
@@ -14,16 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import RolecallError
-from rolecall.models.protocol import Reply
-
-__all__ = [
-    'BadAnswerError',
-    'ModuleError',
-    'NoAnswerError',
-    'NotStartedError',
-    'ToolCallsError',
-    'ToolRoundsError',
-]
+from rolecall.models.protocol import ModelError, Reply
 
 
 class ModuleError(RolecallError):
@@ -71,3 +65,21 @@ class BadAnswerError(ModuleError):
         times = 'once' if asked == 1 else f'{asked} times'
         super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
         self.reply = reply
+
+
+class UnfinishedCallError(ModelError):
+    """No model answered, and tools have run. `history` has their results, so that a later call need not repeat them.
+
+    `attempts` are the models asked, with their usage and cost.
+    """
+
+    def __init__(self, error: ModelError, history: Sequence[Any], attempts: Sequence[Any]) -> None:
+        more = 'Tools have run: to continue, call again with history=error.history.'
+        super().__init__(
+            f'{str(error).rstrip(".")}. {more}',
+            transient=error.transient,
+            retry_after=error.retry_after,
+            status=error.status,
+        )
+        self.history = list(history)
+        self.attempts = tuple(attempts)

@@ -22,8 +22,6 @@ from rolecall.models.services import ALIASES, SOURCES, ChatSource
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.model_client import RetryPolicy
 
-__all__ = ['OnlineChatModule', 'find_source']
-
 _ENTRY_OPTIONS = (
     *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
     *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
@@ -121,15 +119,18 @@ class OnlineChatModule(ChatModule):
         copied.__setstate__({**self.__getstate__(), '_made_with': dict(self._made_with)})
         return copied
 
-    def stop(self) -> None:
-        """Cancel calls in progress and close connections. The next call reopens them."""
-        result_of(self._shared.close())
+    def _stop(self) -> None:
+        result_of(self._shared.close())  # the next call reopens connections
 
     def __repr__(self) -> str:
         return f'OnlineChatModule(source={self.source!r}, model={self.model!r}, base_url={self.base_url!r})'
 
     def _connection(self) -> Connection:
         return self._shared
+
+    @property
+    def _name(self) -> str:
+        return self.model or f'the model of {self.base_url}'
 
 
 def find_source(name: str | None) -> ChatSource:

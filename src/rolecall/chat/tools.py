@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from rolecall.chat.background import run_in_thread
-from rolecall.chat.chat_reply import Message
 from rolecall.chat.hints import BadValueError, hints_of, hoist_definitions, plain_value, schema_of, value_of
 from rolecall.chat.module_errors import ModuleError
 from rolecall.chat.structured import check_value
@@ -24,8 +23,6 @@ from rolecall.checking import is_number
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.prompts.values import text_of
-
-__all__ = ['TOOL_SECONDS', 'Tool', 'Toolbox', 'tool_schema']
 
 TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
@@ -191,6 +188,13 @@ class ToolResult(NamedTuple):
     error: BaseException | None = None
 
 
+INTERRUPTED = ToolResult('Error: the call was interrupted before the tool returned; it may have taken effect.')
+
+
+async def _refuse_call() -> ToolResult:
+    return _fail(BadValueError(f'too many calls in one reply; at most {_MOST_CALLS} are run'))
+
+
 class Toolbox:
     """The functions a module can run for its model."""
 
@@ -215,22 +219,16 @@ class Toolbox:
         """The schemas sent to the model."""
         return [tool.schema for tool in self._tools.values()]
 
-    async def results(
+    def start(
         self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
-    ) -> list[tuple[Message, BaseException | None]]:
-        """Run the calls and return tool messages, each with what was raised.
-
-        Async functions run on the loop `home`, others in threads.
-        """
+    ) -> list[asyncio.Task[ToolResult]]:
+        """Run the calls of a reply, some at a time. Async functions run on the loop `home`, others in threads."""
         places = asyncio.Semaphore(_AT_ONCE)
-        results = await asyncio.gather(
-            *(self._result_in_time(call['function'], home, places) for call in calls[:_MOST_CALLS])
-        )
-        refused = _fail(BadValueError(f'too many calls in one reply; at most {_MOST_CALLS} are run'))
-        results += [refused] * (len(calls) - len(results))
         return [
-            ({'role': 'tool', 'tool_call_id': call['id'], 'name': call['function']['name'], 'content': text}, error)
-            for call, (text, error) in zip(calls, results, strict=True)
+            asyncio.ensure_future(
+                self._result_in_time(call['function'], home, places) if number < _MOST_CALLS else _refuse_call()
+            )
+            for number, call in enumerate(calls)
         ]
 
     async def _result_in_time(

@@ -33,7 +33,7 @@ __all__ = ['LlamaModel', 'LlamaSettings', 'build']
 
 T = TypeVar('T')
 
-_DRAWING = (
+SAMPLING_PARAMETERS = (
     'temperature',
     'top_p',
     'top_k',
@@ -72,9 +72,9 @@ class LlamaSettings:
         from rolecall.models.llama.json_grammar import json_grammar
 
         said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
-        unknown = [name for name in said if name not in _DRAWING]
+        unknown = [name for name in said if name not in SAMPLING_PARAMETERS]
         if unknown:
-            known = did_you_mean(unknown[0], _DRAWING)
+            known = did_you_mean(unknown[0], SAMPLING_PARAMETERS)
             raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {known}')
         draws, temperature = said.get('do_sample'), said.get('temperature')
         return LlamaDecoding(

@@ -1,0 +1,298 @@
+"""Fallbacks and tools together: what runs once, who is asked next, what is sent to whom, and what it cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from rolecall import OnlineChatModule, TrainableModule
+from rolecall.chat import BadAnswerError, Event, ModuleError, NotStartedError, UnfinishedCallError
+from rolecall.models.protocol import ModelError
+from servers import Server, in_order, serve
+
+PRICE = {'input': 1.0, 'output': 10.0}
+
+
+def module_of(server: Server, **options: Any) -> OnlineChatModule:
+    return OnlineChatModule(base_url=server.url, model='toy', **{'price': PRICE, **options})
+
+
+def claude_at(server: Server, **options: Any) -> OnlineChatModule:
+    return OnlineChatModule('anthropic', 'toy', base_url=server.url, api_key='k', **{'price': PRICE, **options})
+
+
+class Till:
+    """A tool with a side effect."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    def pay(self, amount: int) -> str:
+        """Pay an amount."""
+        self.paid.append(amount)
+        return f'paid {amount}'
+
+
+def call_of(name: str, arguments: str, id: str = 'call_1') -> dict[str, Any]:  # noqa: A002
+    return {'id': id, 'type': 'function', 'function': {'name': name, 'arguments': arguments}}
+
+
+def calls(*made: Mapping[str, Any]) -> dict[str, Any]:
+    return {'finish_reason': 'tool_calls', 'message': {'content': None, 'tool_calls': list(made)}}
+
+
+def pays_once(body: Mapping[str, Any]) -> Any:
+    """Call `pay` where it is offered, and answer once its result is there."""
+    if 'tools' not in body:
+        return 'Hello.'
+    results = [message['content'] for message in body['messages'] if message['role'] == 'tool']
+    return f'Done: {results[0]}' if results else calls(call_of('pay', '{"amount": 5}'))
+
+
+@pytest.fixture
+def till() -> Till:
+    return Till()
+
+
+@pytest.fixture
+def second() -> Iterator[Server]:
+    with serve(pays_once) as running:
+        yield running
+
+
+def test_a_fallback_goes_on_after_tools_that_have_run(till: Till, second: Server) -> None:
+    with serve(pays_once, faults=in_order(None, '500', '500')) as first:
+        reply = module_of(first).with_tools([till.pay]).with_fallbacks(module_of(second)).reply('Pay 5.')
+    assert (reply.text, till.paid) == ('Done: paid 5', [5])
+    [body] = second.bodies
+    assert [message['role'] for message in body['messages']] == ['user', 'assistant', 'tool']
+    assert [message['role'] for message in reply.history] == ['user', 'assistant', 'tool', 'assistant']
+    assert reply.prompt == [{'role': 'user', 'content': 'Pay 5.'}]
+
+
+def test_usage_and_cost_are_those_of_all_models(till: Till, second: Server) -> None:
+    with serve(pays_once, faults=in_order(None, '500', '500')) as first:
+        module = module_of(first).with_tools([till.pay])
+        reply = module.with_fallbacks(module_of(second)).reply('Pay 5.')
+        unknown = module_of(second, price=None)
+        with serve(pays_once, faults=in_order(None, '500', '500')) as again:
+            other = module_of(again).with_tools([till.pay]).with_fallbacks(unknown).reply('Pay 5.')
+    failed, answered = reply.attempts
+    assert [attempt.model for attempt in reply.attempts] == ['toy', 'toy']
+    assert 'failed (500)' in failed.failure
+    assert answered.failure == ''
+    assert failed.usage.input_tokens is not None
+    assert answered.usage.input_tokens is not None
+    assert reply.usage.input_tokens == failed.usage.input_tokens + answered.usage.input_tokens
+    assert failed.cost is not None
+    assert failed.cost > 0
+    assert reply.cost == pytest.approx(failed.cost + (answered.cost or 0))
+    assert other.cost is None
+
+
+def test_a_call_that_no_model_finishes_leaves_a_history_to_continue_from(till: Till, second: Server) -> None:
+    with serve(pays_once, faults=lambda number, _: None if number == 0 else '500') as first:
+        module = module_of(first).with_tools([till.pay])
+        with pytest.raises(UnfinishedCallError, match='history=error.history') as caught:
+            module('Pay 5.', retries=0)
+    error = caught.value
+    assert error.status == 500
+    assert [message['role'] for message in error.history] == ['user', 'assistant', 'tool']
+    assert [attempt.model for attempt in error.attempts] == ['toy']
+    assert module_of(second).with_tools([till.pay])('Go on.', history=error.history) == 'Done: paid 5'
+    assert till.paid == [5]
+
+
+def test_a_tool_that_a_timeout_interrupts_has_a_result_that_says_so() -> None:
+    def slow() -> str:
+        time.sleep(5)
+        return 'never read'
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        return calls(call_of('quick', '{}', 'a'), call_of('slow', '{}', 'b'))
+
+    with (
+        serve(answer) as server,
+        pytest.raises(UnfinishedCallError, match=r'no answer within 0\.5 s') as caught,
+    ):
+        module_of(server).with_tools([slow, quick])('Go.', timeout=0.5)
+    results = {message['tool_call_id']: message['content'] for message in caught.value.history[2:]}
+    assert results['a'] == 'quick'
+    assert 'interrupted' in results['b']
+
+
+def quick() -> str:
+    return 'quick'
+
+
+def test_nested_fallbacks_are_asked_in_order(second: Server) -> None:
+    with serve(faults=lambda *_: '500') as a, serve(faults=lambda *_: '500') as b:
+        chain = module_of(a).with_fallbacks(module_of(b).with_fallbacks(module_of(second)), retries=0)
+        reply = chain.reply('Hi')
+    assert len(reply.attempts) == 3
+    assert (len(a.calls), len(b.calls), len(second.calls)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize('forced', ['required', {'type': 'function', 'function': {'name': 'pay'}}])
+def test_a_forced_tool_call_is_forced_once(till: Till, forced: Any) -> None:
+    def answer(body: Mapping[str, Any]) -> Any:
+        return calls(call_of('pay', '{"amount": 1}')) if body.get('tool_choice') == forced else 'Paid.'
+
+    with serve(answer) as server:
+        assert module_of(server).with_tools([till.pay])('Pay.', tool_choice=forced) == 'Paid.'
+    assert [body.get('tool_choice') for body in server.bodies] == [forced, None]
+    assert till.paid == [1]
+
+
+def test_a_forced_tool_call_of_anthropic_is_forced_once(till: Till) -> None:
+    def answer(body: Mapping[str, Any]) -> Any:
+        if 'tool_choice' not in body:
+            return 'Paid.'
+        use = {'type': 'tool_use', 'id': 'toolu_1', 'name': 'pay', 'input': {'amount': 2}}
+        return {'content': [use], 'stop_reason': 'tool_use'}
+
+    with serve(answer) as server:
+        assert claude_at(server).with_tools([till.pay])('Pay.', tool_choice='required') == 'Paid.'
+    assert [body.get('tool_choice') for body in server.bodies] == [{'type': 'any'}, None]
+
+
+def test_a_choice_that_forces_nothing_stays(till: Till, second: Server) -> None:
+    module_of(second).with_tools([till.pay])('Pay 5.', tool_choice='auto')
+    assert [body['tool_choice'] for body in second.bodies] == ['auto', 'auto']
+
+
+@pytest.mark.parametrize('make', [module_of, claude_at])
+def test_headers_and_fields_of_a_call_stay_with_its_server(
+    second: Server, make: Callable[..., OnlineChatModule]
+) -> None:
+    addressed: dict[str, Any] = {'headers': {'Authorization': 'Bearer mine'}, 'extra_body': {'user_id': 7}}
+    with serve(faults=lambda *_: '400') as first:
+        fallback = make(second, headers={'X-Own': 'yes'}, extra_body={'own': 1})
+        module_of(first).with_fallbacks(fallback)('Hi', temperature=0.5, **addressed)
+    [sent], [reached] = first.calls, second.calls
+    assert sent.headers['Authorization'] == 'Bearer mine'
+    assert sent.body['user_id'] == 7
+    assert reached.headers.get('Authorization') != 'Bearer mine'
+    assert reached.headers['X-Own'] == 'yes'
+    assert (reached.body.get('user_id'), reached.body['own'], reached.body['temperature']) == (None, 1, 0.5)
+
+
+def test_headers_of_a_call_reach_another_model_of_the_same_server() -> None:
+    with serve(models=('toy', 'other'), faults=in_order('400')) as server:
+        module_of(server).with_fallbacks(OnlineChatModule(server.url, 'other'))('Hi', headers={'X-Trace': '1'})
+    assert [call.headers['X-Trace'] for call in server.calls] == ['1', '1']
+
+
+@pytest.mark.parametrize(
+    ('when', 'answer', 'options'),
+    [
+        ('refusal', {'finish_reason': 'content_filter', 'message': {'content': ''}}, {}),
+        ('refusal', {'finish_reason': 'stop', 'message': {'content': None, 'refusal': 'No.'}}, {}),
+        ('bad_value', 'not a number', {'returns': int}),
+    ],
+    ids=['filter', 'refusal', 'value'],
+)
+def test_what_counts_as_a_failure_is_an_argument(when: Any, answer: Any, options: dict[str, Any]) -> None:
+    with serve(answer) as first, serve('{"answer": 7}') as last:
+        module = module_of(first)
+        reply = module.with_fallbacks(module_of(last), when=[when]).reply('Hi', **options)
+        assert reply.text == '{"answer": 7}'
+        assert len(reply.attempts) == 2
+        assert len(last.bodies[0]['messages']) == 1  # answers that did not fit are not shown to the next model
+        kept = module.with_fallbacks(module_of(last))
+        if options:
+            with pytest.raises(BadAnswerError):
+                kept.reply('Hi', **options)
+        else:
+            assert kept.reply('Hi', **options).outcome == 'filtered'
+
+
+def test_a_context_that_is_too_short_can_count_as_a_failure(second: Server) -> None:
+    too_long = {'error': {'message': 'maximum context length is 10 tokens', 'code': 'context_length_exceeded'}}
+
+    def answer(_: Any) -> Any:
+        from aiohttp import web
+
+        return web.json_response(too_long, status=400)
+
+    with serve(answer) as first:
+        assert module_of(first).with_fallbacks(module_of(second)).reply('Hi').outcome == 'too_long'
+        assert (
+            module_of(first).with_fallbacks(module_of(second), when=['error', 'too_long']).reply('Hi').outcome == 'ok'
+        )
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'sentence'),
+    [
+        ({'when': 'refusal'}, r"Write when=\['refusal'\]"),
+        ({'when': ['refusals']}, "'refusals' is not a condition. Did you mean 'refusal'"),
+        ({'retries': -1}, 'retries must be a whole number of at least 0'),
+    ],
+)
+def test_a_condition_that_does_not_exist_is_refused(second: Server, arguments: Any, sentence: str) -> None:
+    with pytest.raises(ModuleError, match=sentence):
+        module_of(second).with_fallbacks(module_of(second), **arguments)
+
+
+def test_a_model_with_fallbacks_is_retried_once_and_the_last_as_often_as_it_says(second: Server) -> None:
+    with serve(faults=lambda *_: '500') as first:
+        module_of(first, retries=4).with_fallbacks(module_of(second))('Hi')
+        assert len(first.calls) == 2
+        module_of(first).with_fallbacks(module_of(second), retries=0)('Hi')
+        assert len(first.calls) == 3
+    with serve(faults=lambda *_: '400') as refusing, serve(faults=in_order('500', '500')) as last:
+        assert module_of(refusing).with_fallbacks(module_of(last))('Hi')
+        assert len(last.calls) == 3
+
+
+def test_a_local_fallback_is_started_and_stopped_with_its_owner() -> None:
+    local = TrainableModule('smollm2', max_tokens=4)
+    with serve(faults=lambda *_: '400') as server:
+        module = module_of(server).with_fallbacks(local)
+        with pytest.raises(NotStartedError, match=r"the fallback TrainableModule\('smollm2'.* is not started"):
+            module('Hi')
+        assert server.calls == []
+        with module:
+            assert local.started
+            reply = module.reply('Hi', headers={'Authorization': 'Bearer mine'})
+            assert (reply.outcome, reply.model, reply.cost) == ('ok', 'smollm2', 0.0)
+            for option in ({'user': 'ada'}, {'presence_penalty': 0.5}):
+                count = len(server.calls)
+                with pytest.raises(ModuleError, match=f"smollm2'.*{next(iter(option))}"):
+                    module('Hi', **option)
+                assert len(server.calls) == count
+        assert not local.started
+
+
+def test_a_stream_goes_on_with_the_next_model_after_a_tool_round(till: Till, second: Server) -> None:
+    def answer(_: Any) -> Any:
+        said = {'content': 'Let me pay.', 'tool_calls': [call_of('pay', '{"amount": 5}')]}
+        return {'finish_reason': 'tool_calls', 'message': said}
+
+    with serve(answer, faults=in_order(None, '500', '500')) as first:
+        stream = module_of(first).with_tools([till.pay]).with_fallbacks(module_of(second)).stream('Pay 5.')
+        assert ''.join(stream) == 'Let me pay.Done: paid 5'
+    assert till.paid == [5]
+
+
+def test_an_event_names_the_model_that_failed_and_the_next(second: Server) -> None:
+    events: list[Event] = []
+    with serve(faults=lambda *_: '400') as first:
+        module_of(first).with_fallbacks(module_of(second)).watch(events.append)('Hi')
+    [event] = [event for event in events if event.kind == 'fallback']
+    assert 'refused (400)' in event.data
+    assert event.data.endswith('toy is asked.')
+
+
+def test_all_models_fail_with_the_error_of_the_last() -> None:
+    with (
+        serve(faults=lambda *_: '401') as first,
+        serve(faults=lambda *_: '403') as last,
+        pytest.raises(ModelError) as caught,
+    ):
+        module_of(first).with_fallbacks(module_of(last))('Hi')
+    assert caught.value.status == 403
