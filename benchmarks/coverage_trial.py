@@ -49,7 +49,7 @@ def try_entry(entry: Mapping[str, Any]) -> str:
         return f'TRACEBACK {type(error).__name__}: {error}'
     if card.error:
         return ' '.join(card.error.split())
-    return '' if card.value is not None else f'no value: {dict(card.outcomes)} {card.details.get("excluded")}'
+    return '' if card.value is not None else f'no value: {dict(card.outcomes)} {card.excluded}'
 
 
 def build_config(entry: Mapping[str, Any]) -> dict[str, Any]:

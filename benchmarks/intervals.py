@@ -210,7 +210,7 @@ def groups() -> None:
                     cards.append(Scorecard(str(number), 'm', 'accuracy', value, 100 * low, 100 * high, scored=rows))
                 [found] = summarise_groups([group], cards)
                 held[0] += _contains((found.low, found.high), 100 * share)
-                held[1] += _contains(found.details['within'], 100 * sum(shares) / members)
+                held[1] += _contains(found.interval.within, 100 * sum(shares) / members)
             rates = ' | '.join(f'{100 * one / draws:.1f}' for one in held)
             print(f'| {members} | {rows:,} | {share:g} | {spread:g} | {rates} |')
 

@@ -164,8 +164,8 @@ def run_ours(folder: Path, batch: int) -> dict[str, Any]:
     for name in TASKS:
         config = {**load_config(folder / f'local_{name}.yaml', emulate='lm-eval'), 'models': [entry]}
         [card] = run_config(config, out=folder / 'runs' / name).scorecards
-        share = 100 if card.details['unit'] == '%' else 1
-        numbers = {card.metric: card.value, **card.details.get('further', {})}
+        share = 100 if card.is_percent else 1
+        numbers = {card.metric: card.value, **(card.further or {})}
         found[name] = {key: [value, share] for key, value in numbers.items()}
         each[name] = counted[0]
     return {'seconds': time.perf_counter() - begun, 'tokens': counted[0], 'numbers': found, 'each': each}

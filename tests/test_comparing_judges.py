@@ -35,7 +35,7 @@ from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.model_ratings import rate_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import HeadToHead, Scorecard
 from servers import serve
 
 ROWS = [{'question': f'Question {n}?', 'reference': f'gold {n}'} for n in range(4)]
@@ -441,7 +441,7 @@ def test_models_without_a_common_opponent_are_not_rated_together() -> None:
     told |= {'first': 4, 'decided': 8, 'both_orders': 0, 'order_changed': 0}
     pairs = {'a': ['b', 'c'], 'd': ['e']}
     cards = [
-        Scorecard('d', model, 'win_rate', 60.0, details={'compared': dict.fromkeys(rivals, told)})
+        Scorecard('d', model, 'win_rate', 60.0, compared=dict.fromkeys(rivals, HeadToHead(**told)))
         for model, rivals in pairs.items()
     ]
     tables = pairwise_tables(cards)

@@ -30,8 +30,8 @@ def run_of(
         Result('qa', 'm', row, (outcomes or {}).get(row, 'ok'), score=score)  # type: ignore[arg-type]
         for row, score in enumerate(scores)
     ]
-    details = {'unit': unit, 'lower_is_better': lower_is_better}
-    return MemoryRun([Scorecard('qa', 'm', 'accuracy', 50.0, details=details)], rows, title=title)
+    card = Scorecard('qa', 'm', 'accuracy', 50.0, unit=unit, lower_is_better=lower_is_better)
+    return MemoryRun([card], rows, title=title)
 
 
 def verdict_of(base: list[float | None], new: list[float | None], *, margin: float = 2.0) -> Verdict:
@@ -158,7 +158,7 @@ def test_names_in_markdown_are_harmless() -> None:
 def test_bounds_of_percentages_stay_within_a_hundred_points() -> None:
     def a_run(right: int) -> MemoryRun:
         rows = [Result('qa', 'm', row, 'ok', score=float(row < right)) for row in range(4)]
-        card = Scorecard('qa', 'm', 'accuracy', 25.0 * right, details={'unit': '%'})
+        card = Scorecard('qa', 'm', 'accuracy', 25.0 * right, unit='%')
         return MemoryRun([card], rows)
 
     [up] = gate_runs(a_run(0), a_run(4), margin=2).pairs

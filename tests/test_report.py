@@ -35,7 +35,7 @@ from rolecall.report.usage import usage_lines
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import Members, ReplyCount, Scorecard
 from rolecall.views.terminal import make_console
 
 
@@ -131,13 +131,11 @@ def test_any_value_can_be_shown(value):
 
 
 def test_csv_has_every_digit_and_all_counts():
-    run = MemoryRun(
-        [card(value=1 / 3, low=0.1, scored=2, total=3, outcomes={'ok': 2, 'failed': 1}, details={'f1': '½'})]
-    )
+    run = MemoryRun([card(value=1 / 3, low=0.1, scored=2, total=3, outcomes={'ok': 2, 'failed': 1}, rows_note='½')])
     (line,) = csv.DictReader(io.StringIO(report_csv(run)))
     assert float(line['value']) == 1 / 3
     assert (line['high'], line['scored'], line['ok'], line['failed'], line['too_long']) == ('', '2', '2', '1', '0')
-    assert json.loads(line['details']) == {'f1': '½'}
+    assert json.loads(line['details']) == {'rows_note': '½'}
 
 
 def test_markdown_keeps_hostile_words_in_their_cells():
@@ -256,13 +254,13 @@ def test_rows_left_out_of_many_pairs_are_listed_in_a_fold(models, folded):
 def test_further_numbers_of_a_metric_stand_beside_its_score():
     """Outcomes of programs, ROUGE-2, turns: they were in the CSV only."""
     further = {'pass@1': 50.0, 'timeout': 12.5, 'memory': 25.0, 'pass@4': 62.5}
-    details = {'unit': '%', 'further': further, 'further_intervals': {'pass@4': (50.0, 75.0)}}
-    run = MemoryRun([Scorecard('code', 'm', 'pass@1', 50.0, details=details)])
+    intervals = {'pass@4': (50.0, 75.0)}
+    run = MemoryRun([Scorecard('code', 'm', 'pass@1', 50.0, unit='%', further=further, further_intervals=intervals)])
     for told in (on_terminal(run), on_terminal(run, width=60), report_markdown(run), report_html(run)):
         assert 'timeout 12.5' in told
         assert 'memory 25.0' in told
         assert 'pass@4 62.5' not in told  # it is a line of its own in a run
-    many = MemoryRun([card(details={'further': {f'part{n}': float(n) for n in range(9)}})])
+    many = MemoryRun([card(further={f'part{n}': float(n) for n in range(9)})])
     assert 'and 3 more in --csv' in on_terminal(many)
     assert 'part8 8.0' in report_markdown(many)
 
@@ -353,7 +351,7 @@ def grouped_run(members=10):
         for at, name in enumerate(names)
     ]
     cards += [
-        Scorecard('mmlu', model, 'accuracy', 45.0, 40.0, 50.0, 200, 200, {'ok': 200}, {'members': names})
+        Scorecard('mmlu', model, 'accuracy', 45.0, 40.0, 50.0, 200, 200, {'ok': 200}, group=Members(tuple(names)))
         for model in 'ab'
     ]
     return MemoryRun(cards)
@@ -377,15 +375,15 @@ def test_the_members_of_a_group_are_folded_under_it():
 def test_a_bar_of_a_group_counts_all_its_rows_also_those_that_a_smaller_group_has():
     cards = [Scorecard(name, 'm', 'accuracy', 50.0) for name in 'abc']
     groups = {'all': ['a', 'b', 'c'], 'some': ['a', 'b']}
-    cards += [Scorecard(name, 'm', 'accuracy', 50.0, details={'members': of}) for name, of in groups.items()]
+    cards += [Scorecard(name, 'm', 'accuracy', 50.0, group=Members(tuple(of))) for name, of in groups.items()]
     folded, members = fold_endings({(name, 'm'): Counter(correct=2) for name in 'abc'}, grid_of(cards))
     assert {pair[0]: counts.total() for pair, counts in folded.items()} == {'all': 6, 'some': 4}
     assert [pair[0] for pair in members] == ['c', 'a', 'b']
 
 
 def test_cut_and_empty_replies_stand_beside_every_score():
-    details = {'cut': {'rows': 12, 'of': 100, 'finished': 46.8}, 'empty': {'rows': 6, 'of': 100}}
-    run = MemoryRun([card(value=41.2, scored=100, total=100, outcomes={'ok': 100}, details=details)])
+    counts = {'cut': ReplyCount(12, 100, 46.8), 'empty': ReplyCount(6, 100)}
+    run = MemoryRun([card(value=41.2, scored=100, total=100, outcomes={'ok': 100}, **counts)])
     for shown in (on_terminal(run), report_markdown(run), report_html(run)):
         assert '12 % cut; 41.2 of all, 46.8 of finished' in shown
         assert '6 % empty' in shown
@@ -541,7 +539,7 @@ def test_a_headline_leaves_out_scores_that_are_not_points(scale):
     ]
     details = {'quiz': {'unit': '%'}, 'errors': scale}
     cards = [
-        Scorecard(dataset, model, 'm', 100.0 * ((model == 'a') == (dataset == 'quiz')), details=details[dataset])
+        Scorecard(dataset, model, 'm', 100.0 * ((model == 'a') == (dataset == 'quiz')), **details[dataset])
         for dataset in details
         for model in 'ab'
     ]
@@ -551,7 +549,7 @@ def test_a_headline_leaves_out_scores_that_are_not_points(scale):
 
 def test_a_headline_says_what_the_table_says():
     rows = [Result('quiz', 'm', row, 'ok', score=score) for row, score in enumerate([0.2, 0.4, 0.6, 1.0])]
-    card = Scorecard('quiz', 'm', 'rouge1', 55.0, 30.0, 70.0, 4, 4, details={'unit': '%'})
+    card = Scorecard('quiz', 'm', 'rouge1', 55.0, 30.0, 70.0, 4, 4, unit='%')
     assert find_headline(count_results(rows), [card]) == 'm scores 55.0 [30.0, 70.0] on 4 rows of quiz.'
     more = [*rows, Result('other', 'm', 0, 'ok', score=1.0)]
     assert find_headline(count_results(more), [card]) == 'm scores 64.0 [13.6, 100.0] on 5 rows of 2 datasets.'
@@ -564,9 +562,11 @@ def test_rows_that_count_as_one_are_ranked_as_one():
     rows = [
         Result('quiz', model, row, 'ok', score=float(row not in wrong[model])) for model in 'ab' for row in range(12)
     ]
-    details = {'unit': '%', 'groups': [list(range(first, first + 4)) for first in (0, 4, 8)]}
+    groups = tuple(tuple(range(first, first + 4)) for first in (0, 4, 8))
     values = {'a': 200 / 3, 'b': 0.0}
-    cards = [Scorecard('quiz', model, 'perf_circular', value, details=details) for model, value in values.items()]
+    cards = [
+        Scorecard('quiz', model, 'perf_circular', value, unit='%', groups=groups) for model, value in values.items()
+    ]
     ranking = find_standing(count_results(rows), cards).ranking
     assert ranking.rows == 3
     assert [100 * place.value for place in ranking.places] == pytest.approx(list(values.values()))

@@ -123,7 +123,7 @@ def test_differences_stand_in_the_order_of_the_scores_and_what_holds_for_all_is_
             for dataset in ('ape', 'zebra')
             for row in range(4)
         ]
-        cards = [Scorecard(name, 'm', 'accuracy', 25.0 * answers, details={'unit': '%'}) for name in ('zebra', 'ape')]
+        cards = [Scorecard(name, 'm', 'accuracy', 25.0 * answers, unit='%') for name in ('zebra', 'ape')]
         return MemoryRun(cards, rows)
 
     left, right = run(0, 'old'), run(1, 'new')

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,17 @@ from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError, RolecallError
 from rolecall.models.protocol import ModelError
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS
+from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 from rolecall.scoring.texts import plain_words
 
 
-def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> ScoredRun:
+def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> Scorecard:
     rows = [Scorable(row, 'ok', prediction, gold) for row, (prediction, gold) in enumerate(pairs)]
     return build_scorer({'evaluator': evaluator, **more}, judge=judge).score(rows)
 
@@ -279,7 +281,7 @@ def test_no_evaluator_means_no_number_and_every_outcome() -> None:
 
 def test_a_scorecard_takes_the_numbers_and_is_json() -> None:
     run = scored('SquadEvaluator', ('a', 'a'), ('b', 'a'))
-    card = run.scorecard('squad', 'm')
+    card = replace(run, dataset='squad', model='m')
     assert (card.dataset, card.metric, card.value, card.scored) == ('squad', 'f1', 50.0, 2)
     json.dumps([dict(card.outcomes), dict(card.details)])
 
@@ -294,7 +296,7 @@ def test_right_and_wrong_get_wilson_s_interval() -> None:
 
 
 def test_rows_of_one_cluster_widen_the_interval() -> None:
-    def run(clusters: int | None) -> ScoredRun:
+    def run(clusters: int | None) -> Scorecard:
         rows = [
             Scorable(n, 'ok', 'A', 'A' if (n % 10) < 6 else 'B', cluster=clusters and str(n % clusters))
             for n in range(100)

@@ -209,7 +209,7 @@ def test_the_first_option_of_a_rotation_is_an_option_too() -> None:
         Scorable(1, 'ok', 'A', 'q--D--BCDA'),
         Scorable(2, 'ok', 'C', 'q--C--CDAB'),
     ]
-    numbers = build_scorer({'evaluator': 'CircularEvaluator'}).score(rows).scorecard('d', 'm').details['further']
+    numbers = build_scorer({'evaluator': 'CircularEvaluator'}).score(rows, dataset='d', model='m').details['further']
     assert numbers['vote_circular'] == 100.0
     assert numbers['acc_origin'] == 100.0
 
@@ -258,7 +258,7 @@ def test_a_program_larger_than_a_pipe_arrives_whole() -> None:
 
 def test_pass_at_k_is_a_score_of_its_own_with_an_interval() -> None:
     rows = [Scorable(row, 'ok', ['4', '4', '5'] if row % 2 else ['5', '5', '5'], '4') for row in range(20)]
-    card = build_scorer({'evaluator': 'AccEvaluator', 'k': [1, 2, 3]}).score(rows).scorecard('sums', 'm')
+    card = build_scorer({'evaluator': 'AccEvaluator', 'k': [1, 2, 3]}).score(rows, dataset='sums', model='m')
     shown = {column.metric: column for column in card.columns}
     assert list(shown) == ['accuracy', 'pass@2', 'pass@3']
     assert shown['pass@2'].value == pytest.approx(50.0)
@@ -268,7 +268,7 @@ def test_pass_at_k_is_a_score_of_its_own_with_an_interval() -> None:
 
 def test_pass_at_k_of_problems_that_all_pass_is_not_certain() -> None:
     rows = [Scorable(row, 'ok', ['4', '5'], '4') for row in range(10)]
-    card = build_scorer({'evaluator': 'AccEvaluator', 'k': 2}).score(rows).scorecard('sums', 'm')
+    card = build_scorer({'evaluator': 'AccEvaluator', 'k': 2}).score(rows, dataset='sums', model='m')
     column = card.columns[1]
     assert (column.value, column.high) == (100.0, 100.0)
     assert column.low is not None
@@ -294,7 +294,10 @@ def test_the_score_of_finished_replies_is_told_only_if_there_are_any() -> None:
     def score(*ended: str) -> Any:
         rows = [Scorable(row, 'ok', '4', '4', details={'ended': [how]}) for row, how in enumerate(ended)]
         return (
-            build_scorer({'evaluator': 'AccEvaluator'}).score(rows).scorecard('d', 'm').details['cut'].get('finished')
+            build_scorer({'evaluator': 'AccEvaluator'})
+            .score(rows, dataset='d', model='m')
+            .details['cut']
+            .get('finished')
         )
 
     assert score('length', 'stop') == 100.0

@@ -9,14 +9,15 @@ import pytest
 
 from rolecall.errors import ConfigError
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.families import FAMILY_METRICS, FAMILY_POSTPROCESSORS
 from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.families.pictures import _resize
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.scorecard import Scorecard
 
 
-def scored(evaluator: Any, *rows: tuple[Any, Any], columns: dict[str, Any] | None = None) -> ScoredRun:
+def scored(evaluator: Any, *rows: tuple[Any, Any], columns: dict[str, Any] | None = None) -> Scorecard:
     return build_scorer({'evaluator': evaluator}).score(
         [Scorable(number, 'ok', said, gold, columns or {}) for number, (said, gold) in enumerate(rows)]
     )

@@ -54,8 +54,8 @@ def test_a_rating_up_to_five_is_a_share_and_counts_for_its_category(
 
 
 def card(scored: int, error: float | None) -> Scorecard:
-    further = {} if error is None else {'further': {'acc_stderr': error}}
-    return Scorecard('d', 'm', 'acc', 0.5, None, None, scored, scored, {}, further)
+    further = None if error is None else {'acc_stderr': error}
+    return Scorecard('d', 'm', 'acc', 0.5, None, None, scored, scored, {}, further=further)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_standard_errors_of_members_are_pooled_as_lm_eval_does(
     members: list[tuple[int, float | None]], by_rows: bool, pooled: float | None
 ) -> None:
     found = _pool_stderr('acc', [card(*one) for one in members], by_rows=by_rows)
-    assert found == ({} if pooled is None else {'further': {'acc_stderr': pytest.approx(pooled, abs=1e-6)}})
+    assert found == (None if pooled is None else {'acc_stderr': pytest.approx(pooled, abs=1e-6)})
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_only_rows_shown_in_both_orders_tell_what_the_order_changes(
     rows: list[list[tuple[float, bool]]], both_orders: int, changed: int, first: int, always_first: bool
 ) -> None:
     marks = [[Mark(score, rival=Rival('other', stands_first=second)) for score, second in row] for row in rows]
-    found = tabulate_comparisons([(None, own) for own in marks])['compared']['other']
-    numbers = [found[key] for key in ('both_orders', 'order_changed', 'first', 'always_first')]
+    found = tabulate_comparisons([(None, own) for own in marks])['other']
+    numbers = [getattr(found, key) for key in ('both_orders', 'order_changed', 'first', 'always_first')]
     assert numbers == [both_orders, changed, first, always_first]
 
 
@@ -301,7 +301,7 @@ def test_the_filter_of_bubblewrap_refuses_the_system_calls_it_should(
 
 def test_a_further_number_has_the_interval_of_its_standard_error() -> None:
     further = {'acc': 0.5, 'acc_stderr': 0.1, 'f1': 0.75}
-    cards = [Scorecard('d', 'm', 'exact', 0.25, None, None, 9, 9, {}, {'further': further})]
+    cards = [Scorecard('d', 'm', 'exact', 0.25, None, None, 9, 9, {}, further=further)]
     found, without = _pick_card(cards, 'acc'), _pick_card(cards, 'f1')
     assert found is not None
     assert without is not None
@@ -372,8 +372,8 @@ def test_rows_that_come_in_batches_all_count_as_finished() -> None:
     marks = MarkAccumulator(read_evaluator('AccEvaluator'))
     marks.add_plain([1.0, 0.0], [1, 0])
     marks.add_plain([1.0, 1.0], [1, 1])
-    summary = marks.summarise()
-    assert (summary.value, summary.finished, summary.scored) == (75.0, 75.0, 4)
+    card, finished = marks.summarise()
+    assert (card.value, finished, card.scored) == (75.0, 75.0, 4)
 
 
 @pytest.mark.parametrize(('columns', 'start'), [({'code_prompt': 'def f():'}, 'def f():\n    pass\n'), ({}, '')])

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.scorecard import Scorecard
 
 FEW_SHOT = (
     'We add. Final Answer: The final answer is $12$. I hope it is correct.\n\n'
@@ -87,7 +88,7 @@ def test_a_reply_is_read_as_a_person_reads_it(postprocessor: Any, reply: str, fo
     assert read_postprocessor(postprocessor)(reply) == found
 
 
-def scored(evaluator: Any, prediction: Any, gold: Any, **more: Any) -> ScoredRun:
+def scored(evaluator: Any, prediction: Any, gold: Any, **more: Any) -> Scorecard:
     rows = [Scorable(0, 'ok', prediction, gold, more.pop('values', {}))]
     return build_scorer({'evaluator': evaluator, **more}, judge=lambda values: str(values['prediction'])).score(rows)
 

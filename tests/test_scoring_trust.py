@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,20 +15,20 @@ from hypothesis import strategies as st
 from rolecall.errors import ConfigError
 from rolecall.scoring.accumulate import ClusterSums
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, ScoredRun, build_scorer
+from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.group_intervals import student_t
 from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.model_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.scoring.statistics import bootstrap, mcnemar, mean_interval, wilson
 
 CUT = {'ended': ['length']}
 
 
-def accuracy(rows: list[Scorable], **more: Any) -> ScoredRun:
+def accuracy(rows: list[Scorable], **more: Any) -> Scorecard:
     return build_scorer({'evaluator': 'AccEvaluator', **more}).score(rows)
 
 
@@ -40,7 +41,7 @@ def test_cut_replies_are_counted_with_the_score_of_the_finished_ones() -> None:
         *(Scorable(number, 'ok', 'so', 'A', details=CUT) for number in range(88, 100)),
         Scorable(100, 'failed', None, 'A'),
     ]
-    card = accuracy(rows).scorecard('gsm8k', 'small')
+    card = replace(accuracy(rows), dataset='gsm8k', model='small')
     assert card.details['cut'] == {'rows': 12, 'of': 100, 'finished': pytest.approx(100 * 41 / 88)}
     assert card.describe_replies() == '12 % cut; 41.0 of all, 46.6 of finished'
     assert card.warnings() == (
@@ -62,7 +63,8 @@ def test_cut_replies_are_counted_with_the_score_of_the_finished_ones() -> None:
 def test_empty_replies_are_counted_and_warned_about_beyond_five_percent(
     replies: list[Any], said: str, warnings: int
 ) -> None:
-    card = accuracy([Scorable(row, 'ok', reply, 'A') for row, reply in enumerate(replies)]).scorecard('d', 'm')
+    rows = [Scorable(row, 'ok', reply, 'A') for row, reply in enumerate(replies)]
+    card = replace(accuracy(rows), dataset='d', model='m')
     assert (card.describe_replies(), len(card.warnings())) == (said, warnings)
 
 
@@ -70,7 +72,7 @@ def test_empty_replies_are_counted_and_warned_about_beyond_five_percent(
     ('cut', 'total', 'said'), [(1, 1000, '0.1 % cut'), (999, 1000, '99.9 % cut'), (1, 1, '100 % cut')]
 )
 def test_a_share_is_not_rounded_to_nothing_or_everything(cut: int, total: int, said: str) -> None:
-    card = Scorecard('d', 'm', 'accuracy', 50.0, details={'cut': {'rows': cut, 'of': total}})
+    card = Scorecard('d', 'm', 'accuracy', 50.0, cut=ReplyCount(cut, total))
     assert card.describe_replies() == said
 
 
@@ -105,7 +107,7 @@ def test_every_extractor_gets_a_score_and_the_first_makes_the_verdicts() -> None
     assert {name: one['value'] for name, one in found.items()} == {'strict': 25.0, 'flexible': 75.0, 'raw': 25.0}
     assert {name: one['unparsed'] for name, one in found.items()} == {'strict': 3, 'flexible': 0, 'raw': 0}
     assert (run.value, [verdict.extracted for verdict in run.verdicts]) == (25.0, ['A', '', '', ''])
-    columns = run.scorecard('d', 'm').columns
+    columns = run.columns
     assert [(card.metric, card.value, card.scored) for card in columns] == [
         ('accuracy (strict)', 25.0, 4),
         ('accuracy (flexible)', 75.0, 4),
@@ -121,7 +123,7 @@ def test_each_extractor_counts_its_unparsed_rows_and_scores_the_finished_replies
         Scorable(2, 'ok', 'First,', 'B', details=CUT),
         Scorable(3, 'failed', None, 'B'),
     ]
-    strict, flexible, _ = accuracy(rows, pred_postprocessor=EXTRACTORS).scorecard('d', 'm').columns
+    strict, flexible, _ = accuracy(rows, pred_postprocessor=EXTRACTORS).columns
     assert strict.describe_replies() == '33 % cut; 33.3 of all, 50.0 of finished'
     assert flexible.describe_replies() == '33 % cut; 66.7 of all, 100.0 of finished'
     assert dict(strict.outcomes) == {'ok': 1, 'unparsed': 2, 'failed': 1}
@@ -132,7 +134,7 @@ def test_a_group_counts_replies_and_rows_of_members_without_a_value_too() -> Non
     counted = {'ok': 6, 'unparsed': 2, 'failed': 2}
     cards = [
         Scorecard('a', 'm', 'accuracy', 50.0, scored=8, total=10, outcomes=counted),
-        Scorecard('b', 'm', 'accuracy', 50.0, scored=4, total=5, details={'cut': {'rows': 2, 'of': 4}}),
+        Scorecard('b', 'm', 'accuracy', 50.0, scored=4, total=5, cut=ReplyCount(2, 4)),
         Scorecard('c', 'm', 'accuracy', None, total=7, outcomes={'failed': 7}),
     ]
     both, lacking = summarise_groups(read_groups({'groups': {'both': ['a', 'b'], 'lacking': ['a', 'c']}}), cards)
@@ -144,7 +146,7 @@ def test_a_group_counts_replies_and_rows_of_members_without_a_value_too() -> Non
 
 def test_a_group_has_a_row_for_each_extractor_that_its_members_share() -> None:
     def card(name: str, extractor: str, value: float) -> Scorecard:
-        return Scorecard(name, 'm', f'accuracy ({extractor})', value, scored=1, details={'extractor': extractor})
+        return Scorecard(name, 'm', f'accuracy ({extractor})', value, scored=1, extractor=extractor)
 
     cards = [
         card('a', 'x', 10.0),
@@ -159,7 +161,7 @@ def test_a_group_has_a_row_for_each_extractor_that_its_members_share() -> None:
 
 
 def test_one_extractor_is_one_column() -> None:
-    card = accuracy([Scorable(0, 'ok', 'A', 'A')], pred_postprocessor='first-capital').scorecard('d', 'm')
+    card = accuracy([Scorable(0, 'ok', 'A', 'A')], pred_postprocessor='first-capital')
     assert card.columns == (card,)
     assert 'extractors' not in card.details
 
@@ -258,9 +260,8 @@ def test_a_mean_of_very_many_rows_has_a_normal_interval() -> None:
 def card(dataset: str, value: float | None, scored: int = 100, model: str = 'm', **details: Any) -> Scorecard:
     low, high = (None, None) if value is None else (value - 4, value + 4)
     outcomes = {'ok': scored, 'failed': 1}
-    return Scorecard(
-        dataset, model, 'accuracy', value, low, high, scored, scored + 1, outcomes, {'unit': '%', **details}
-    )
+    headline = (dataset, model, 'accuracy', value, low, high, scored, scored + 1, outcomes)
+    return Scorecard(*headline, **{'unit': '%', **details})
 
 
 CARDS = [card('physics', 40.0, further={'acc_1': 10.0}), card('chemistry', 60.0, 300), card('law', 80.0)]
@@ -399,7 +400,7 @@ def test_a_metric_among_a_member_s_further_numbers_can_be_averaged() -> None:
 
 
 def test_cut_replies_of_members_are_added_up() -> None:
-    cards = [card('a', 50.0, 9, cut={'rows': 5, 'of': 10}), card('b', 50.0, 9)]
+    cards = [card('a', 50.0, 9, cut=ReplyCount(5, 10)), card('b', 50.0, 9)]
     [one] = summarise_groups(read_groups({'groups': {'all': ['a', 'b']}}), cards)
     assert one.describe_replies() == '26 % cut'  # 5 of 19 replies: a row of b has none
 
@@ -536,7 +537,7 @@ def test_all_problems_of_groups_come_at_once() -> None:
     assert [problem.where for problem in caught.value.problems] == ['groups.a', 'groups.b.weights', 'summary_groups']
 
 
-def samples(*rows: tuple[Any, ...], **more: Any) -> ScoredRun:
+def samples(*rows: tuple[Any, ...], **more: Any) -> Scorecard:
     given_rows = [Scorable(n, 'ok' if said else 'failed', said, 'A') for n, said in enumerate(rows)]
     return accuracy(given_rows, k=[1, 2], **more)
 
@@ -560,7 +561,8 @@ def test_one_row_has_no_interval_of_pass_at_k_and_one_sample_no_g_pass() -> None
 
 def test_rows_that_lack_samples_for_pass_at_k_are_told() -> None:
     warn = [
-        samples(*rows).scorecard('d', 'm').warnings() for rows in ((['A', 'B'], 'A', 'B'), 'AB', ([*'AB'], [*'BB']))
+        replace(samples(*rows), dataset='d', model='m').warnings()
+        for rows in ((['A', 'B'], 'A', 'B'), 'AB', ([*'AB'], [*'BB']))
     ]
     assert warn == [('d × m: no pass@2; too few samples in 2 rows.',), (), ()]
 
@@ -670,7 +672,7 @@ def test_whole_grades_are_right_or_wrong_for_pass_at_k() -> None:
 
 def test_a_run_warns_of_the_first_datasets_at_once_and_of_the_others_together() -> None:
     def card(number: int, cut: int, model: str = 'm') -> Scorecard:
-        return Scorecard(f'd{number}', model, 'accuracy', 50.0, details={'cut': {'rows': cut, 'of': 10}})
+        return Scorecard(f'd{number}', model, 'accuracy', 50.0, cut=ReplyCount(cut, 10))
 
     shown = WarningFilter()
     assert [len(shown.add(card(number, number % 7))) for number in range(10)] == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0]
@@ -755,7 +757,7 @@ def test_weights_that_cannot_be_meant_are_refused(weights: dict[str, float], sai
 
 
 def test_a_group_has_the_mean_of_its_members_finished_replies() -> None:
-    cut = Scorecard('a', 'm', 'accuracy', 40.0, details={'cut': {'rows': 2, 'of': 10, 'finished': 50.0}})
+    cut = Scorecard('a', 'm', 'accuracy', 40.0, cut=ReplyCount(2, 10, 50.0))
     [group] = summarise_groups(
         read_groups({'groups': {'g': {'datasets': ['a', 'b'], 'weights': {'a': 3, 'b': 1}}}}),
         [cut, Scorecard('b', 'm', 'accuracy', 80.0, total=10)],
@@ -772,8 +774,8 @@ def test_a_group_of_an_opencompass_config_finds_the_number_it_calls_score() -> N
 @pytest.mark.parametrize('details', [{'unit': ''}, {'unit': '%', 'lower_is_better': True}])
 def test_a_mean_of_different_scales_or_directions_is_warned_about(details: dict[str, Any]) -> None:
     cards = [
-        Scorecard('a', 'm', 'accuracy', 50.0, details={'unit': '%'}),
-        Scorecard('b', 'm', 'rating', 7.0, details=details),
+        Scorecard('a', 'm', 'accuracy', 50.0, unit='%'),
+        Scorecard('b', 'm', 'rating', 7.0, **details),
     ]
     [group] = summarise_groups(read_groups({'groups': {'g': ['a', 'b']}}), cards)
     assert group.warnings() == (

@@ -19,7 +19,7 @@ from rolecall.render.spans import Request
 from rolecall.runs.store.codec import pack_fields, pack_request, write_reply
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 
 __all__ = [
@@ -200,21 +200,20 @@ def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]
     )
     share = scale is not None and all(0 <= one <= _SHARES for one in scores)
     factor = 100.0 / (scale or 1.0) if share else 1.0
-    details: dict[str, Any] = {
-        'unit': '%' if share else '',
-        'imported': f'{log.harness} {log.version}',
-        'further': {name: value * factor for name, value in score.further.items()},
-    }
-    low = high = None
+    low = high = basis = None
     if share and len(scores) > 1:
         right = all(one in (0, 1) for one in scores)
         found = wilson(sum(scores), len(scores)) if right else mean_interval([(one, 1) for one in scores], scale=(0, 1))
         low, high = (100 * bound for bound in found or (0.0, 1.0))
-        details |= {'interval': 'of the rows in the log', 'confidence': 0.95}
+        basis = IntervalBasis('of the rows in the log', 0.95)
     outcomes = Counter[str](one.outcome for one in results)
     value = score.value * factor
     return Scorecard(
-        score.dataset, log.model, score.metric, value, low, high, len(scores), len(results), outcomes, details
+        *(score.dataset, log.model, score.metric, value, low, high, len(scores), len(results), outcomes),
+        unit='%' if share else '',
+        imported=f'{log.harness} {log.version}',
+        interval=basis,
+        further={name: value * factor for name, value in score.further.items()},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, overload
@@ -12,7 +12,7 @@ from rolecall.errors import ConfigError, Problem, import_extra
 from rolecall.runs.run import RunSummary
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import HEADLINE, Scorecard
 from rolecall.strings import count_noun
 from rolecall.views.run_progress import score_line
 
@@ -63,7 +63,7 @@ class ScoreTable(Sequence[Scorecard]):
 
     def to_pandas(self) -> Any:
         """The scores as a pandas frame, one row each."""
-        records = [{key: value for key, value in asdict(card).items() if key != 'details'} for card in self._cards]
+        records = [{name: getattr(card, name) for name in HEADLINE} for card in self._cards]
         return import_extra('pandas', **_PANDAS).DataFrame(records)
 
     def _repr_html_(self) -> str:

@@ -88,7 +88,7 @@ class AlignedRun(StoredRun):
         for card in super().scorecards():
             name = self.names.get(card.dataset)
             if name is not None:
-                metric = self._metrics.get(name, card.metric) if card.details.get('unit') == '%' else card.metric
+                metric = self._metrics.get(name, card.metric) if card.is_percent else card.metric
                 cards.append(replace(card, dataset=name, metric=metric))
         return cards
 
@@ -125,7 +125,7 @@ def align_runs(
         if best is not None and matched[best]:
             names[dataset] = best
             pairs += matched[best]
-    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.details.get('unit') == '%'}
+    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.is_percent}
     return AlignedRun(left, pairs, metrics, names, {name: len(rows) for name, rows in ours.items()})
 
 

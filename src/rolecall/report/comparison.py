@@ -132,7 +132,7 @@ def compare_runs(left: Run, right: Run) -> Comparison:
 
 def groups_in_cards(cards: Iterable[Scorecard]) -> dict[str, Sequence[Sequence[int]]]:
     """By dataset, the rows that are counted together."""
-    return {card.dataset: card.details['groups'] for card in cards if card.details.get('groups')}
+    return {card.dataset: card.groups for card in cards if card.groups}
 
 
 def name_models(pair: PairedScores) -> str:
@@ -142,7 +142,7 @@ def name_models(pair: PairedScores) -> str:
 
 def same_metric(one: Scorecard, other: Scorecard) -> bool:
     """Whether two scores have a difference: the same metric in the same unit."""
-    return (one.metric, one.details.get('unit') == '%') == (other.metric, other.details.get('unit') == '%')
+    return (one.metric, one.is_percent) == (other.metric, other.is_percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class _RunScores:
     @property
     def factor(self) -> float:
         """From rows' scores to the scale of the report."""
-        return 100.0 if self.card and self.card.details.get('unit') == '%' else 1.0
+        return 100.0 if self.card and self.card.is_percent else 1.0
 
     @property
     def value(self) -> float | None:

@@ -208,16 +208,17 @@ def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorec
 def sum_judging(cards: Iterable[Scorecard]) -> dict[Pair, Used]:
     """What judges used, by the dataset they judged and their own name.
 
+    >>> from rolecall.scoring.scorecard import Judging
     >>> used = {'model': 'gpt', 'rows': 3, 'input_tokens': 90}
-    >>> card = Scorecard('qa', 'm', 'accuracy', 1.0, details={'judging': used})
+    >>> card = Scorecard('qa', 'm', 'accuracy', 1.0, judging=Judging(usage=used))
     >>> sum_judging([card, card])['qa', 'gpt'].input_tokens
     180
     """
     found: dict[Pair, Used] = {}
     for card in cards:
-        told = card.details.get('judging')
-        if isinstance(told, Mapping) and not card.members:
-            found.setdefault((card.dataset, str(told.get('model'))), Used(0)).add(Used.from_dict(told))
+        usage = card.judging.usage if card.judging else None
+        if usage is not None and not card.members:
+            found.setdefault((card.dataset, str(usage.get('model'))), Used(0)).add(Used.from_dict(usage))
     return found
 
 
@@ -231,8 +232,9 @@ def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scoreca
 def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
     """Why answers have no score: the evaluator failed, or a judge returned no verdict.
 
-    >>> silent = {'not_judged': {'model': 'judge', 'reasons': {'refused': 2}}}
-    >>> [why.rows for why in unjudged_reasons([Scorecard('d', 'm', 'accuracy', None, details=silent)])]
+    >>> from rolecall.scoring.scorecard import Judging, NotJudged
+    >>> silent = Judging(not_judged=NotJudged('judge', {'refused': 2}))
+    >>> [why.rows for why in unjudged_reasons([Scorecard('d', 'm', 'accuracy', None, judging=silent)])]
     [2]
     """
     found: list[Why] = []
@@ -240,8 +242,8 @@ def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
         place = ((card.dataset, card.model),)
         if card.error:
             found.append(Why('not scored', card.error, card.total, place))
-        silent = card.details.get('not_judged', {}).get('reasons', {})
-        found += [Why('not judged', str(reason), rows, place) for reason, rows in silent.items()]
+        silent = card.judging.not_judged if card.judging else None
+        found += [Why('not judged', reason, rows, place) for reason, rows in (silent.reasons if silent else {}).items()]
     return found
 
 

@@ -21,7 +21,7 @@ from rolecall.render.spans import Request
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 
 __all__ = ['export_every_eval_ever']
 
@@ -207,19 +207,19 @@ def _name_folder(name: str) -> str:
 
 
 def _describe_score(card: Scorecard) -> dict[str, Any]:
-    percent = card.details.get('unit') == '%'
+    percent, basis = card.is_percent, card.interval or IntervalBasis()
     score: dict[str, Any] = {'score': card.value, 'details': {'total_rows': str(card.total)}}
     if card.low is not None and card.high is not None:
         score['uncertainty'] = {
             'confidence_interval': {
                 'lower': card.low,
                 'upper': card.high,
-                'confidence_level': card.details.get('confidence', 0.95),
-                'method': str(card.details.get('interval', 'unknown')),
+                'confidence_level': 0.95 if basis.confidence is None else basis.confidence,
+                'method': 'unknown' if basis.method is None else basis.method,
             },
             'num_samples': card.scored,
         }
-    lower = bool(card.details.get('lower_is_better') or _LOWER_IS_BETTER.search(card.metric))
+    lower = bool(card.lower_is_better or _LOWER_IS_BETTER.search(card.metric))
     return {
         'evaluation_name': card.dataset,
         'evaluation_result_id': f'{card.dataset}/{card.metric}',

@@ -137,7 +137,7 @@ def gate_runs(base: Run, new: Run, *, margin: float) -> GateResult:
     >>> from types import SimpleNamespace
     >>> def a_run(title, right):
     ...     rows = [Result('qa', 'm', row, 'ok', score=float(row < right)) for row in range(200)]
-    ...     card = Scorecard('qa', 'm', 'accuracy', right / 2, details={'unit': '%'})
+    ...     card = Scorecard('qa', 'm', 'accuracy', right / 2, unit='%')
     ...     return SimpleNamespace(title=title, results=lambda: rows, scorecards=lambda: [card])
     >>> print(*gate_runs(a_run('old', 160), a_run('new', 150), margin=2).lines(), sep='\\n')
     qa × m: worse, -5.00 [-8.49, -2.82], 200 rows
@@ -160,7 +160,7 @@ def _pass_on(
     """The rows, those that the model lost wrong; counts those that failed."""
     for one in results:
         pair = (one.dataset, one.model)
-        lower = pair in cards and cards[pair].details.get('lower_is_better')
+        lower = pair in cards and cards[pair].lower_is_better
         failed[pair] += one.outcome == 'failed' and one.score is None
         lost = one.outcome in _LOST_BY_MODEL and one.score is None and not lower
         yield replace(one, score=0.0) if lost else one
@@ -185,9 +185,8 @@ def _judge(
 ) -> GatedPair:
     lost = max(failed[0][pair.dataset, pair.model_a], failed[1][pair.dataset, pair.model_b])
     card = cards.get((pair.dataset, pair.model_a)) or cards.get((pair.dataset, pair.model_b))
-    details = card.details if card is not None else {}
-    factor = 100.0 if details.get('unit') == '%' else 1.0
-    sign = -1.0 if details.get('lower_is_better') else 1.0
+    factor = 100.0 if card is not None and card.is_percent else 1.0
+    sign = -1.0 if card is not None and card.lower_is_better else 1.0
     found = GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, not_measured=lost)
     if pair.n == 0 or pair.difference is None or pair.mean_a is None or pair.mean_b is None:
         return replace(found, why='no row has a score in both runs')

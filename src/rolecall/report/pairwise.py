@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rolecall.scoring.model_ratings import rate_models
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import HeadToHead, Scorecard
 
 __all__ = ['PAIRWISE_HEADS', 'RATING_HEADS', 'PairwiseTables', 'pairwise_tables']
 
@@ -34,45 +33,42 @@ def pairwise_tables(cards: Sequence[Scorecard]) -> PairwiseTables | None:
         return None
     won: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
     for card, rival, told in found:
-        if told.get('rows'):
-            won.setdefault(_name_dataset(card), {})[card.model, rival] = (
-                told['win_rate'] / 100 * told['rows'],
-                told['rows'],
-            )
+        if told.rows:
+            wins = (told.win_rate or 0.0) / 100 * told.rows
+            won.setdefault(_name_dataset(card), {})[card.model, rival] = (wins, told.rows)
     ratings = [line for dataset, games in won.items() for line in _rate(dataset, games)]
     return PairwiseTables(tuple(_word_pair(*one) for one in found), tuple(ratings))
 
 
-def _find_pairs(cards: Sequence[Scorecard]) -> Iterator[tuple[Scorecard, str, Mapping[str, Any]]]:
-    seen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+def _find_pairs(cards: Sequence[Scorecard]) -> Iterator[tuple[Scorecard, str, HeadToHead]]:
+    seen: dict[tuple[str, str, str], HeadToHead] = {}
     for card in cards:
-        for rival, told in (card.details.get('compared') or {}).items():
+        for rival, told in (card.compared or {}).items():
             dataset = _name_dataset(card)
             mirrored = seen.get((dataset, rival, card.model))
-            if mirrored is None or (told.get('always_first') and mirrored.get('always_first')):
+            if mirrored is None or (told.always_first and mirrored.always_first):
                 seen[dataset, card.model, rival] = told
                 yield card, rival, told
 
 
 def _name_dataset(card: Scorecard) -> str:
     """The dataset, and the judge where there are several."""
-    judge = card.details.get('judge')
-    return f'{card.dataset} ({judge})' if judge else card.dataset
+    return f'{card.dataset} ({card.judge})' if card.judge else card.dataset
 
 
-def _word_pair(card: Scorecard, rival: str, told: Mapping[str, Any]) -> tuple[str, ...]:
-    rows, missing = told.get('rows') or 0, told.get('missing') or 0
-    if not rows:
+def _word_pair(card: Scorecard, rival: str, told: HeadToHead) -> tuple[str, ...]:
+    missing = told.missing or 0
+    if not told.rows:
         return (_name_dataset(card), card.model, rival, '–', f'{missing:,} missing', '', '')
     lacking = f', {missing:,} missing' if missing else ''
-    changed = f'{told["order_changed"]:,} of {told["both_orders"]:,}' if told['both_orders'] else ''
+    changed = f'{told.order_changed:,} of {told.both_orders:,}' if told.both_orders else ''
     return (
         _name_dataset(card),
         card.model,
         rival,
-        f'{told["win_rate"]:.1f} [{told["low"]:.1f}, {told["high"]:.1f}]',
-        f'{told["wins"]:,}–{told["ties"]:,}–{told["losses"]:,}{lacking}',
-        f'{told["first"]:,} of {told["decided"]:,}',
+        f'{told.win_rate:.1f} [{told.low:.1f}, {told.high:.1f}]',
+        f'{told.wins:,}–{told.ties:,}–{told.losses:,}{lacking}',
+        f'{told.first:,} of {told.decided:,}',
         changed,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import JudgeAgreement, Scorecard
 from rolecall.strings import count_noun
 
 __all__ = [
@@ -97,7 +97,8 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
 
     A group of datasets that other groups divide among them (MMLU and its four fields) stands before those groups.
 
-    >>> group = Scorecard('all', 'm', 'accuracy', 55.0, details={'members': ['a', 'b']})
+    >>> from rolecall.scoring.scorecard import Members
+    >>> group = Scorecard('all', 'm', 'accuracy', 55.0, group=Members(('a', 'b')))
     >>> grid_of([Scorecard('c', 'm', 'f1', 1.0), Scorecard('a', 'm', 'accuracy', 50.0), group]).lines
     (('all', 'accuracy'), ('a', 'accuracy'), ('c', 'f1'))
     """
@@ -142,45 +143,46 @@ def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[s
 def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
     """How far apart several extractors put the score of the same replies, and what that does to the models' order.
 
-    >>> strict, flexible = ({'extractor': name} for name in ('strict', 'flexible'))
     >>> describe_extraction([
-    ...     Scorecard('d', 'm', 'accuracy (strict)', 25.0, total=4, outcomes={'unparsed': 3}, details=strict),
-    ...     Scorecard('d', 'm', 'accuracy (flexible)', 75.0, total=4, details=flexible),
+    ...     Scorecard('d', 'm', 'accuracy (strict)', 25.0, total=4, outcomes={'unparsed': 3}, extractor='strict'),
+    ...     Scorecard('d', 'm', 'accuracy (flexible)', 75.0, total=4, extractor='flexible'),
     ... ])
     ['d × m: 50.0 between flexible (75.0) and strict (25.0, 3 of 4 unparsed).']
     """
-    return _describe_readings(card for card in cards if 'judge' not in card.details)
+    return _describe_readings(card for card in cards if not card.judge)
 
 
 def describe_judges(cards: Iterable[Scorecard]) -> list[str]:
     """How far several judges agree on the same answers, and how far apart they put their scores.
 
-    >>> agreement = {'judges': ['gpt', 'claude'], 'rows': 90, 'equal': 80.0, 'alpha': 0.523}
-    >>> details = {'judge': 'gpt', 'extractor': 'gpt', 'agreement': agreement}
-    >>> describe_judges([Scorecard('d', 'm', 'accuracy (gpt)', 60.0, details=details)])
+    >>> from rolecall.scoring.scorecard import Judging
+    >>> judging = Judging('gpt', agreement=JudgeAgreement(('gpt', 'claude'), rows=90, equal=80.0, alpha=0.523))
+    >>> describe_judges([Scorecard('d', 'm', 'accuracy (gpt)', 60.0, extractor='gpt', judging=judging)])
     ["d × m: gpt and claude agree on 80.0 % of 90 rows (Krippendorff's alpha 0.52)."]
     """
-    judged = [card for card in cards if 'judge' in card.details]
-    return [*(_describe_agreement(card) for card in judged if 'agreement' in card.details), *_describe_readings(judged)]
+    judged = [card for card in cards if card.judge]
+    agreements = [
+        _describe_agreement(card, card.judging.agreement) for card in judged if card.judging and card.judging.agreement
+    ]
+    return [*agreements, *_describe_readings(judged)]
 
 
-def _describe_agreement(card: Scorecard) -> str:
-    told = card.details['agreement']
-    *others, last = told['judges']
+def _describe_agreement(card: Scorecard, agreement: JudgeAgreement) -> str:
+    *others, last = agreement.judges
     who = f'{card.dataset} × {card.model}: {", ".join(others)} and {last}'
-    if not told['rows']:
+    if not agreement.rows:
         return f'{who} gave no row two verdicts.'
-    alpha = '' if told['alpha'] is None else f" (Krippendorff's alpha {told['alpha']:.2f})"
-    verdicts = f'{told["equal"]:.1f} % of' if len(others) == 1 else f'{told["equal"]:.1f} % of all pairs of verdicts on'
-    return f'{who} agree on {verdicts} {count_noun(told["rows"], "row")}{alpha}.'
+    alpha = '' if agreement.alpha is None else f" (Krippendorff's alpha {agreement.alpha:.2f})"
+    verdicts = f'{agreement.equal:.1f} % of' + ('' if len(others) == 1 else ' all pairs of verdicts on')
+    return f'{who} agree on {verdicts} {count_noun(agreement.rows, "row")}{alpha}.'
 
 
 def _describe_readings(cards: Iterable[Scorecard]) -> list[str]:
     """How far apart the columns of a dataset × model are, and what that does to the models' order."""
     read: dict[tuple[str, str], dict[str, Scorecard]] = {}
     for card in cards:
-        if card.value is not None and 'extractor' in card.details:
-            read.setdefault((card.dataset, card.model), {})[str(card.details['extractor'])] = card
+        if card.value is not None and card.extractor:
+            read.setdefault((card.dataset, card.model), {})[card.extractor] = card
     told = _describe_leads(read)
     for (dataset, model), columns in read.items():
         if len(columns) > 1:
@@ -216,7 +218,7 @@ def _value_of(card: Scorecard) -> float:
 def _describe_reading(card: Scorecard) -> str:
     unparsed = card.outcomes.get('unparsed', 0)
     lost = f', {unparsed:,} of {card.total:,} unparsed' if unparsed else ''
-    return f'{card.details["extractor"]} ({_value_of(card):,.1f}{lost})'
+    return f'{card.extractor} ({_value_of(card):,.1f}{lost})'
 
 
 def digits_of(cards: Sequence[Scorecard]) -> dict[str, int]:
@@ -247,12 +249,12 @@ def interval(card: Scorecard, digits: int) -> str:
 def denominator(card: Scorecard) -> str:
     """How many rows the score is based on, of how many; of a group that lacks scores, how many members have one.
 
-    >>> denominator(Scorecard('all', 'm', 'acc', None, scored=7, total=7, details={'members': 'ab', 'missing': 'b'}))
+    >>> from rolecall.scoring.scorecard import Members
+    >>> denominator(Scorecard('all', 'm', 'acc', None, scored=7, total=7, group=Members(('a', 'b'), missing=('b',))))
     '1 of 2 members'
     """
-    missing = card.details.get('missing')
-    if missing and card.value is None:
-        return f'{len(card.members) - len(missing):,} of {count_noun(len(card.members), "member")}'
+    if card.group and card.group.missing and card.value is None:
+        return f'{len(card.members) - len(card.group.missing):,} of {count_noun(len(card.members), "member")}'
     return f'{card.scored:,}/{card.total:,}'
 
 
@@ -281,10 +283,10 @@ def left_out(card: Scorecard) -> str:
 def alias_of(card: Scorecard | None) -> str:
     """The other name of a dataset, where a task file has one.
 
-    >>> alias_of(Scorecard('d', 'm', 'acc', 50.0, details={'alias': 'short'})), alias_of(None)
+    >>> alias_of(Scorecard('d', 'm', 'acc', 50.0, alias='short')), alias_of(None)
     ('short', '')
     """
-    return str((card.details.get('alias') if card else None) or '')
+    return card.alias if card else ''
 
 
 def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) -> list[str]:
@@ -292,15 +294,15 @@ def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) ->
     standard errors. Numbers that have a column or a table of their own are left out.
 
     >>> further = {'acc_norm': 40.0, 'acc_stderr': 5.0, 'acc_norm_stderr': 4.9, 'rouge2': 7.0}
-    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1)
+    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, further=further), 1)
     ['acc 50.0 ± 5.0 stderr', 'acc_norm 40.0 ± 4.9 stderr', 'rouge2 7.0']
-    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, details={'further': further}), 1, most=1)
+    >>> further_numbers(Scorecard('d', 'm', 'acc', 50.0, further=further), 1, most=1)
     ['acc 50.0 ± 5.0 stderr', 'and 2 more in --csv']
     """
-    further: Mapping[str, float] = card.details.get('further') or {}
-    if card.value is None or 'compared' in card.details:
+    further = card.further or {}
+    if card.value is None or card.compared is not None:
         return []
-    elsewhere = {card.metric, *(card.details.get('further_intervals') or ())}
+    elsewhere = {card.metric, *(card.further_intervals or ())}
     errors = {name: error for name, error in further.items() if '_stderr' in name}
     shown = []
     for name, value in {card.metric: card.value, **further}.items():

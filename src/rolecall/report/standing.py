@@ -31,16 +31,14 @@ class Standing:
 
 def _other_scales(cards: Iterable[Scorecard]) -> set[str]:
     """Datasets whose scores are not percentages, or where less is better: no mean of points has them."""
-    return {
-        card.dataset for card in cards if card.details.get('lower_is_better') or card.details.get('unit', '%') != '%'
-    }
+    return {card.dataset for card in cards if card.lower_is_better or card.unit not in (None, '%')}
 
 
 _Scores = Mapping[tuple[str, int], PairedRow]
 
 
 def _scores_in_percent(counts: RunCounts, cards: Sequence[Scorecard]) -> dict[str, _Scores]:
-    groups = {card.dataset: card.details['groups'] for card in cards if card.details.get('groups')}
+    groups = {card.dataset: card.groups for card in cards if card.groups}
     scores = {model: _count_groups(rows, groups) for model, rows in counts.scores.items()}
     left_out = _other_scales(cards) | (set() if counts.scores_capped else _not_means_of_rows(scores, cards))
     kept = {

@@ -169,8 +169,7 @@ def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
 
 def _name_extractor(card: Scorecard) -> str:
     """Which of several extractors a remark is about, where it has numbers of its own."""
-    own = 'extractor' in card.details and card.details.get('cut')
-    return f' ({card.details["extractor"]})' if own else ''
+    return f' ({card.extractor})' if card.extractor and card.cut else ''
 
 
 def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:

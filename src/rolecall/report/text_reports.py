@@ -30,7 +30,7 @@ from rolecall.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.report.usage import UsageLine, usage_lines, usage_table
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.strings import count_noun, printable
 
 __all__ = ['report_csv', 'report_markdown']
@@ -168,7 +168,7 @@ def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) ->
                 *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),
                 *_reply_counts(card),
                 *_usage_cells(usage.get((card.dataset, card.model))),
-                json.dumps(dict(card.details), ensure_ascii=False, default=str) if card.details else '',
+                json.dumps(details, ensure_ascii=False, default=str) if (details := card.details) else '',
             ]
         )
     return out.getvalue()
@@ -184,6 +184,5 @@ def _usage_cells(line: UsageLine | None) -> list[Any]:
 
 def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
     """How many replies were cut and empty, and the score of the others, where a run has counted that."""
-    cut, empty = (card.details.get(name) or {} for name in ('cut', 'empty'))
-    finished = cut.get('finished')
-    return cut.get('rows', 0), empty.get('rows', 0), '' if finished is None else repr(finished)
+    cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
+    return cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)

@@ -27,7 +27,7 @@ from rolecall.runs.client.model_client import ModelCall, ModelClient, ModelUnava
 from rolecall.runs.job import FinishedRow, Job, NumberedRow, make_result, make_scorable, says_the_same
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.session import Verdict
+from rolecall.scoring.scorecard import Verdict
 
 __all__ = ['Engine', 'infer_row', 'run_blocking']
 

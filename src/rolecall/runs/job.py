@@ -17,7 +17,7 @@ from rolecall.runs.scores import outcome_to_score, read_verdict
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.results import Result
 from rolecall.scoring.answers import Scorable
-from rolecall.scoring.session import Verdict
+from rolecall.scoring.scorecard import Verdict
 
 __all__ = ['FinishedRow', 'Job', 'NumberedRow', 'make_result', 'make_scorable', 'says_the_same']
 

@@ -22,7 +22,7 @@ from rolecall.scoring.code import report_progress
 from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import Group
 from rolecall.scoring.score_warnings import WarningFilter
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import HeadToHead, Judging, NotJudged, Scorecard
 from rolecall.strings import count_noun
 
 __all__ = ['RunScorer']
@@ -156,8 +156,9 @@ class RunScorer:
         """The scorecard with what the judge used, and the answers without a verdict. The listener hears of these."""
         if judge is not None and judge.used.rows:
             used = {'model': judge.model.name, **judge.used.as_dict()}
-            card = replace(card, details={**card.details, 'judging': used})
-        unread = Counter(card.details.get('without_verdict') or {})
+            card = replace(card, judging=replace(card.judging or Judging(), usage=used))
+        judging = card.judging or Judging()
+        unread = Counter(judging.without_verdict or {})
         if judge is None or not (judge.failures or unread):
             return card
         self.unjudged += judge.failures.total()
@@ -169,18 +170,18 @@ class RunScorer:
         more = f' (and {count_noun(len(others), "other reason")})' if others else ''
         what = f'{count_noun(reasons.total(), "answer")} not judged: {why}{more}'
         self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
-        unjudged = {'model': judge.model.name, 'reasons': dict(reasons.most_common(_REASONS))}
-        return replace(card, details={**card.details, 'not_judged': unjudged})
+        unjudged = NotJudged(judge.model.name, dict(reasons.most_common(_REASONS)))
+        return replace(card, judging=replace(judging, not_judged=unjudged))
 
 
 def _note_missing(card: Scorecard, rivals: FindRivals) -> Scorecard:
     """The scorecard with how many rows each opponent has no answer to."""
     if not isinstance(rivals, RivalFinder) or not rivals.missing:
         return card
-    compared = dict(card.details.get('compared') or {})
+    compared = dict(card.compared or {})
     for name, reasons in rivals.missing.items():
-        compared[name] = {**compared.get(name, {'rows': 0}), 'missing': reasons.total()}
-    return replace(card, details={**card.details, 'compared': compared})
+        compared[name] = replace(compared.get(name) or HeadToHead(0), missing=reasons.total())
+    return replace(card, compared=compared)
 
 
 def _read_scorecards(store: Store) -> list[Scorecard]:

@@ -26,11 +26,11 @@ from rolecall.runs.recipes import digest_scoring
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.agreement import Agreement
-from rolecall.scoring.answers import ReadRow
+from rolecall.scoring.answers import ReadRow, Scorable
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import DatasetScorer, Scorable, Verdict, build_scorer
+from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.metric import Rival
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
 from rolecall.scoring.session import Opinions, ScoringSession
 
 __all__ = ['FindRivals', 'Scores', 'build_scores', 'outcome_to_score', 'read_verdict']
@@ -128,23 +128,22 @@ class Scores:
                     await _store_rows(
                         store, _find_changed(chunk, await self._mark(session, chunk, values, find_rivals, panel))
                     )
-            scored = session.finish()
+            card = session.finish(dataset, model)
         except (ScoringError, MissingExtraError) as error:
             return [await _report_unscored(store, dataset, model, self.scorer, error)]
-        verdicts = iter(scored.verdicts)  # of a metric that had to see all rows first
-        stored = store.results(dataset, model) if scored.verdicts else iter(())
+        verdicts = iter(card.verdicts)  # of a metric that had to see all rows first
+        stored = store.results(dataset, model) if card.verdicts else iter(())
         while chunk := list(islice(stored, _CHUNK)):
             await _store_rows(store, _find_changed(chunk, [_mark_result(one, next(verdicts)) for one in chunk]))
-        card = scored.scorecard(dataset, model)
-        notes = {name: note for name in ('alias', 'rows_note') if (note := getattr(self, name))}
+        card = replace(card, alias=self.alias, rows_note=self.rows_note, is_baseline=self.is_baseline)
         if self.is_baseline:
-            card, notes = replace(card, metric='win_rate'), {**notes, 'baseline': True}
-        cards = [card, *panel.finish(card)]
-        if panel.sessions:
-            names = [judge.model.name for judge in self.judges]
-            cards = [_name_judge(one, name) for one, name in zip(cards, names, strict=True)]
-            notes['agreement'] = {'judges': names, **panel.agreement.describe()}
-        return [replace(cards[0], details={**cards[0].details, **notes}) if notes else cards[0], *cards[1:]]
+            card = replace(card, metric='win_rate')
+        if not panel.sessions:
+            return [card]
+        names = [judge.model.name for judge in self.judges]
+        first, *others = (_name_judge(one, name) for one, name in zip([card, *panel.finish(card)], names, strict=True))
+        agreement = JudgeAgreement(tuple(names), **panel.agreement.describe())
+        return [replace(first, judging=replace(first.judging or Judging(), agreement=agreement)), *others]
 
     async def _add_marks(self, session: ScoringSession, store: Store, dataset: str, model: str, rows: Rows) -> None:
         """Add settled rows by their stored marks, and mark the others."""
@@ -212,16 +211,16 @@ class _Panel:
 
 def _finish_session(session: ScoringSession, first: Scorecard) -> Scorecard:
     try:
-        return session.finish().scorecard(first.dataset, first.model)
+        return session.finish(first.dataset, first.model)
     except ScoringError as error:
         told = f'{first.dataset} × {first.model} could not be scored: {error}'
-        return Scorecard(first.dataset, first.model, first.metric, None, total=first.total, details={'error': told})
+        return Scorecard(first.dataset, first.model, first.metric, None, total=first.total, error=told)
 
 
 def _name_judge(card: Scorecard, judge: str) -> Scorecard:
     """The card of one judge among several. Like extractors, they are columns of their own."""
-    details = {**card.details, 'extractor': judge, 'judge': judge}
-    return replace(card, metric=f'{card.metric} ({judge})', details=details)
+    judging = replace(card.judging or Judging(), judge=judge)
+    return replace(card, metric=f'{card.metric} ({judge})', extractor=judge, judging=judging)
 
 
 def _find_in_order(rows: Rows) -> Callable[[int], Row]:
@@ -390,5 +389,5 @@ async def _report_unscored(
         value=None,
         total=outcomes.total(),
         outcomes=outcomes,
-        details={'error': f'{dataset} × {model} could not be scored: {error}'},
+        error=f'{dataset} × {model} could not be scored: {error}',
     )

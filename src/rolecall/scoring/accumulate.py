@@ -8,10 +8,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
+from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import (
     Interval,
     bootstrap,
@@ -22,8 +23,6 @@ from rolecall.scoring.statistics import (
     wilson,
     win_rate_interval,
 )
-
-__all__ = ['CONFIDENCE', 'ClusterSums', 'MarkAccumulator', 'MarkedRow', 'Means', 'Summary']
 
 CONFIDENCE = 0.95
 _THRESHOLDS = (0.25, 0.5, 0.75, 1.0)
@@ -45,20 +44,6 @@ class MarkedRow:
     @property
     def score(self) -> float:
         return sum(mark.score for mark in self.marks) / len(self.marks)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The value with its interval over `scored` rows."""
-
-    metric: str = ''
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    scored: int = 0
-    finished: float | None = None
-    """The value over the replies that were not cut off, where it is a mean or a corpus metric."""
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Means:
@@ -129,7 +114,8 @@ class MarkAccumulator:
     >>> added = MarkAccumulator(accuracy())
     >>> for right in (True, True, False):
     ...     added.add(MarkedRow(None, (), (Mark(float(right), correct=right),)))
-    >>> round(added.summarise().value, 1), added.summarise().scored
+    >>> card, _ = added.summarise()
+    >>> round(card.value, 1), card.scored
     (66.7, 3)
     """
 
@@ -150,7 +136,7 @@ class MarkAccumulator:
 
     def add(self, row: MarkedRow) -> None:
         """Take a row into account; one without marks only breaks its group."""
-        if self.metric.group is not None or self.metric.breakdown is not None or self.metric.tabulate is not None:
+        if self.metric.group is not None or self.metric.breakdown is not None or self.metric.compares:
             self._held.append(row)
         elif row.marks:
             self._count(row)
@@ -164,23 +150,19 @@ class MarkAccumulator:
         finished, count = self._finished.totals or (0.0, 0.0)
         self._finished.totals = (_sum_from(finished, scores), count + len(scores))
 
-    def summarise(self) -> Summary:
-        """The value, its interval and further numbers."""
+    def summarise(self) -> tuple[Scorecard, float | None]:
+        """The score, and the value over the replies that were not cut off (of a mean or a corpus metric)."""
         if not self._held:
             return self._summary({}, self._rows)
         whole = self._whole_groups()
         pairs = [pair for row in whole for pair in zip(row.answers, row.marks, strict=False)]
         breakdown = self.metric.breakdown(pairs) if self.metric.breakdown and pairs else {}
-        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None, tabulate=None), k=self._k)
+        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None), k=self._k)
         for row in whole if self.metric.group is None else self._one_per_group(whole):
             counted._count(row)
-        found = counted._summary(breakdown, len(whole))
-        table = (
-            self.metric.tabulate([(row.cluster, row.marks) for row in whole])
-            if self.metric.tabulate is not None
-            else {}
-        )
-        return replace(found, details={**found.details, **table})
+        card, finished = counted._summary(breakdown, len(whole))
+        compared = tabulate_comparisons([(row.cluster, row.marks) for row in whole]) if self.metric.compares else None
+        return replace(card, compared=compared or None), finished
 
     def _count(self, row: MarkedRow) -> None:
         problem = self.metric.problem(row.answers[0]) if self.metric.problem and row.answers else None
@@ -221,9 +203,9 @@ class MarkAccumulator:
         else:
             self._unanswered += 1
 
-    def _summary(self, breakdown: Mapping[str, float], scored: int) -> Summary:
+    def _summary(self, breakdown: Mapping[str, float], scored: int) -> tuple[Scorecard, float | None]:
         if not self._rows:
-            return Summary(self.metric.name)
+            return Scorecard('', '', self.metric.name, None), None
         percent = self.metric.unit == '%' or self._decided
         factor = 100.0 if percent else 1.0
         value, interval, method, clusters = self._estimate()
@@ -232,24 +214,22 @@ class MarkAccumulator:
         pass_rates, intervals, short = self._pass_rates()
         further = {**parts, **derived, **self._turns.values(), **breakdown, **pass_rates}
         finished = self._value_of_finished()
-        return Summary(
+        card = Scorecard(
+            '',
+            '',
             self.metric.name,
             value=value * factor,
             low=None if interval is None else interval.low * factor,
             high=None if interval is None else interval.high * factor,
             scored=scored,
-            finished=None if finished is None else finished * factor,
-            details={
-                'unit': '%' if percent else '',
-                'lower_is_better': self.metric.lower_is_better,
-                'interval': method,
-                'confidence': CONFIDENCE,
-                'clusters': clusters,
-                **({'further': {name: number * factor for name, number in further.items()}} if further else {}),
-                **({'further_intervals': intervals} if intervals else {}),
-                **({'short_of_samples': short} if short else {}),
-            },
+            unit='%' if percent else '',
+            lower_is_better=self.metric.lower_is_better,
+            interval=IntervalBasis(method, CONFIDENCE, clusters),
+            further={name: number * factor for name, number in further.items()} or None,
+            further_intervals=intervals or None,
+            short_of_samples=short or None,
         )
+        return card, None if finished is None else finished * factor
 
     def _estimate(self) -> tuple[float, Interval | None, str, int]:
         if self.metric.total is not None:

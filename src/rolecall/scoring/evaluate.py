@@ -14,7 +14,8 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.protocol import ModelError
-from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
+from rolecall.scoring.answers import AnswerReader, ReadRow
+from rolecall.scoring.answers import Scorable as Scorable  # what a scorer is given
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
@@ -22,9 +23,8 @@ from rolecall.scoring.metrics.metric import Answer, Metric
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
-from rolecall.scoring.session import Opinions, Policy, ScoredRun, ScoringSession, Verdict, name_evaluator
-
-__all__ = ['EVAL_KEYS', 'DatasetScorer', 'Scorable', 'ScoredRun', 'Verdict', 'build_scorer']
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.session import Opinions, Policy, ScoringSession, name_evaluator
 
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
@@ -60,20 +60,23 @@ class DatasetScorer:
         """Whether the evaluator needs a judge's replies."""
         return self.metric is not None and self.metric.needs_judge is not None
 
-    def score(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> ScoredRun:
-        """Every row's verdict and the number. `opinions` are the judge's replies, by row and sample.
+    def score(
+        self, rows: Sequence[Scorable], *, opinions: Opinions | None = None, dataset: str = '', model: str = ''
+    ) -> Scorecard:
+        """The score, with every row's verdict. `opinions` are the judge's replies, by row and sample.
 
         >>> scorer = build_scorer({'evaluator': 'AccEvaluator', 'pred_postprocessor': 'first-capital'})
-        >>> run = scorer.score([Scorable(0, 'ok', 'B.', 'B'), Scorable(1, 'ok', 'c', 'C'), Scorable(2, 'failed', None)])
-        >>> run.value, run.scored, run.total, dict(run.outcomes)
+        >>> rows = [Scorable(0, 'ok', 'B.', 'B'), Scorable(1, 'ok', 'c', 'C'), Scorable(2, 'failed', None)]
+        >>> card = scorer.score(rows)
+        >>> card.value, card.scored, card.total, dict(card.outcomes)
         (50.0, 2, 3, {'ok': 1, 'unparsed': 1, 'failed': 1})
         """
         if self.needs_judge and opinions is None:
-            return _score_synchronously(self, rows)
+            return replace(_score_synchronously(self, rows), dataset=dataset, model=model)
         session = self.start()
         verdicts = session.add(rows, opinions=opinions)
-        scored = session.finish()
-        return replace(scored, verdicts=scored.verdicts or tuple(verdicts))
+        card = session.finish(dataset, model)
+        return replace(card, verdicts=card.verdicts or tuple(verdicts))
 
     def start(self, *, adds_up: bool = True) -> ScoringSession:
         """A session that scores rows as they come, in bounded memory; with `adds_up=False`, it only marks them."""
@@ -81,7 +84,7 @@ class DatasetScorer:
             self.metric, self.readers, failures=self.failures, unparsed=self.unparsed, k=self.k, adds_up=adds_up
         )
 
-    async def score_with_judge(self, rows: Sequence[Scorable]) -> ScoredRun:
+    async def score_with_judge(self, rows: Sequence[Scorable]) -> Scorecard:
         """Ask the judge concurrently about every row that needs it, then score."""
         return self.score(rows, opinions=await self.ask_judge(rows))
 
@@ -245,7 +248,7 @@ def _read_k(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
     return tuple(given), []
 
 
-def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> ScoredRun:
+def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> Scorecard:
     """Ask and score from synchronous code."""
     try:
         asyncio.get_running_loop()

@@ -11,8 +11,6 @@ from rolecall.scoring.accumulate import CONFIDENCE
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import Interval
 
-__all__ = ['Leaf', 'interval_between', 'interval_within', 'student_t']
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -42,7 +40,7 @@ def interval_within(leaves: Sequence[Leaf], mean: float) -> Interval | None:
 
 
 def _keep_in_scale(leaves: Sequence[Leaf], low: float, high: float) -> Interval:
-    percent = all(leaf.card.details.get('unit', '%') == '%' for leaf in leaves)
+    percent = all(leaf.card.unit in (None, '%') for leaf in leaves)
     return Interval(max(0.0, low), min(100.0, high)) if percent else Interval(low, high)
 
 

@@ -2,7 +2,7 @@
 
 A group is the mean of its members; with weights, the weighted mean. Its interval treats datasets as clusters, also
 those of groups in it: how much they differ says how sure their mean is. It is never narrower than what the rows alone
-say, with the datasets as given (`details['within']`). A `summary_groups` entry may also ask for a sum, a harmonic mean
+say, with the datasets as given (`interval.within`). A `summary_groups` entry may also ask for a sum, a harmonic mean
 or a standard deviation, which have no interval; one with `transforms` has no value.
 """
 
@@ -12,14 +12,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, harmonic_mean, pstdev
-from typing import Any
 
 from rolecall.scoring.accumulate import CONFIDENCE
 from rolecall.scoring.group_intervals import Leaf, interval_between, interval_within
 from rolecall.scoring.groups import Group
-from rolecall.scoring.scorecard import Scorecard
-
-__all__ = ['summarise_groups']
+from rolecall.scoring.scorecard import IntervalBasis, Judging, Members, ReplyCount, Scorecard
 
 _UNNAMED = 'score'
 """What OpenCompass calls the number of many evaluators; here it says what it is, and groups of its configs find it."""
@@ -60,14 +57,14 @@ def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> lis
 
 def _find_extractors(members: Iterable[Sequence[Scorecard]]) -> list[str]:
     """The extractors that all members with several have; if there are none, each member's first (`''`)."""
-    named = [[str(card.details['extractor']) for card in cards if 'extractor' in card.details] for cards in members]
+    named = [[card.extractor for card in cards if card.extractor] for cards in members]
     several = [names for names in named if names]
     return [name for name in several[0] if all(name in names for names in several)] or [''] if several else ['']
 
 
 def _keep_extractor(cards: Sequence[Scorecard], extractor: str) -> Sequence[Scorecard]:
     """The scores by this extractor; all of them where it is not one of theirs."""
-    return [card for card in cards if card.details.get('extractor') == extractor] or cards
+    return [card for card in cards if card.extractor == extractor] or cards
 
 
 def _leaves(group: Group, known: Mapping[str, Group]) -> set[str]:
@@ -128,19 +125,19 @@ def _pick_card(cards: Sequence[Scorecard], metric: str) -> Scorecard | None:
     for card in cards:
         if metric in (card.metric, _plain_metric(card)):
             return card
-        numbers = card.details.get('further') or {}
+        numbers = card.further or {}
         if metric in numbers:
-            kept = {key: card.details[key] for key in ('unit', 'further') if key in card.details}
             value, error = numbers[metric], numbers.get(_stderr_key(metric))
             reach = None if error is None else error * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
             low, high = (None, None) if reach is None else (value - reach, value + reach)
-            return Scorecard(card.dataset, card.model, metric, value, low, high, card.scored, card.total, details=kept)
+            headline = (card.dataset, card.model, metric, value, low, high, card.scored, card.total)
+            return Scorecard(*headline, unit=card.unit, further=numbers)
     return cards[0] if cards and metric == _UNNAMED else None
 
 
 def _plain_metric(card: Scorecard) -> str:
     """The metric without the name of the extractor."""
-    return card.metric.removesuffix(f' ({card.details.get("extractor")})')
+    return card.metric.removesuffix(f' ({card.extractor})')
 
 
 def _make_card(
@@ -153,73 +150,86 @@ def _make_card(
 ) -> Scorecard:
     """The group's scorecard. Its rows are those of all members, also of those without a value."""
     metrics = {_plain_metric(card) for card in found.values()}
-    extractors = {card.details['extractor'] for card in found.values() if 'extractor' in card.details}
+    extractors = {card.extractor for card in found.values() if card.extractor}
     metric = group.metric or (metrics.pop() if len(metrics) == 1 else 'mean')
     special = _SPECIAL.get(group.average)
     if special is not None:
         metric = group.average
-    details: dict[str, Any] = {'members': list(dict.fromkeys(member.name for member in group.members))}
-    if len(extractors) == 1:
-        details['extractor'] = extractors.pop()
-        metric += f' ({details["extractor"]})'
-        if all('judge' in card.details for card in found.values()):
-            details['judge'] = details['extractor']
-    if missing:
-        details['missing'] = list(missing)
-    if group.transformed:
-        details['unsupported'] = 'transforms'
+    extractor = extractors.pop() if len(extractors) == 1 else ''
     everyone = [*found.values(), *without]
-    scored, total = (sum(getattr(card, name) for card in everyone) for name in ('scored', 'total'))
     outcomes: dict[str, int] = {}
     for card in everyone:
         for outcome, count in card.outcomes.items():
             outcomes[outcome] = outcomes.get(outcome, 0) + count
+    result = Scorecard(
+        group.name,
+        model,
+        f'{metric} ({extractor})' if extractor else metric,
+        None,
+        scored=sum(card.scored for card in everyone),
+        total=sum(card.total for card in everyone),
+        outcomes=outcomes,
+        extractor=extractor,
+        judging=Judging(extractor) if extractor and all(card.judge for card in found.values()) else None,
+        group=Members(
+            names=tuple(dict.fromkeys(member.name for member in group.members)),
+            missing=tuple(missing),
+            unsupported='transforms' if group.transformed else '',
+        ),
+    )
     if missing or group.transformed:
-        return Scorecard(group.name, model, metric, None, None, None, scored, total, outcomes, details)
-    given = _weights_of(group, found)
-    weights = [one / sum(given) for one in given]
-    cards = list(found.values())
-    units = {str(card.details.get('unit', '%')) for card in cards}
-    if len(units) > 1 or len({bool(card.details.get('lower_is_better')) for card in cards}) > 1:
-        details['mixed'] = list(dict.fromkeys(card.metric for card in cards))
+        return result
+    return _add_value(result, group, found, parts)
+
+
+def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], parts: Mapping[str, Leaf]) -> Scorecard:
+    """The group's scorecard with its value and interval."""
+    cards, weights = list(found.values()), _weights_of(group, found)
+    units = {'%' if card.unit is None else card.unit for card in cards}
+    directions = {bool(card.lower_is_better) for card in cards}
+    mixed = tuple(dict.fromkeys(card.metric for card in cards)) if max(len(units), len(directions)) > 1 else ()
+    members = replace(result.group or Members(), mixed=mixed)
     unit = units.pop() if len(units) == 1 else ''
+    special = _SPECIAL.get(group.average)
     if special is not None:
         value = special([float(card.value or 0.0) for card in cards])
-        details |= {'unit': unit, **_add_replies(cards)}
-        return Scorecard(group.name, model, metric, value, None, None, scored, total, outcomes, details)
-    value = sum(weight * float(card.value or 0.0) for weight, card in zip(given, cards, strict=True)) / sum(given)
+        cut, empty = _sum_replies(cards, 'cut'), _sum_replies(cards, 'empty')
+        return replace(result, value=value, unit=unit, group=members, cut=cut, empty=empty)
+    value = sum(weight * float(card.value or 0.0) for weight, card in zip(weights, cards, strict=True)) / sum(weights)
+    shares = [weight / sum(weights) for weight in weights]
     leaves = [leaf for leaf in parts.values() if leaf.weight]
     low, high = interval_between(leaves, value)
     within = interval_within(leaves, value)
     if within is not None and low is not None and high is not None:
         low, high = min(low, within.low), max(high, within.high)
-    details |= {
-        'unit': unit,
-        'interval': 'datasets as clusters',
-        'confidence': CONFIDENCE,
-        'clusters': len(leaves),
-        **({'within': [within.low, within.high]} if within else {}),
-        **({'weights': dict(zip(found, weights, strict=True))} if group.weights else {}),
-        **_pool_stderr(metric, cards, by_rows=group.by_rows),
-        **_add_replies(cards, weights),
-    }
-    return Scorecard(group.name, model, metric, value, low, high, scored, total, outcomes, details)
+    return replace(
+        result,
+        value=value,
+        low=low,
+        high=high,
+        unit=unit,
+        group=replace(members, weights=dict(zip(found, shares, strict=True)) if group.weights else None),
+        interval=IntervalBasis('datasets as clusters', CONFIDENCE, len(leaves), within and (within.low, within.high)),
+        further=_pool_stderr(result.metric, cards, by_rows=group.by_rows),
+        cut=_sum_replies(cards, 'cut', _mean_of_finished(cards, shares)),
+        empty=_sum_replies(cards, 'empty'),
+    )
 
 
-def _pool_stderr(metric: str, cards: Sequence[Scorecard], *, by_rows: bool) -> dict[str, Any]:
+def _pool_stderr(metric: str, cards: Sequence[Scorecard], *, by_rows: bool) -> dict[str, float] | None:
     """lm-eval's standard error of a group, where each member has its own: pooled by size, or of a plain mean."""
     key = _stderr_key(metric)
-    errors = [(card.details.get('further') or {}).get(key) for card in cards]
-    known = [float(one) for one in errors if one is not None]
+    errors = [(card.further or {}).get(key) for card in cards]
+    known = [float(error) for error in errors if error is not None]
     rows = [card.scored for card in cards]
     if len(known) < len(cards) or (by_rows and sum(rows) <= len(rows)):
-        return {}
+        return None
     if by_rows:
         pooled = sum((size - 1) * size * error**2 for size, error in zip(rows, known, strict=True))
-        found = math.sqrt(pooled / (sum(rows) - len(rows)) / sum(rows))
+        stderr = math.sqrt(pooled / (sum(rows) - len(rows)) / sum(rows))
     else:
-        found = math.sqrt(sum(error**2 for error in known)) / len(known)
-    return {'further': {key: found}}
+        stderr = math.sqrt(sum(error**2 for error in known)) / len(known)
+    return {key: stderr}
 
 
 def _stderr_key(metric: str) -> str:
@@ -255,19 +265,20 @@ def _weights_of(group: Group, found: Mapping[str, Scorecard]) -> list[float]:
     return given if sum(given) else [1.0] * len(given)
 
 
-def _add_replies(cards: Sequence[Scorecard], weights: Sequence[float] = ()) -> dict[str, Any]:
-    """Cut and empty replies of all members; with weights, also the mean of their scores of finished replies."""
-    added: dict[str, Any] = {}
-    for name in ('cut', 'empty'):
-        counts = [card.details.get(name) or {'rows': 0, 'of': _count_replies(card)} for card in cards]
-        if any(one['rows'] for one in counts):
-            added[name] = {key: sum(one[key] for one in counts) for key in ('rows', 'of')}
-    if 'cut' in added and weights:
-        scores = [card.details['cut'].get('finished') if card.details.get('cut') else card.value for card in cards]
-        finished = [float(score) for score in scores if score is not None]
-        if len(finished) == len(cards):
-            added['cut']['finished'] = sum(weight * one for weight, one in zip(weights, finished, strict=True))
-    return added
+def _mean_of_finished(cards: Sequence[Scorecard], weights: Sequence[float]) -> float | None:
+    """The mean of the members' scores of finished replies; None where one has none."""
+    scores = [card.cut.finished if card.cut else card.value for card in cards]
+    finished = [float(score) for score in scores if score is not None]
+    if len(finished) < len(cards):
+        return None
+    return sum(weight * score for weight, score in zip(weights, finished, strict=True))
+
+
+def _sum_replies(cards: Sequence[Scorecard], kind: str, finished: float | None = None) -> ReplyCount | None:
+    """The cut or empty replies of all members."""
+    counts: list[ReplyCount] = [getattr(card, kind) or ReplyCount(0, _count_replies(card)) for card in cards]
+    rows = sum(count.rows for count in counts)
+    return ReplyCount(rows, sum(count.of for count in counts), finished) if rows else None
 
 
 def _count_replies(card: Scorecard) -> int:

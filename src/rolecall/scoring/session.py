@@ -7,69 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rolecall.models.protocol import Outcome
-from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow, Summary
+from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
 from rolecall.scoring.metrics.comparing import drop_half_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
-from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.scorecard import ExtractorScore, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
-
-__all__ = ['Opinions', 'Policy', 'ScoredRun', 'ScoringSession', 'Verdict', 'name_evaluator']
 
 Policy = Literal['exclude', 'wrong']
 Opinions = Mapping[int, Sequence[str | None]]
-
-
-@dataclass(slots=True)
-class Verdict:
-    """The score of one row. Rows without a score are not in the denominator."""
-
-    row: int
-    extracted: Any = None
-    score: float | None = None
-    correct: bool | None = None
-    outcome: Outcome = 'ok'
-    gold: Any = None
-    """The gold answer after its postprocessor."""
-    reason: str = ''
-    """What a postprocessor or the evaluator raised, or why a judge's reply gives no verdict."""
-    settled: bool = False
-    """Whether `add_settled` with score and verdict does the same as adding the row."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRun:
-    """The verdicts and the number computed from them.
-
-    `outcomes` adds up to `total`; so do `scored` and `details['excluded']`.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    scored: int
-    total: int
-    outcomes: Mapping[str, int]
-    details: Mapping[str, Any]
-
-    def scorecard(self, dataset: str, model: str) -> Scorecard:
-        """The numbers under the names of their dataset and model."""
-        return Scorecard(
-            dataset=dataset,
-            model=model,
-            metric=self.metric,
-            value=self.value,
-            low=self.low,
-            high=self.high,
-            scored=self.scored,
-            total=self.total,
-            outcomes=self.outcomes,
-            details=self.details,
-        )
 
 
 @dataclass(slots=True)
@@ -142,7 +89,7 @@ class ScoringSession:
         metric = self.metric
         if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
             return False
-        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown, metric.tabulate)
+        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown, metric.compares)
         return not any((*needs, metric.total, metric.problem, metric.derive))
 
     def add_settled(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
@@ -156,35 +103,43 @@ class ScoringSession:
             if column.marks is not None:
                 column.marks.add_plain(scores, correct)
 
-    def finish(self) -> ScoredRun:
-        """The number over all rows. Verdicts are those `add` returned, or here, if all rows had to be seen first."""
+    def finish(self, dataset: str = '', model: str = '') -> Scorecard:
+        """The score over all rows. It has `verdicts` if all rows had to be seen first; others are those `add` returned.
+
+        `outcomes` adds up to `total`; so do `scored` and `excluded`.
+        """
         if self._trouble and not self._readable:
             more = f' The same holds for all {self._troubles} rows.' if self._troubles > 1 else ''
             raise ScoringError(f'{self._trouble[0]}{more}')
         verdicts: tuple[Verdict, ...] = ()
+        finished = None
         if self.metric is None:
-            summary = Summary()
+            card = Scorecard('', '', '', None)
         elif self.metric.whole is not None:
             with blame_errors_on(name_evaluator(self.metric)):
-                summary, marks = summarise_whole(self.metric, [row for _, row in self._held])
-            given = zip(self._held, marks, strict=True)
-            verdicts = tuple(_make_verdict(one, row_marks, one.reason) for (one, _), row_marks in given)
+                card, marks = summarise_whole(self.metric, [row for _, row in self._held])
+            pairs = zip(self._held, marks, strict=True)
+            verdicts = tuple(_make_verdict(read, row_marks, read.reason) for (read, _), row_marks in pairs)
         else:
-            summary = self._summarise(self._first)
+            card, finished = self._summarise(self._first)
         total = self._outcomes.total()
-        left_out = total - summary.scored - self._excluded.total()
-        if left_out:
+        if left_out := total - card.scored - self._excluded.total():
             self._excluded['incomplete_group'] += left_out
-        return ScoredRun(
-            verdicts=verdicts,
-            metric=summary.metric,
-            value=summary.value,
-            low=summary.low,
-            high=summary.high,
-            scored=summary.scored,
+        several = len(self._columns) > 1
+        return replace(
+            card,
+            dataset=dataset,
+            model=model,
             total=total,
             outcomes=Counter(self._outcomes),
-            details=self._details(summary),
+            cut=self._count_replies('cut', finished),
+            empty=self._count_replies('empty'),
+            extractors={name: self._score_column(one) for name, one in self._columns.items()} if several else None,
+            judging=Judging(without_verdict=dict(self._unread)) if self._unread else None,
+            groups=tuple(map(tuple, self._groups.values())) or None,
+            excluded=dict(self._excluded),
+            policies={'failures': self.failures, 'unparsed': self.unparsed},
+            verdicts=verdicts,
         )
 
     def _read(self, reader: AnswerReader, row: Scorable) -> ReadRow:
@@ -304,43 +259,19 @@ class ScoringSession:
             self._notices['cut'] += cut
             self._notices['empty'] += _is_empty_reply(row.prediction)
 
-    def _summarise(self, column: _Column) -> Summary:
+    def _summarise(self, column: _Column) -> tuple[Scorecard, float | None]:
         if self.metric is None or column.marks is None:
-            return Summary()
+            return Scorecard('', '', '', None), None
         with blame_errors_on(name_evaluator(self.metric)):
             return column.marks.summarise()
 
-    def _details(self, summary: Summary) -> dict[str, Any]:
-        notices: dict[str, dict[str, float]] = {
-            name: {'rows': self._notices[name], 'of': self._notices['replies']}
-            for name in ('cut', 'empty')
-            if self._notices[name]
-        }
-        if 'cut' in notices and summary.finished is not None:
-            notices['cut'] |= {'finished': summary.finished}
-        extractors = {}
-        if len(self._columns) > 1:
-            extractors = {name: self._describe_column(column) for name, column in self._columns.items()}
-        return {
-            **summary.details,
-            **notices,
-            **({'extractors': extractors} if extractors else {}),
-            **({'without_verdict': dict(self._unread)} if self._unread else {}),
-            **({'groups': list(self._groups.values())} if self._groups else {}),
-            'excluded': dict(self._excluded),
-            'policies': {'failures': self.failures, 'unparsed': self.unparsed},
-        }
+    def _count_replies(self, kind: str, finished: float | None = None) -> ReplyCount | None:
+        rows = self._notices[kind]
+        return ReplyCount(rows, self._notices['replies'], finished) if rows else None
 
-    def _describe_column(self, column: _Column) -> dict[str, Any]:
-        found = self._summarise(column)
-        return {
-            'value': found.value,
-            'low': found.low,
-            'high': found.high,
-            'scored': found.scored,
-            'unparsed': column.unparsed,
-            'finished': found.finished,
-        }
+    def _score_column(self, column: _Column) -> ExtractorScore:
+        card, finished = self._summarise(column)
+        return ExtractorScore(card.value, card.low, card.high, card.scored, column.unparsed, finished)
 
 
 def name_evaluator(metric: Metric) -> str:

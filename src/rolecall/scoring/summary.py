@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from rolecall.scoring.accumulate import CONFIDENCE, MarkAccumulator, MarkedRow, Summary
+from rolecall.scoring.accumulate import CONFIDENCE, MarkAccumulator, MarkedRow
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, Metric, is_boolean
-
-__all__ = ['summarise_whole', 'unwrap_verdict']
+from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 
 _ROUNDED = 0.005
 
 
-def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Summary, list[tuple[Mark, ...]]]:
+def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Scorecard, list[tuple[Mark, ...]]]:
     """The result over all answers, and each row's marks. Only rows with marks count; their marks are placeholders.
 
     `details` with `correct` for each answer give an interval. Without them a row counts but has no score of its own.
@@ -23,7 +22,7 @@ def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Summary,
     counted = [row for row in rows if row.marks]
     answers = [answer for row in counted for answer in row.answers]
     if metric.whole is None or not answers:
-        return Summary(metric.name, scored=len(counted)), [()] * len(rows)
+        return Scorecard('', '', metric.name, None, scored=len(counted)), [()] * len(rows)
     told = metric.whole(answers)
     numbers = _read_numbers(told)
     name, value = next(iter(numbers.items()))
@@ -34,23 +33,23 @@ def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Summary,
     rows_scored = MarkAccumulator(Metric(name, metric.mark))
     for row, given in zip(rows, marks, strict=True):
         rows_scored.add(MarkedRow(row.cluster, (), given))
-    found = rows_scored.summarise()
-    factor = 0.0 if found.value is None else _find_scale(value, found.value / 100)
-    summary = Summary(
+    mean, _ = rows_scored.summarise()
+    factor = 0.0 if mean.value is None else _find_scale(value, mean.value / 100)
+    method = mean.interval.method if mean.interval and factor and mean.low is not None else ''
+    card = Scorecard(
+        '',
+        '',
         name,
         value=value,
-        low=found.low * factor / 100 if factor and found.low is not None else None,
-        high=found.high * factor / 100 if factor and found.high is not None else None,
+        low=mean.low * factor / 100 if factor and mean.low is not None else None,
+        high=mean.high * factor / 100 if factor and mean.high is not None else None,
         scored=len(counted),
-        details={
-            'unit': '%' if factor == 100 else '',
-            'interval': found.details['interval'] if factor and found.low is not None else '',
-            'confidence': CONFIDENCE,
-            'further': dict(list(numbers.items())[1:]),
-            **_further_details(told),
-        },
+        unit='%' if factor == 100 else '',
+        interval=IntervalBasis(method, CONFIDENCE),
+        further=dict(list(numbers.items())[1:]),
+        returned=_further_details(told),
     )
-    return summary, marks
+    return card, marks
 
 
 def _read_numbers(told: Any) -> dict[str, float]:
@@ -62,14 +61,14 @@ def _read_numbers(told: Any) -> dict[str, float]:
     return numbers
 
 
-def _further_details(told: Mapping[str, Any]) -> dict[str, Any]:
+def _further_details(told: Mapping[str, Any]) -> dict[str, Any] | None:
     """What an evaluator returned beyond numbers and verdicts, where it can be stored."""
     kept = {
         str(name): value
         for name, value in told.items()
         if name != 'details' and not isinstance(value, Real) and isinstance(value, (str, dict, list))
     }
-    return {'returned': kept} if kept else {}
+    return kept or None
 
 
 def unwrap_verdict(verdict: Any) -> Any:

@@ -208,7 +208,7 @@ class RunReader:
         query = 'SELECT dataset, model, card FROM scores ORDER BY rowid'
         for dataset, model, text in self._db.read_table(query, 'score', 'the list of scores'):
             try:
-                cards.append(Scorecard(**json.loads(text)))
+                cards.append(Scorecard.from_record(json.loads(text)))
             except (ValueError, TypeError, RecursionError) as error:
                 self.damage.add('score', f'score of {dataset} × {model}', error)
         return cards

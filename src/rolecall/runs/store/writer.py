@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -324,7 +323,7 @@ class Store(StoreLookup):
             *(
                 (
                     'INSERT INTO scores VALUES (?, ?, ?, ?)',
-                    (storable(card.dataset), storable(card.model), storable(card.metric), dumps(_as_dict(card))),
+                    (storable(card.dataset), storable(card.model), storable(card.metric), dumps(card.to_record())),
                 )
                 for card in cards
             ),
@@ -366,7 +365,3 @@ def _translate_errors(file: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise RunError(f'{file}: {describe_error(error, file.parent)}') from error
-
-
-def _as_dict(card: Scorecard) -> dict[str, Any]:
-    return {field.name: getattr(card, field.name) for field in fields(card)}

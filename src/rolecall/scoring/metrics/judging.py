@@ -13,7 +13,6 @@ from functools import wraps
 from typing import Any
 
 from rolecall.registry import REFERENCE_SYSTEMS
-from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.metrics.package_judging import package_judge_metric
@@ -67,7 +66,7 @@ def judge_preference(dict_postprocessor: Any = None, *, against: Any = None, ord
     `against` names what answers are compared with, and `order` how the two are shown; both are read by the run.
     """
     metric = _judge_metric(dict_postprocessor or 'preference', name='win_rate', unit='%', compares=True)
-    return replace(metric, compares=True, tabulate=tabulate_comparisons)
+    return replace(metric, compares=True)
 
 
 def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:

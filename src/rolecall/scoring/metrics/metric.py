@@ -128,8 +128,6 @@ class Metric:
     """The k of pass@k, unless `eval_cfg` has its own."""
     compares: bool = False
     """Whether answers are marked against those of other models: 1 for a win, 0.5 for a tie."""
-    tabulate: Callable[[Sequence[tuple[str | None, Sequence[Mark]]]], Mapping[str, Any]] | None = None
-    """Details computed from the clusters and marks of all rows."""
 
 
 def make_mark(result: Any) -> Mark:
