@@ -25,7 +25,7 @@ x = 5
 FILES: dict[str, str | bytes] = {'rows.csv': 'question,answer\n1+1,2\n2+2,4\n', 'good.py': GOOD, 'mine.py': FUNCTIONS}
 R = ['--answer', 'answer']
 PPL = GOOD.replace("type='GenInferencer'", "type='PPLInferencer', labels=['2', '4']")
-FAILING = ('function-raises', 'function-returns-none', 'no-key', 'closed-port')
+FAILING = ('function-raises', 'function-returns-none', 'closed-port')
 """These run, and their rows fail: exit code 1. Everything else is refused before anything is sent: exit code 2."""
 
 CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
@@ -571,7 +571,10 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         'no-key',
         {},
         ['run', 'rows.csv', *R, '--model', 'openai/gpt-4o', '-q'],
-        ('failed: no key: set the environment variable OPENAI_API_KEY, or give the model a `key`.'),
+        (
+            'rolecall: models[0]\n  gpt-4o: no key: set the environment variable OPENAI_API_KEY, or give the model a `key`.\n'
+            '  Nothing was sent or stored.'
+        ),
     ),
     (
         'model-name-without-url',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import rolecall
 from rolecall import ConfigError, RunReader
 from rolecall.cli.main import main
+from servers import serve
 
 ROWS = [{'question': f'What is {i} + {i}?', 'answer': str(2 * i)} for i in range(4)]
 MODEL = "def two(request):\n    return '2'\n"
@@ -113,3 +115,46 @@ def test_init_never_hides_a_module_of_python(
     if name != 'mine-2':
         refusal = message(capsys, 'init', '--yes', 'rows.jsonl', '-o', f'{name}.py')
         assert refusal == f"rolecall: {name}.py would hide the Python module '{name}'. Choose another: -o {config}\n"
+
+
+@pytest.mark.parametrize(
+    ('model', 'printed'),
+    [
+        ('openai/gpt-4.1-mini', 'no key: set the environment variable OPENAI_API_KEY, or give the model a `key`.'),
+        ('anthropic/claude-x', 'no key: set the environment variable ANTHROPIC_API_KEY, or give the model a `key`.'),
+        ({'type': 'HuggingFaceCausalLM', 'path': '/nowhere/at/all'}, 'there is no such folder.'),
+        (
+            {'type': 'HuggingFaceCausalLM', 'path': 'org/name'},
+            "is needed to run a Transformers model: pip install 'rolecall[hf]'",
+        ),
+    ],
+    ids=str,
+)
+def test_a_missing_key_package_or_folder_is_found_before_anything_is_stored(
+    model: Any, printed: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ('OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'OPENAI_BASE_URL'):
+        monkeypatch.delenv(name, raising=False)
+    packages = {'torch', 'transformers'} if 'needed' not in printed else {'transformers'}
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name, *more: name in packages or find_spec(name, *more))
+    monkeypatch.delitem(sys.modules, 'torch', raising=False)
+    with pytest.raises(ConfigError) as refused:
+        rolecall.run('rows.jsonl', model=model, answer='answer')
+    assert printed in str(refused.value)
+    assert str(refused.value).endswith('\n  Nothing was sent or stored.')
+    assert not Path('runs').exists()
+
+
+def test_a_finished_run_is_scored_again_without_the_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {'answer': 'answer', 'out': 'out', 'quiet': True}
+    with serve('2') as server:
+        entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': 'MY_API_KEY'}
+        with pytest.raises(ConfigError, match='the environment variable MY_API_KEY is not set'):
+            rolecall.run('rows.jsonl', model=entry, **options)
+        monkeypatch.setenv('MY_API_KEY', 'k')
+        rolecall.run('rows.jsonl', model=entry, **options)
+        monkeypatch.delenv('MY_API_KEY')
+        server.calls.clear()
+        assert rolecall.run('rows.jsonl', model=entry, metric='contains', **options).scores.value() == 25.0
+        assert server.calls == []

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from rolecall.datasets import first
 from rolecall.datasets.rows import count_skipped
-from rolecall.errors import RenderError
+from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError
 from rolecall.inferencers.generation import GenInferencer
 from rolecall.models.prices import find_price
-from rolecall.models.protocol import Sampling
+from rolecall.models.protocol import Model, ModelError, Sampling
 from rolecall.pairs.pair import Pair
 from rolecall.prompts.pieces import Row
 from rolecall.retrievers import Picked
@@ -29,7 +29,7 @@ from rolecall.runs.run_plan import Costs, PlannedPair, RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 
-__all__ = ['make_plan', 'plan_run']
+__all__ = ['make_plan', 'plan_run', 'refuse_unready']
 
 _KEPT_ROWS = 10_000
 
@@ -51,6 +51,36 @@ def plan_run(
     """
     prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
     return make_plan(prepared, out=out, rerun=rerun, costs=costs)
+
+
+def refuse_unready(prepared: Prepared, *, out: str | Path, rerun: Collection[str] = ()) -> None:
+    """Raise for models and judges that have requests to send and lack a key, a package or their weights."""
+    lacking: list[tuple[PreparedPair, Problem]] = []
+    for prepared_pair in prepared.pairs:
+        judge_cfg = f'{prepared_pair.pair.task.where}.eval_cfg.evaluator.judge_cfg'
+        models = [(prepared_pair.model_entry.where, prepared_pair.model)]
+        models += [(judge_cfg, judge.model) for judge in prepared_pair.scores.judges]
+        lacking += [
+            (prepared_pair, Problem(where, f'{model.name}: {reason}', 'Nothing was sent or stored.'))
+            for where, model in models
+            if (reason := _find_lacking_part(model)) is not None
+        ]
+    if lacking:
+        planned = make_plan(prepared, out=out, rerun=rerun).pairs
+        waiting = {(pair.dataset, pair.model) for pair in planned if pair.requests > pair.cached}
+        problems = [problem for pair, problem in lacking if (pair.dataset, pair.model.name) in waiting]
+        if problems:
+            raise ConfigError(dict.fromkeys(problems))
+
+
+def _find_lacking_part(model: Model) -> str | None:
+    """What a model that checks itself (`check_ready`) lacks on this machine."""
+    try:
+        if callable(check := getattr(model, 'check_ready', None)):
+            check()
+    except (ModelError, MissingExtraError) as error:
+        return str(error)
+    return None
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from rolecall.runs.engine import Engine, run_blocking
 from rolecall.runs.job import Job
 from rolecall.runs.lint_gate import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
-from rolecall.runs.plan import make_plan
+from rolecall.runs.plan import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
 from rolecall.runs.prepared import Prepared, PreparedPair, Share
 from rolecall.runs.row_chooser import RowChooser
@@ -152,6 +152,8 @@ def run_config(
         listener.on_plan(plan, findings)
         listener.on_end()
         return RunSummary(Path(out), plan, findings=findings, warnings=warnings, dry=True, skipped=prepared.skipped)
+    if not keep_going and (workers is None or workers.on != 'ray'):
+        refuse_unready(prepared, out=out, rerun=rerun)
     with open_store(out) as store:
         prices = None if costs is None else replace(costs, ask_vendor=False)
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)

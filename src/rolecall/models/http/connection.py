@@ -304,6 +304,10 @@ class HttpClient:
         user, password = self.address.credentials or ('', '')
         return Redactor({*self._keys.values(), *self.entry_redactor.secrets, password or user})
 
+    def check_key(self) -> None:
+        """Raise if the entry needs a key that is not set."""
+        self._rotate_keys()
+
     def _rotate_keys(self) -> Iterator[Mapping[str, str] | None]:
         """Yields the header for each key in turn, endlessly."""
         if self._with_key is None:

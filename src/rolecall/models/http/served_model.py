@@ -153,6 +153,10 @@ class ServedModel(ABC, Generic[S]):
         """The model's tokenizer, if it is on this machine."""
         return self._counter.tokenizer
 
+    def check_ready(self) -> None:
+        """Raise if the key is missing. Nothing is sent."""
+        self._client.check_key()
+
     def add_secrets(self, secrets: Iterable[str]) -> None:
         """Hide these as well, wherever the server echoes them."""
         self._client.add_secrets(secrets)

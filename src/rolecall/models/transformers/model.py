@@ -85,6 +85,10 @@ class TransformersModel(RedactingModel):
         """Their sum in single precision, in PyTorch's order: other programs add them where the model runs."""
         return float(import_hf_package('torch').tensor(logprobs).sum())
 
+    def check_ready(self) -> None:
+        """Raise if a package or the folder of the weights is missing."""
+        self._settings.source.check_ready()
+
     async def load(self) -> None:
         """Load the weights now, not at the first request."""
         await self._in_thread(lambda _engine: None)

@@ -78,12 +78,20 @@ class WeightsSource:
             return None
         return find_tokenizer({'path': self.tokenizer_path or self.path})
 
-    def load(self, tokenizer: Tokenizer | None = None) -> LoadedModel:
-        """The loaded model."""
-        torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
+    def check_ready(self) -> None:
+        """Raise if a package or the folder of the weights is missing. Nothing is imported or loaded."""
+        for package in ('torch', 'transformers'):
+            if package not in sys.modules and importlib.util.find_spec(package) is None:
+                raise MissingExtraError(package, extra='hf', purpose='to run a Transformers model')
         path = os.path.expanduser(self.path)
         if not os.path.isdir(path) and (os.path.isabs(path) or path.startswith('.') or path.count('/') > 1):
             raise ModelError(f'{self.path}: the model cannot be loaded: there is no such folder.')
+
+    def load(self, tokenizer: Tokenizer | None = None) -> LoadedModel:
+        """The loaded model."""
+        torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
+        self.check_ready()
+        path = os.path.expanduser(self.path)
         device = self.device or ('cuda' if torch.cuda.is_available() else 'cpu')
         dtype = self.dtype or ('auto' if device.startswith('cuda') else 'float32')
         options = dict(self.model_kwargs)
